@@ -238,7 +238,7 @@ async fn a_key_bound_to_models_and_networks_is_held_to_them() {
         .post("/v1/videos", &videos_order())
         .await
         .refused(403, "model_not_allowed")
-        .at("model");
+        .on_param("model");
     // The alias means the model that is allowed.
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"], "mv": "chirp-auk"});
     assert_eq!(

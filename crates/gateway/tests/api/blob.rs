@@ -136,8 +136,8 @@ async fn a_bucket_keeps_its_promises() {
     assert_eq!(bucket.files(), Vec::<String>::new());
     assert_eq!(bucket.unfinished(), 0);
     // Neither a look at everything nor a request for each file.
-    assert!(bucket.asked("POST delete") >= 1);
-    assert_eq!(bucket.asked("DELETE"), 0);
+    assert!(bucket.request_count("POST delete") >= 1);
+    assert_eq!(bucket.request_count("DELETE"), 0);
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn an_upload_that_fails_leaves_nothing() {
     bucket.fail("PUT partNumber");
     let put = blobs.put(id, MediaType::Mp4, long).await;
     assert!(matches!(put, Err(BlobError::Unavailable(_))), "{put:?}");
-    assert!(bucket.asked("PUT partNumber") >= 1);
+    assert!(bucket.request_count("PUT partNumber") >= 1);
     assert_eq!((bucket.files().len(), bucket.unfinished()), (0, 0));
 }
 
@@ -229,7 +229,7 @@ async fn a_bucket_that_is_away_says_so_and_is_not_asked_by_everybody() {
     blobs.probe().await;
     assert!(blobs.is_unavailable());
     std::fs::rename(files.join("other"), files.join("films")).unwrap();
-    let blobs = bucket.blobs_of("another secret of this length");
+    let blobs = bucket.blobs_with_secret("another secret of this length");
     let put = blobs
         .put(id, MediaType::Png, Bytes::from_static(b"x"))
         .await;
@@ -257,7 +257,7 @@ async fn encryption_is_asked_for_with_each_file() {
                     .put(AssetId::new(), MediaType::Mp4, film(length))
                     .await,
             );
-            assert!(bucket.asked(&asked) > 0, "{asked}");
+            assert!(bucket.request_count(&asked) > 0, "{asked}");
         }
     }
 }

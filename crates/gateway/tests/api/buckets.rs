@@ -396,12 +396,12 @@ async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
         .start()
         .await;
     bucket.fail("");
-    let before = bucket.asked("PUT");
+    let before = bucket.request_count("PUT");
     let order = gateway.post("/v1/videos", &videos_order()).await.ok();
     let path = format!("/v1/videos/{}", order["id"].as_str().unwrap());
     // It is made, and cannot be stored.
     eventually("it was tried", async || {
-        (bucket.asked("PUT") > before).then_some(())
+        (bucket.request_count("PUT") > before).then_some(())
     })
     .await;
     let status = gateway.get(&path).await.ok()["status"].clone();

@@ -401,7 +401,7 @@ async fn a_stopping_server_finishes_what_it_began_and_takes_nothing_new() {
     .await;
     let answer = waiting.await.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let (status, _) = server.ended().await;
+    let (status, _) = server.wait_for_exit().await;
     assert_eq!(status.code(), Some(0));
 }
 
@@ -426,7 +426,7 @@ async fn a_grace_that_is_over_leaves_the_task_to_the_next_start() {
     let answer = waiting.await.unwrap();
     answer.refused(503, "shutting_down");
     assert_eq!(answer.header("x-task-id"), Some(task.as_str()));
-    let (status, _) = server.ended().await;
+    let (status, _) = server.wait_for_exit().await;
     assert_eq!(status.code(), Some(0));
     let server = Server::start(folder.path(), &[]).await;
     let client = Client::new(&server.base, Some(&key));

@@ -142,13 +142,13 @@ async fn a_copy_whose_bucket_goes_away_ends_soon_and_goes_on_when_it_is_repeated
     let mut copy = Process::start(&mut files.command());
     files.is_half_done().await;
     files.bucket.fail("");
-    let before = files.bucket.asked("PUT");
+    let before = files.bucket.request_count("PUT");
     let process = std::cell::RefCell::new(&mut copy);
-    let status = eventually("it ends", async || process.borrow_mut().ended()).await;
-    assert_eq!(status.code(), Some(1), "{}", copy.logged());
-    let done: Value = serde_json::from_str(&copy.said()).unwrap();
+    let status = eventually("it ends", async || process.borrow_mut().exit_status()).await;
+    assert_eq!(status.code(), Some(1), "{}", copy.stderr());
+    let done: Value = serde_json::from_str(&copy.stdout()).unwrap();
     // It gives up with the first few, not with one after the other.
-    let asked = files.bucket.asked("PUT") - before;
+    let asked = files.bucket.request_count("PUT") - before;
     assert!(asked < 200, "{asked}");
     files.bucket.heal();
     let there = files.arrived().await;
@@ -158,9 +158,9 @@ async fn a_copy_whose_bucket_goes_away_ends_soon_and_goes_on_when_it_is_repeated
         "{done}"
     );
     assert!(
-        copy.logged().contains("run the command again"),
+        copy.stderr().contains("run the command again"),
         "{}",
-        copy.logged()
+        copy.stderr()
     );
     files.finish(there).await;
 }

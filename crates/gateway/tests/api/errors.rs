@@ -179,7 +179,7 @@ async fn characters_that_cannot_be_kept() {
             .post(CHAT, &order)
             .await
             .refused(400, "invalid_value")
-            .at(field);
+            .on_param(field);
     }
     for query in [
         "/v1/tasks?model=%00",
@@ -227,7 +227,7 @@ async fn bodies_that_are_too_large() {
         .post(CHAT, &order)
         .await
         .refused(422, "image_too_large")
-        .at("messages[0].content[0].image_url.url");
+        .on_param("messages[0].content[0].image_url.url");
     gateway.stop().await;
 }
 
@@ -240,13 +240,13 @@ async fn many_of_anything_is_bounded() {
         .post(CHAT, &order(json!(vec![message.clone(); 257])))
         .await
         .refused(400, "invalid_value")
-        .at("messages");
+        .on_param("messages");
     let parts = vec![json!({"type": "text", "text": "x"}); 65];
     gateway
         .post(CHAT, &order(json!([{"role": "user", "content": parts}])))
         .await
         .refused(400, "invalid_value")
-        .at("messages[0].content");
+        .on_param("messages[0].content");
     // Many faults make a message, not a flood.
     let faults = vec![json!({"role": 1, "content": 1}); 256];
     let answer = gateway.post(CHAT, &order(json!(faults))).await;
@@ -257,7 +257,7 @@ async fn many_of_anything_is_bounded() {
         .post(CHAT, &long)
         .await
         .refused(400, "invalid_value")
-        .at("model");
+        .on_param("model");
     gateway.stop().await;
 }
 
@@ -308,7 +308,7 @@ async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served(
             || (code == "image_too_large" && error["code"] == "image_invalid");
         assert!(answer.status == 422 && fits, "{number}: {}", answer.text());
         assert_eq!(error["type"], "media_error");
-        answer.at("messages[0].content[0].image_url.url");
+        answer.on_param("messages[0].content[0].image_url.url");
     }
     for broken in [
         "data:",

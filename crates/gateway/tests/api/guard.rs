@@ -14,7 +14,7 @@ fn order(url: &str) -> Value {
 
 async fn picture(gateway: &TestGateway, url: &str) -> Answer {
     let answer = gateway.post("/v1/chat/completions", &order(url)).await;
-    answer.at("messages[0].content[0].image_url.url");
+    answer.on_param("messages[0].content[0].image_url.url");
     answer
 }
 
@@ -22,7 +22,7 @@ async fn song(gateway: &TestGateway, url: &str) -> Answer {
     let answer = gateway
         .post("/musicgen/uploads/audio", &json!({"url": url}))
         .await;
-    answer.at("url");
+    answer.on_param("url");
     answer
 }
 
@@ -204,7 +204,7 @@ async fn a_reference_of_the_videos_api_is_guarded_too() {
         .post("/v1/videos", &order)
         .await
         .refused(422, "image_fetch_blocked")
-        .at("input_reference.image_url");
+        .on_param("input_reference.image_url");
     let form = reqwest::multipart::Form::new()
         .text("prompt", "x")
         .text("input_reference[image_url]", "http://[::1]/x.png");
@@ -213,7 +213,7 @@ async fn a_reference_of_the_videos_api_is_guarded_too() {
         .send(request)
         .await
         .refused(422, "image_fetch_blocked")
-        .at("input_reference.image_url");
+        .on_param("input_reference.image_url");
     let fine = json!({"prompt": "x", "input_reference": {"image_url": sound::data_url("image/png", &sound::png(8, 8))}});
     assert_eq!(gateway.post("/v1/videos", &fine).await.status, 200);
     gateway.stop().await;

@@ -38,6 +38,6 @@ async fn a_process_that_drains_says_so_and_takes_requests_a_while() {
     client.post("/v1/videos", &videos_order()).await.ok();
     // Nobody needs to wait for the end of that.
     server.signal("-TERM");
-    let (status, _) = server.ended().await;
+    let (status, _) = server.wait_for_exit().await;
     assert_eq!(status.code(), Some(1));
 }

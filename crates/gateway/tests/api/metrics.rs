@@ -68,7 +68,7 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
         answer.header("content-type"),
         Some("text/plain; version=0.0.4; charset=utf-8")
     );
-    let text = answer.text_whole();
+    let text = answer.whole_text();
     for line in [
         "# TYPE mediagate_tasks_ended_total counter",
         r#"mediagate_tasks_accepted_total{kind="video",model="animatic-1"}"#,
@@ -193,7 +193,7 @@ async fn what_the_program_shows_is_what_is_documented() {
         for client in [&client, &worker] {
             let answer = client.get("/metrics").await;
             assert_eq!(answer.status, 200);
-            let shown = shown(&answer.text_whole());
+            let shown = shown(&answer.whole_text());
             assert!(shown.contains_key("mediagate_build_info"));
             all.extend(shown);
         }

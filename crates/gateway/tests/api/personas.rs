@@ -184,7 +184,7 @@ async fn wrong_fields_are_named() {
             .post(CREATE, &body)
             .await
             .refused(status, code)
-            .at(param);
+            .on_param(param);
     }
     let long = json!({"root_clip_id": id, "name": "ü".repeat(80), "description": "ü".repeat(1000)});
     gateway.post(CREATE, &long).await.ok();
@@ -203,18 +203,18 @@ async fn clips_must_be_complete_and_the_callers_own() {
         .post(CREATE, &body(&queued, Value::Null))
         .await
         .refused(409, "clip_not_ready")
-        .at("root_clip_id");
+        .on_param("root_clip_id");
     gateway
         .post(CREATE, &body(&root["id"], json!([queued])))
         .await
         .refused(409, "clip_not_ready")
-        .at("clips[0]");
+        .on_param("clips[0]");
     let stranger = gateway.caller("stranger", NewKey::default()).await;
     stranger
         .post(CREATE, &body(&root["id"], Value::Null))
         .await
         .refused(404, "clip_not_found")
-        .at("root_clip_id");
+        .on_param("root_clip_id");
     gateway.delete(&format!("/musicgen/clips/{id}")).await.ok();
     gateway
         .post(CREATE, &body(&root["id"], Value::Null))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use simulator::{Fault, FaultProxy, NetworkState, RequestRole, Simulator, WebhookReceiver};
 
 use crate::process::Process;
-use crate::support::collector::{Answer, Collector, Seen};
+use crate::support::collector::{Answer, Collector, ReceivedSpan};
 use crate::support::gateway::finished;
 use crate::support::program::{Server, program};
 use crate::support::{Client, eventually, videos_order};
@@ -53,7 +53,7 @@ async fn order(client: &Client, body: &Value, headers: &[(&str, &str)]) -> Strin
     made.header("x-task-id").unwrap().to_owned()
 }
 
-fn one<'a>(spans: &'a [Seen], name: &str) -> &'a Seen {
+fn one<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
     let mut found = spans.iter().filter(|span| span.name == name);
     let first = found
         .next()
@@ -63,7 +63,7 @@ fn one<'a>(spans: &'a [Seen], name: &str) -> &'a Seen {
 }
 
 /// The span that a `traceparent` names.
-fn sender<'a>(spans: &'a [Seen], traceparent: &str) -> &'a Seen {
+fn sender<'a>(spans: &'a [ReceivedSpan], traceparent: &str) -> &'a ReceivedSpan {
     let id = traceparent.split('-').nth(2).unwrap();
     let sender = spans.iter().find(|span| span.id == id);
     sender.unwrap_or_else(|| panic!("nobody sent {traceparent}: {spans:#?}"))
@@ -183,7 +183,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         assert!(!whole.contains(secret), "{secret}");
     }
     // Lines of the log can be found by the trace.
-    let logged = worker.logged();
+    let logged = worker.stderr();
     let mut lines = logged
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -267,7 +267,7 @@ async fn the_callers_decision_not_to_sample_is_kept_and_told_on() {
     let record = client.send(record.header("traceparent", &unsampled)).await;
     assert_eq!(record.ok()["status"], "succeeded");
     server.stop().await;
-    let kept: Vec<Seen> = collector.spans();
+    let kept: Vec<ReceivedSpan> = collector.spans();
     assert!(!kept.iter().any(|span| span.trace == TRACE), "{kept:#?}");
     let journal = provider.world().journal();
     let submitted = journal
@@ -315,7 +315,7 @@ async fn without_a_collector_nothing_is_read_stored_or_sent_on() {
 
 /// The value of the metric with this outcome.
 async fn counted(client: &Client, outcome: &str) -> u64 {
-    let metrics = client.get("/metrics").await.text_whole();
+    let metrics = client.get("/metrics").await.whole_text();
     let name = format!("mediagate_trace_spans_total{{outcome=\"{outcome}\"}} ");
     let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
     value.map_or(0, |value| value.parse().unwrap())
@@ -407,7 +407,7 @@ async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes()
     client.get("/v1/models").await.ok();
     eventually("it is said", async || {
         server
-            .logged()
+            .stderr()
             .contains("the trace collector does not accept spans")
             .then_some(())
     })
@@ -415,7 +415,7 @@ async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes()
     assert_eq!(collector.requests(), 0);
     way.heal();
     collector.span("GET /v1/models").await;
-    let logged = server.logged();
+    let logged = server.stderr();
     assert_eq!(
         logged
             .matches("the trace collector does not accept spans")

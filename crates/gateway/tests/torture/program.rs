@@ -77,12 +77,12 @@ impl Server {
                 server.base = base;
                 return Ok(server);
             }
-            if let Some(status) = server.ended() {
+            if let Some(status) = server.exit_status() {
                 let log = server.log();
                 return Err(Died { status, log });
             }
             // What was left to do took it to its point before it listened.
-            if server.stands_still() {
+            if server.is_stopped() {
                 tokio::time::sleep(Duration::from_secs(4)).await;
                 server.signal("-CONT");
             }
@@ -92,15 +92,15 @@ impl Server {
     }
 
     /// How it ended, if it did.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.process.ended()
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.process.exit_status()
     }
 
     /// Waits for its end.
     pub(crate) async fn wait(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < at_most {
-            if let Some(status) = self.ended() {
+            if let Some(status) = self.exit_status() {
                 return Some(status);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -110,7 +110,7 @@ impl Server {
 
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
-        self.process.logged()
+        self.process.stderr()
     }
 
     /// Ends it as `kill -9` does; what it logged.
@@ -119,8 +119,8 @@ impl Server {
         self.log()
     }
 
-    pub(crate) fn stands_still(&self) -> bool {
-        self.process.stands_still()
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.process.is_stopped()
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -133,7 +133,7 @@ impl Server {
         let (begun, mut status) = (Instant::now(), None);
         while status.is_none() && begun.elapsed() < END {
             // One that came to its point hears nothing until it goes on.
-            if self.stands_still() {
+            if self.is_stopped() {
                 self.signal("-CONT");
             }
             status = self.wait(Duration::from_millis(200)).await;

@@ -89,7 +89,7 @@ impl Replica {
     async fn stand_still(&self, while_: Duration) {
         let Some(server) = &self.server else { return };
         let begun = Instant::now();
-        while !server.stands_still() {
+        while !server.is_stopped() {
             if begun.elapsed() > REACHED {
                 return;
             }

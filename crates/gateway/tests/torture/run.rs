@@ -118,7 +118,7 @@ impl Run {
         let Some(server) = &mut self.server else {
             return true;
         };
-        let Some(status) = server.ended() else {
+        let Some(status) = server.exit_status() else {
             return false;
         };
         if let Some(server) = self.server.take() {

@@ -62,13 +62,13 @@ async fn one(stage: Stage, dice: Dice, point: &str, kept: Kept) -> Vec<String> {
     let mut run = Run::new(stage, dice);
     let stops = At::Stop(point.to_owned());
     run.bring_up_at(Some(stops)).await;
-    let stands = |run: &mut Run| run.server.as_ref().is_none_or(Server::stands_still);
+    let stands = |run: &mut Run| run.server.as_ref().is_none_or(Server::is_stopped);
     let crowd = crowd(&mut run, stands).await;
     let Some(still) = run.server.take() else {
         return run.found.0;
     };
     run.found
-        .unless(still.stands_still(), || "nothing passes this point".into());
+        .unless(still.is_stopped(), || "nothing passes this point".into());
     if kept == Kept::Postgres {
         run.bring_up(None).await;
     }

@@ -51,7 +51,7 @@ async fn entries_are_filtered_paged_and_exported() {
             .await
             .ok();
         assert_eq!(since["data"], of_b["data"]);
-        let csv = operator.get(&by("format=csv&target=b")).await.text_whole();
+        let csv = operator.get(&by("format=csv&target=b")).await.whole_text();
         let lines: Vec<&str> = csv.lines().collect();
         assert!(
             lines[0].starts_with("id,at,actor_kind") && lines.len() == 2,
@@ -62,12 +62,12 @@ async fn entries_are_filtered_paged_and_exported() {
             .get(&by("since=soon"))
             .await
             .refused(400, "invalid_value")
-            .at("since");
+            .on_param("since");
         operator
             .get(&by("after=x"))
             .await
             .refused(400, "invalid_value")
-            .at("after");
+            .on_param("after");
     }
 }
 

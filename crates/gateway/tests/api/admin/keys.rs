@@ -49,7 +49,7 @@ async fn a_key_is_created_with_every_limit_and_shown_once() {
             .await
             .refused(404, "account_not_found");
         // Nothing that is kept holds the secret.
-        let log = operator.get("/v1/admin/audit?limit=100").await.text_whole();
+        let log = operator.get("/v1/admin/audit?limit=100").await.whole_text();
         assert!(!log.contains(secret) && log.contains("key.create"), "{log}");
     }
 }
@@ -98,7 +98,7 @@ async fn wrong_fields_are_named() {
         let mut body = json!({"name": "k"});
         body[field] = value;
         let answer = operator.post("/v1/admin/keys", &body).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
     }
     for path in [
         "/v1/admin/keys/x",
@@ -119,7 +119,7 @@ async fn wrong_fields_are_named() {
         .get("/v1/admin/keys?limit=0")
         .await
         .refused(400, "invalid_value")
-        .at("limit");
+        .on_param("limit");
 }
 
 #[tokio::test]
@@ -294,7 +294,7 @@ async fn a_rotated_key_ends_at_once_or_after_its_grace() {
                 .post(&rotate, &body)
                 .await
                 .refused(400, "invalid_value")
-                .at("grace");
+                .on_param("grace");
         }
     }
 }
@@ -499,7 +499,7 @@ async fn what_was_begun_with_a_key_is_named_when_it_ends() {
             .delete(&format!("{path}?end_webhooks=perhaps"))
             .await
             .refused(400, "invalid_value")
-            .at("end_webhooks");
+            .on_param("end_webhooks");
         let ended = operator
             .delete(&format!("{path}?end_webhooks=true"))
             .await

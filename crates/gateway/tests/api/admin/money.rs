@@ -19,7 +19,7 @@ async fn an_account_is_created_changed_and_credited() {
         );
         let other = json!({"handle": "night-owls", "name": "x"});
         let taken = operator.post("/v1/admin/accounts", &other).await;
-        taken.refused(409, "handle_taken").at("handle");
+        taken.refused(409, "handle_taken").on_param("handle");
         let path = "/v1/admin/accounts/night-owls";
         let changed = patch(
             &operator,
@@ -89,7 +89,7 @@ async fn wrong_amounts_and_accounts_are_named() {
             .post("/v1/admin/accounts", &body)
             .await
             .refused(400, code)
-            .at(param);
+            .on_param(param);
     }
     let credits = "/v1/admin/accounts/staff/credits";
     for (body, code) in [
@@ -102,7 +102,7 @@ async fn wrong_amounts_and_accounts_are_named() {
             .post(credits, &body)
             .await
             .refused(400, code)
-            .at("amount_usd");
+            .on_param("amount_usd");
     }
     let body = json!({"amount_usd": "1"});
     let unknown = operator
@@ -185,7 +185,7 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             .get(&format!("/v1/admin/ledger?format=csv&task={task}"))
             .await;
         assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
-        let text = csv.text_whole();
+        let text = csv.whole_text();
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(
             text.contains("adjust,0.00,-0.05,0.00,It was late."),
@@ -233,17 +233,17 @@ async fn wrong_adjustments_are_named() {
         let answer = operator.post("/v1/admin/ledger/adjustments", &body).await;
         answer.refused(status, code);
         if let Some(param) = param {
-            answer.at(param);
+            answer.on_param(param);
         }
     }
     operator
         .get("/v1/admin/ledger?format=xml")
         .await
         .refused(400, "invalid_value")
-        .at("format");
+        .on_param("format");
     operator
         .get("/v1/admin/ledger?task=x")
         .await
         .refused(400, "invalid_value")
-        .at("task");
+        .on_param("task");
 }

@@ -200,7 +200,7 @@ async fn a_former_secret_begins_and_changes_nothing_that_outlives_its_grace() {
         let owner = gateway.with_key(rotated["key"].as_str().unwrap());
         Page::sign_in(&owner).await;
         owner.post(&rotate, &json!({})).await.ok();
-        let names = operator.get("/v1/admin/keys?limit=100").await.text_whole();
+        let names = operator.get("/v1/admin/keys?limit=100").await.whole_text();
         assert!(!names.contains("minted"), "{names}");
         let refused = audited(&operator, "operator.refused").await;
         let calls: Vec<_> = refused.iter().rev().map(|entry| &entry["target"]).collect();
@@ -249,7 +249,7 @@ async fn the_oldest_session_ends_for_one_more_and_all_of_it_is_in_the_audit_log(
         assert!(ended.contains(&begun[0]), "the last one signed out");
         for page in [&first, &last] {
             let cookie = page.cookie.split('=').nth(1).unwrap();
-            let log = operator.get("/v1/admin/audit?limit=100").await.text_whole();
+            let log = operator.get("/v1/admin/audit?limit=100").await.whole_text();
             assert!(!log.contains(cookie), "{log}");
         }
     }

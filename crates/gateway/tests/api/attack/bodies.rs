@@ -92,7 +92,7 @@ async fn of_many_faults_the_answer_names_a_few() {
     let answer = gateway.post(CHAT, &body).await;
     answer
         .refused(400, "missing_field")
-        .at("messages[0].content[0].image_url.url");
+        .on_param("messages[0].content[0].image_url.url");
     assert!(answer.bytes.len() < 4000, "{} bytes", answer.bytes.len());
     assert!(
         answer.message().ends_with("And 16365 more."),

@@ -28,7 +28,7 @@ async fn what_differs_is_told_by_each_until_it_is_gone() {
     let alike = gateway.idle_replica().await;
     compare(&alike.app).await.unwrap();
     assert!(differing(&alike).await.is_empty());
-    let odd = gateway.odd_replica(|it| {
+    let odd = gateway.replica_with(|it| {
         it.brand = Some("other".to_owned());
         // A process that signs does not start with another secret: it cannot read the certificate that
         // the others made.

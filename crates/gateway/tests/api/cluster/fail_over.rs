@@ -9,7 +9,7 @@ use simulator::Simulator;
 use tokio::time::Instant;
 
 use crate::database::{provider, succeed};
-use crate::support::deployment::{Deployment, Told};
+use crate::support::deployment::{Deployment, LoadReport};
 use crate::support::pair::Pair;
 use crate::support::{Answer, TestGateway, eventually, videos_order};
 
@@ -74,7 +74,7 @@ impl Trial {
         let load = deployment.load(8);
         for restart in 0..self.restarts {
             load.more(self.orders).await;
-            tokio::task::block_in_place(|| pair.primary().stop_at_once());
+            tokio::task::block_in_place(|| pair.primary().stop_immediately());
             // From a tenth of a second on, evenly.
             let step = self.away / self.restarts;
             tokio::time::sleep(Duration::from_millis(100) + step * restart).await;
@@ -105,7 +105,7 @@ impl Trial {
     }
 }
 
-async fn check(on: &Deployment, simulator: &Simulator, told: &Told) {
+async fn check(on: &Deployment, simulator: &Simulator, told: &LoadReport) {
     succeed(&on.client, &told.tasks).await;
     let mut jobs: HashMap<String, u32> = HashMap::new();
     for job in simulator.world().all_jobs() {
@@ -151,13 +151,13 @@ async fn without_a_synchronous_standby_a_fail_over_loses_what_it_had_not_receive
     let kept = kept.header("x-task-id").unwrap();
     let arrived = format!("SELECT FROM tasks WHERE id = '{kept}'");
     eventually("the standby has it", async || {
-        (pair.standby().ask(&arrived).await == 1).then_some(())
+        (pair.standby().execute(&arrived).await == 1).then_some(())
     })
     .await;
     pair.standby().set("primary_conninfo", "").await;
     eventually("it receives nothing more", async || {
         let receives = "SELECT FROM pg_stat_wal_receiver";
-        (pair.standby().ask(receives).await == 0).then_some(())
+        (pair.standby().execute(receives).await == 0).then_some(())
     })
     .await;
     let lost = order(&gateway, "lost").await;

@@ -25,7 +25,7 @@ async fn probes_and_metrics_have_a_listener_that_asks_for_no_key() {
     assert_eq!(metrics.status, 200);
     assert!(
         metrics
-            .text_whole()
+            .whole_text()
             .contains("mediagate_build_info{version=")
     );
     // Nothing else is there, and the listener for everybody still asks.
@@ -45,7 +45,7 @@ async fn probes_and_metrics_have_a_listener_that_asks_for_no_key() {
     .await;
     assert_eq!(anyone.get("/metrics").await.status, 200);
     server.signal("-TERM");
-    assert_eq!(server.ended().await.0.code(), Some(1));
+    assert_eq!(server.wait_for_exit().await.0.code(), Some(1));
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn a_full_disk_is_said_and_costs_nobody_anything() {
     let server = Server::start_behind(&mounting, &data, &words).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
     let mut tasks = order(&client, 0..4).await;
-    let filler = server.inside(&data).join("filler");
+    let filler = server.path_inside(&data).join("filler");
     fill(&filler);
     eventually("it says that it cannot write", async || {
         (client.get("/readyz").await.status == 503).then_some(())
@@ -72,7 +72,7 @@ async fn a_full_disk_is_said_and_costs_nobody_anything() {
     // What is mounted is gone with the process, so a copy is looked at.
     let kept = folder.path().join("kept");
     std::fs::create_dir(&kept).unwrap();
-    let live = rusqlite::Connection::open(server.inside(&data).join("mediagate.db")).unwrap();
+    let live = rusqlite::Connection::open(server.path_inside(&data).join("mediagate.db")).unwrap();
     let copy = kept.join("mediagate.db");
     live.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
         .unwrap();

@@ -32,11 +32,11 @@ impl Trial {
         let gateway = builder.start().await;
         let wait = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
                     BEGIN PERFORM pg_advisory_xact_lock_shared(7, 42); RETURN NEW; END $$";
-        cluster.ask(wait).await;
+        cluster.execute(wait).await;
         let trigger = format!(
             "CREATE TRIGGER wait BEFORE {change} ON submissions FOR EACH ROW EXECUTE FUNCTION wait()"
         );
-        cluster.ask(&trigger).await;
+        cluster.execute(&trigger).await;
         let release = hold(cluster.url());
         Self {
             cluster,
@@ -54,7 +54,7 @@ impl Trial {
         answer.ok();
         eventually("the change waits", async || {
             let waits = "SELECT FROM pg_locks WHERE classid = 7 AND objid = 42 AND NOT granted";
-            (self.cluster.ask(waits).await == 1).then_some(())
+            (self.cluster.execute(waits).await == 1).then_some(())
         })
         .await;
         task
@@ -63,7 +63,7 @@ impl Trial {
     /// What was stopped is committed, and the gateway does not hear of it before the server is another.
     async fn lose_the_answer(&self, state: &str) {
         let reset = "SELECT pg_stat_reset_shared('bgwriter')";
-        self.cluster.ask(reset).await;
+        self.cluster.execute(reset).await;
         let cut = ConnectionCut {
             times: 1000,
             ..ConnectionCut::new("COMMIT")
@@ -72,7 +72,7 @@ impl Trial {
         self.release.send(()).unwrap();
         let kept = format!("SELECT FROM submissions WHERE state = '{state}'");
         eventually("it is committed", async || {
-            (self.cluster.ask(&kept).await == 1).then_some(())
+            (self.cluster.execute(&kept).await == 1).then_some(())
         })
         .await;
         self.proxy.wait_for_strikes(1).await;

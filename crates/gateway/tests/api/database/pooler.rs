@@ -7,7 +7,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::clock::Clock;
 
-use crate::support::cluster::{find, stop, unprivileged, unprivileged_folder};
+use crate::support::cluster::{find_program, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;
 use crate::support::{TestGateway, eventually, videos_order};
 
@@ -36,7 +36,7 @@ impl Pooler {
         );
         std::fs::write(&settings, text).unwrap();
         let program =
-            find("pgbouncer").expect("PgBouncer is not installed; ./scripts/test installs it");
+            find_program("pgbouncer").expect("PgBouncer is not installed; ./scripts/test installs it");
         let mut command = unprivileged(program);
         let command = command.arg("--quiet").arg(&settings).stderr(Stdio::null());
         let child = command.spawn().unwrap();

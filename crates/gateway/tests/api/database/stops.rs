@@ -23,7 +23,7 @@ async fn a_database_that_loses_its_power_costs_nobody_anything() {
         .post("/v1/videos", &crate::support::videos_order())
         .await;
     tasks.push(made_here.header("x-task-id").unwrap().to_owned());
-    cluster.stop_at_once();
+    cluster.stop_immediately();
     let refused = client.post("/v1/videos", &hosted(6)).await;
     refused.refused(503, "overloaded");
     client.get("/v1/tasks").await.refused(503, "overloaded");

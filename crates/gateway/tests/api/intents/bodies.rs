@@ -92,7 +92,7 @@ async fn a_lost_answer_whose_film_is_gone_is_no_success() {
 async fn who_hangs_up_behind_a_proxy_has_hung_up() {
     let mut gateway = TestGateway::builder().without_workers().start().await;
     let port = gateway.client.base.rsplit_once(':').unwrap().1;
-    let proxy = Balancer::before(&[port.parse().unwrap()]).await;
+    let proxy = Balancer::in_front_of(&[port.parse().unwrap()]).await;
     gateway.client.base.clone_from(&proxy.base);
     let task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
     tokio::time::sleep(NOTICED).await;

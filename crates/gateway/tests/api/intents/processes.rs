@@ -261,7 +261,7 @@ async fn a_process_that_stood_still_accepts_nothing_for_a_caller_who_left() {
         let (at_frozen, at_other) = (at(&frozen), at(&other));
         let request = at_frozen.request(reqwest::Method::POST, path).json(&order);
         let first = tokio::spawn(request.send());
-        frozen.stands_still().await;
+        frozen.wait_until_stopped().await;
         first.abort();
         drop(first.await);
         let answer = at_other.send(retried(&at_other, path, &order)).await;

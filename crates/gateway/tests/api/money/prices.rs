@@ -31,7 +31,7 @@ async fn a_price_changes_at_its_date_and_a_task_keeps_its_own() {
         price(&gateway).await,
         json!({"unit": "second", "usd": "0.10", "next": next})
     );
-    let page = gateway.without_key().get("/pricing").await.text_whole();
+    let page = gateway.without_key().get("/pricing").await.whole_text();
     assert!(page.contains("0.10 USD per second"), "{page}");
     assert!(page.contains("0.35 USD per video from "), "{page}");
     let ordered = gateway.post("/v1/videos", &videos_order()).await;

@@ -213,7 +213,7 @@ async fn a_quote_is_refused_as_its_request_is() {
         ),
     ] {
         let answer = gateway.post("/v1/quote", &body).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
     }
     let scoped = NewKey {
         scopes: vec![Scope::MusicCreate],

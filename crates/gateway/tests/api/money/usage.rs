@@ -254,7 +254,7 @@ async fn a_wrong_query_is_refused() {
         ("format=xml", "format"),
     ] {
         let answer = gateway.get(&format!("/v1/usage?{query}")).await;
-        answer.refused(400, "invalid_value").at(param);
+        answer.refused(400, "invalid_value").on_param(param);
     }
     let answer = gateway
         .get("/v1/usage?from=2026-01-01&to=2026-01-31")

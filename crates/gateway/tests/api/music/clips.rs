@@ -87,7 +87,7 @@ async fn clips_are_listed_trashed_and_restored() {
     ] {
         let answer = gateway.get(&format!("/musicgen/clips?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
-        answer.at(param);
+        answer.on_param(param);
     }
     gateway.stop().await;
 }

@@ -110,7 +110,7 @@ async fn a_batch_answers_what_it_knows() {
     ] {
         let answer = gateway.post("/musicgen/fetch", &body).await;
         assert_eq!(answer.status, 400);
-        answer.at(param);
+        answer.on_param(param);
     }
     assert_eq!(
         gateway

@@ -213,7 +213,7 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
                 submit(json!({"stem_type_group_name": impossible, "stem_task": stem_task})).await;
             answer
                 .refused(400, "unsupported_value")
-                .at("stem_type_group_name");
+                .on_param("stem_type_group_name");
             assert!(
                 answer.message().contains("Vocals, Drums, Bass"),
                 "{}",
@@ -228,11 +228,11 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
     submit(json!({"mv": "nobody-1"}))
         .await
         .refused(404, "model_not_found")
-        .at("mv");
+        .on_param("mv");
     submit(json!({"mv": "animatic-1"}))
         .await
         .refused(400, "unsupported_value")
-        .at("mv");
+        .on_param("mv");
     gateway.stop().await;
 }
 
@@ -264,7 +264,7 @@ async fn wrong_fields_are_named() {
     for (field, value, code) in cases {
         let mut body = json!({"task": "gen_stem", "continue_clip_id": source["id"]});
         body[field] = value;
-        gateway.post(PATH, &body).await.refused(400, code).at(field);
+        gateway.post(PATH, &body).await.refused(400, code).on_param(field);
     }
     let answer = gateway
         .post(
@@ -295,13 +295,13 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
         .post(PATH, &order(&unknown))
         .await
         .refused(404, "clip_not_found")
-        .at("continue_clip_id");
+        .on_param("continue_clip_id");
     let stranger = gateway.caller("stranger", NewKey::default()).await;
     stranger
         .post(PATH, &order(&source["id"]))
         .await
         .refused(404, "clip_not_found")
-        .at("continue_clip_id");
+        .on_param("continue_clip_id");
 
     let record = gateway.separate(id, "two").await;
     let queued = &record["clips"][0]["id"];
@@ -309,7 +309,7 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
         .post(PATH, &order(queued))
         .await
         .refused(409, "clip_not_ready")
-        .at("continue_clip_id");
+        .on_param("continue_clip_id");
     let claimed = gateway.claim().await;
     let streaming = gateway
         .get(&format!("/musicgen/tasks/{}", claimed.id))

@@ -82,7 +82,7 @@ async fn the_title_is_the_field_or_the_file_or_untitled() {
     send(None, Some(&"x".repeat(201)))
         .await
         .refused(400, "invalid_value")
-        .at("title");
+        .on_param("title");
     gateway.stop().await;
 }
 
@@ -147,7 +147,7 @@ async fn an_upload_by_address_is_fetched_and_its_bytes_decide() {
             .post(PATH, &body)
             .await
             .refused(status, code)
-            .at(param);
+            .on_param(param);
     }
     gateway.stop().await;
 }
@@ -194,14 +194,14 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
             "{number}: {}",
             answer.text()
         );
-        answer.at("file");
+        answer.on_param("file");
         assert_eq!(answer.json["error"]["type"], "media_error");
     }
     let none = Form::new().text("title", "x");
     let answer = gateway
         .send(gateway.request(Method::POST, PATH).multipart(none))
         .await;
-    answer.refused(400, "missing_field").at("file");
+    answer.refused(400, "missing_field").on_param("file");
     let list: Value = gateway.get("/musicgen/clips").await.ok();
     assert_eq!(list["data"], json!([]));
     upload(&gateway, "Fine", good).await;

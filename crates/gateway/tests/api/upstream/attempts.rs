@@ -74,7 +74,7 @@ async fn a_failover_says_who_refused_and_who_took_it() {
 
     // The operator hides providers from other keys.
     let list = gateway.get(&format!("/v1/tasks/{task}/attempts")).await;
-    assert!(!list.text_whole().contains("\"first\""));
+    assert!(!list.whole_text().contains("\"first\""));
     let list = list.ok();
     let shown = &list["data"][1];
     assert_eq!(

@@ -75,7 +75,7 @@ async fn a_process_that_stood_still_sends_nothing() {
     let order = json!({"model": "film", "prompt": "a lake"});
     let accepted = client.post("/v1/videos", &order).await;
     let task = accepted.header("x-task-id").unwrap().to_owned();
-    frozen.stands_still().await;
+    frozen.wait_until_stopped().await;
     let other = Server::start(&data, &words).await;
     let client = Client {
         base: other.base.clone(),

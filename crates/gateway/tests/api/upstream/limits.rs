@@ -35,14 +35,14 @@ async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
         (json!({"seed": 7}), "video.seed"),
     ] {
         let refused = gateway.post(CHAT, &chat(&asked)).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
         assert!(refused.message().contains("film"), "{}", refused.message());
     }
     for (field, value) in [("seconds", json!("5")), ("size", json!("1920x1080"))] {
         let mut body = json!({"model": "film", "prompt": "a lake"});
         body[field] = value;
         let refused = gateway.post("/v1/videos", &body).await;
-        refused.refused(400, "unsupported_value").at(field);
+        refused.refused(400, "unsupported_value").on_param(field);
     }
     // All faults are named at once.
     let refused = gateway
@@ -64,7 +64,7 @@ async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
     let refused = gateway.post(CHAT, &two).await;
     refused
         .refused(400, "unsupported_value")
-        .at("messages[0].content[2].image_url.url");
+        .on_param("messages[0].content[2].image_url.url");
     nothing_happened(&gateway, &simulator).await;
 
     // What it offers is what is published.
@@ -104,7 +104,7 @@ async fn a_picture_that_is_needed_is_asked_for() {
         .post("/v1/videos", &body)
         .await
         .refused(400, "unsupported_value")
-        .at("input_reference");
+        .on_param("input_reference");
     let mut long = chat_order_with_picture("a lake");
     long["messages"][0]["content"][0]["text"] = "x".repeat(5_001).into();
     gateway
@@ -124,7 +124,7 @@ async fn a_provider_that_fetches_files_itself_needs_an_address_of_this_gateway()
     let refused = private.post(CHAT, &chat_order_with_picture("a lake")).await;
     refused
         .refused(400, "unsupported_value")
-        .at("messages[0].content[1].image_url.url");
+        .on_param("messages[0].content[1].image_url.url");
     nothing_happened(&private, &simulator).await;
     private.post(CHAT, &chat(&json!({}))).await.ok();
     private.stop().await;
@@ -202,7 +202,7 @@ async fn the_operator_narrows_and_widens_what_is_offered() {
         .post(CHAT, &chat(&json!({"seconds": 7})))
         .await
         .refused(400, "unsupported_value")
-        .at("video.seconds");
+        .on_param("video.seconds");
     nothing_happened(&gateway, &simulator).await;
     gateway.post(CHAT, &chat(&json!({"seed": 7}))).await.ok();
     let order = simulator.world().journal()[0].body.clone();
@@ -234,7 +234,7 @@ async fn what_a_music_model_cannot_tell_apart_is_refused() {
     let drums = submit(json!({"stem_type_group_name": "Drums"})).await;
     drums
         .refused(400, "unsupported_value")
-        .at("stem_type_group_name");
+        .on_param("stem_type_group_name");
     assert!(
         drums.message().contains("Vocals"),
         "it says what it can: {}",
@@ -243,14 +243,14 @@ async fn what_a_music_model_cannot_tell_apart_is_refused() {
     submit(json!({"stem_task": "twelve"}))
         .await
         .refused(400, "unsupported_value")
-        .at("stem_task");
+        .on_param("stem_task");
     let song = gateway
         .post(
             "/musicgen/submit/music",
             &json!({"task": "generate", "title": "x"}),
         )
         .await;
-    song.refused(400, "unsupported_value").at("task");
+    song.refused(400, "unsupported_value").on_param("task");
     assert!(song.message().contains("gen_stem"));
     nothing_happened(&gateway, &simulator).await;
     gateway.stop().await;

@@ -122,7 +122,7 @@ async fn margin(builder: Builder) {
         .await;
     let name = csv.header("content-disposition").unwrap();
     assert!(name.starts_with("attachment; filename=\"usage-"), "{name}");
-    let lines: Vec<String> = csv.text_whole().lines().map(str::to_owned).collect();
+    let lines: Vec<String> = csv.whole_text().lines().map(str::to_owned).collect();
     assert_eq!(
         lines,
         [
@@ -146,7 +146,7 @@ async fn a_wrong_query_is_refused() {
         ("format=xml", "invalid_value", "format"),
     ] {
         let answer = operator.get(&format!("/v1/admin/usage?{query}")).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
     }
     let nobody = operator.get("/v1/admin/usage?account=nobody").await;
     nobody.refused(404, "account_not_found");

@@ -241,7 +241,7 @@ async fn what_nobody_sings_is_refused_before_anything_is_sent() {
     let strange = gateway
         .post(SUBMIT, &json!({"task": "yodel", "mv": "band"}))
         .await;
-    strange.refused(400, "unsupported_value").at("task");
+    strange.refused(400, "unsupported_value").on_param("task");
     for task in ["gen_stem", "generate", "cover"] {
         assert!(strange.message().contains(task), "{}", strange.message());
     }
@@ -256,13 +256,13 @@ async fn what_nobody_sings_is_refused_before_anything_is_sent() {
         .post(SUBMIT, &body)
         .await
         .refused(404, "persona_not_found")
-        .at("persona_id");
+        .on_param("persona_id");
     let body = json!({"task": "cover", "mv": "band", "cover_clip_id": uuid::Uuid::new_v4()});
     gateway
         .post(SUBMIT, &body)
         .await
         .refused(404, "clip_not_found")
-        .at("cover_clip_id");
+        .on_param("cover_clip_id");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }

@@ -36,10 +36,10 @@ async fn a_caller_cannot_write_the_providers_paths() {
     for name in WAYS_OUT {
         let chat = json!({"model": name, "messages": [{"role": "user", "content": "a lake"}]});
         let answer = gateway.post("/v1/chat/completions", &chat).await;
-        answer.refused(404, "model_not_found").at("model");
+        answer.refused(404, "model_not_found").on_param("model");
         let video = json!({"model": name, "prompt": "a lake"});
         let answer = gateway.post("/v1/videos", &video).await;
-        answer.refused(404, "model_not_found").at("model");
+        answer.refused(404, "model_not_found").on_param("model");
     }
     assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
     let fine = json!({"model": "veo-3.1-generate-preview", "prompt": "a lake"});
@@ -72,7 +72,7 @@ async fn a_version_that_runs_by_itself_is_no_name_for_callers() {
     ] {
         let video = json!({"model": name, "prompt": "a lake"});
         let answer = gateway.post("/v1/videos", &video).await;
-        answer.refused(404, "model_not_found").at("model");
+        answer.refused(404, "model_not_found").on_param("model");
     }
     assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
     gateway.stop().await;

@@ -111,7 +111,7 @@ async fn a_process_that_stood_still_orders_no_second_persona() {
     let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
     let request = at_frozen.request(reqwest::Method::POST, CREATE).json(&body);
     let first = tokio::spawn(request.send());
-    frozen.stands_still().await;
+    frozen.wait_until_stopped().await;
     first.abort();
     drop(first.await);
     let made = retried(&at_other, &body).await;
@@ -166,7 +166,7 @@ async fn a_persona_sings_only_where_it_was_made() {
         .post(SUBMIT, &sing("away"))
         .await
         .refused(400, "unsupported_value")
-        .at("persona_id");
+        .on_param("persona_id");
     // The first route does not know it; the second does.
     done(&gateway, &sing("band")).await;
     assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));

@@ -292,7 +292,7 @@ async fn what_nobody_could_confirm_is_listed() {
     assert_eq!(unclear.header("x-task-id"), one["task_id"].as_str());
     assert_eq!(list("?limit=1").await[0]["state"], "ended");
     let wrong = staff.get(&format!("{path}?state=lost")).await;
-    wrong.refused(400, "invalid_value").at("state");
+    wrong.refused(400, "invalid_value").on_param("state");
     assert_eq!(route(&staff, "acme").await["last_hour"]["unconfirmed"], 1);
     gateway.stop().await;
 }

@@ -554,16 +554,16 @@ async fn a_bucket_that_is_away_costs_time_and_nothing_else() {
     bucket.fail("");
     gateway.start_workers().await;
     eventually("the picture is asked for", async || {
-        (bucket.asked("GET") > 0).then_some(())
+        (bucket.request_count("GET") > 0).then_some(())
     })
     .await;
     assert_eq!(submissions(&simulator), 0);
     bucket.heal();
     super::arrives(&simulator, RequestRole::Submit, 1).await;
     bucket.fail("PUT");
-    let stored = bucket.asked("PUT");
+    let stored = bucket.request_count("PUT");
     eventually("the film is here and cannot be stored", async || {
-        (bucket.asked("PUT") > stored).then_some(())
+        (bucket.request_count("PUT") > stored).then_some(())
     })
     .await;
     bucket.heal();

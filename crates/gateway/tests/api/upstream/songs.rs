@@ -109,7 +109,7 @@ async fn music_by_a_model_that_nobody_sings_with() {
             let mut body = body.clone();
             body[name] = value;
             let refused = gateway.post(SUBMIT, &body).await;
-            refused.refused(400, "unsupported_value").at(name);
+            refused.refused(400, "unsupported_value").on_param(name);
         }
         gateway.stop().await;
     }
@@ -310,7 +310,7 @@ async fn what_a_singer_does_not_heed_is_refused() {
             .post(SUBMIT, &body)
             .await
             .refused(400, code)
-            .at(param);
+            .on_param(param);
     }
     let asked = json!({"endpoint": SUBMIT, "body": {"prompt": "rain", "mv": "singer"}});
     let quoted = gateway.post("/v1/quote", &asked).await.ok();
@@ -327,7 +327,7 @@ async fn without_a_singer_it_is_said_who_could_be_one() {
         json!({"gpt_description_prompt": "about rain"}),
     ] {
         let refused = gateway.post(SUBMIT, &body).await;
-        refused.refused(400, "unsupported_value").at("task");
+        refused.refused(400, "unsupported_value").on_param("task");
         assert!(
             refused.message().contains("suno-family"),
             "{}",

@@ -36,11 +36,11 @@ async fn settings_in_a_prompt_are_refused_where_the_provider_reads_them() {
     {
         let video = json!({"model": model, "prompt": prompt});
         let answer = gateway.post("/v1/videos", &video).await;
-        answer.refused(400, "unsupported_value").at("prompt");
+        answer.refused(400, "unsupported_value").on_param("prompt");
         let message = json!([{"role": "user", "content": prompt}]);
         let chat = json!({"model": model, "messages": message});
         let answer = gateway.post("/v1/chat/completions", &chat).await;
-        answer.refused(400, "unsupported_value").at("messages");
+        answer.refused(400, "unsupported_value").on_param("messages");
         let quote = json!({"endpoint": "/v1/videos", "body": video});
         let quote = gateway.post("/v1/quote", &quote).await;
         assert_eq!(quote.status, 400, "{}", quote.text());
@@ -118,7 +118,7 @@ async fn what_is_more_than_ordered_costs_the_operator_and_is_counted() {
         assert_eq!(paid().await, json!(sum));
     }
     assert_eq!(charged, [json!("0.40"), json!("0.40")], "as ordered");
-    let told = operator.get("/metrics").await.text_whole();
+    let told = operator.get("/metrics").await.whole_text();
     for line in [
         r#"mediagate_delivered_beyond_order_total{provider="acme",what="length"} 2"#,
         r#"mediagate_delivered_beyond_order_total{provider="acme",what="size"} 1"#,
@@ -132,7 +132,7 @@ async fn what_is_more_than_ordered_costs_the_operator_and_is_counted() {
     // What came as ordered is nothing more.
     let task = ordered(&gateway, "a lake").await;
     gateway.finished(&task).await;
-    let again = operator.get("/metrics").await.text_whole();
+    let again = operator.get("/metrics").await.whole_text();
     assert!(again.contains(r#"what="length"} 2"#), "{again}");
     gateway.stop().await;
 }

@@ -81,20 +81,20 @@ async fn callers_set_the_fields_that_the_operator_lets_through() {
     ] {
         let body = order(&json!({"provider_options": options}));
         let refused = gateway.post(VIDEOS, &body).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
         let mut body = chat(&json!({"seconds": 4}));
         body["provider_options"] = options.clone();
         let refused = gateway.post(CHAT, &body).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
         let within = chat(&json!({"provider_options": options}));
         let refused = gateway.post(CHAT, &within).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
     }
     let quoted = json!({"endpoint": VIDEOS, "body": order(&json!({"provider_options": {"n": 2}}))});
     let refused = gateway.post("/v1/quote", &quoted).await;
     refused
         .refused(400, "unsupported_value")
-        .at("body.provider_options.n");
+        .on_param("body.provider_options.n");
     assert_eq!(submissions(&simulator), 0);
 
     let options = json!({"style": {"name": "ink"}, "lora": {"scale": 0.5}, "steps": 99});
@@ -126,11 +126,11 @@ routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false 
     let mut mute = chat(&json!({"audio": true}));
     mute["model"] = "mute".into();
     let refused = gateway.post(CHAT, &mute).await;
-    refused.refused(400, "unsupported_value").at("video.audio");
+    refused.refused(400, "unsupported_value").on_param("video.audio");
     let mut mute = order(&json!({"audio": false}));
     mute["model"] = "mute".into();
     let refused = gateway.post(VIDEOS, &mute).await;
-    refused.refused(400, "unsupported_value").at("audio");
+    refused.refused(400, "unsupported_value").on_param("audio");
 
     for (fields, cost) in [
         (json!({}), "1.60"),
@@ -172,7 +172,7 @@ async fn end_and_reference_images_arrive_in_their_places() {
         ),
     ] {
         let refused = gateway.post(VIDEOS, &order(&fields)).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
     }
     // Guarded and checked as any other picture.
     for (fields, status, code, param) in [
@@ -190,7 +190,7 @@ async fn end_and_reference_images_arrive_in_their_places() {
         ),
     ] {
         let refused = gateway.post(VIDEOS, &order(&fields)).await;
-        refused.refused(status, code).at(param);
+        refused.refused(status, code).on_param(param);
     }
     assert_eq!(submissions(&simulator), 0);
 
@@ -246,13 +246,13 @@ async fn resolution_and_aspect_ratio_stand_in_place_of_the_size() {
         (json!({"aspect_ratio": "2:1"}), "video.aspect_ratio"),
     ] {
         let refused = gateway.post(CHAT, &chat(&video)).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
     }
     let both = chat(&json!({"size": "1280x720", "aspect_ratio": "16:9"}));
     let refused = gateway.post(CHAT, &both).await;
     refused
         .refused(400, "invalid_value")
-        .at("video.aspect_ratio");
+        .on_param("video.aspect_ratio");
     // The embedded model understands them too.
     let body =
         json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1", "resolution": "480p"});

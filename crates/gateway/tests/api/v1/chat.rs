@@ -450,7 +450,7 @@ async fn a_wrong_field_is_named_with_its_code() {
         let mut order = json!({"model": "animatic-1", "messages": user(json!("x"))});
         order[field] = value;
         let answer = gateway.post(PATH, &order).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
         assert_eq!(answer.json["error"]["type"], "invalid_request_error");
     }
     let none = gateway.get("/v1/tasks").await.ok();
@@ -464,7 +464,7 @@ async fn all_faults_are_named_at_once() {
     let order =
         json!({"messages": [{"role": "user"}], "n": 9, "temperature": "x", "video": {"seed": "x"}});
     let answer = gateway.post(PATH, &order).await;
-    answer.refused(400, "missing_field").at("model");
+    answer.refused(400, "missing_field").on_param("model");
     for field in [
         "model",
         "messages[0].content",
@@ -490,7 +490,7 @@ async fn all_faults_are_named_at_once() {
     let answer = gateway.post(PATH, &order).await;
     answer
         .refused(400, "unsupported_value")
-        .at("messages[0].content[1].image_url.url");
+        .on_param("messages[0].content[1].image_url.url");
     gateway.stop().await;
 }
 
@@ -500,14 +500,14 @@ async fn a_model_that_is_not_there_or_makes_no_videos_is_refused() {
     let mut order = video_order();
     order["model"] = json!("sora-9");
     let answer = gateway.post(PATH, &order).await;
-    answer.refused(404, "model_not_found").at("model");
+    answer.refused(404, "model_not_found").on_param("model");
     assert_eq!(answer.json["error"]["type"], "not_found_error");
     order["model"] = json!("stems-dsp-1");
     gateway
         .post(PATH, &order)
         .await
         .refused(400, "unsupported_value")
-        .at("model");
+        .on_param("model");
     gateway.stop().await;
 }
 
@@ -702,6 +702,6 @@ async fn a_stream_of_a_request_that_is_refused_never_begins() {
     let answer = gateway
         .send(streamed(&gateway, |order| order["n"] = json!(7)))
         .await;
-    answer.refused(400, "invalid_value").at("n");
+    answer.refused(400, "invalid_value").on_param("n");
     gateway.stop().await;
 }

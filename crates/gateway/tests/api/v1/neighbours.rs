@@ -90,14 +90,14 @@ async fn lengths_that_differ_name_ours() {
             .zip(["seconds", "video.seconds", "video.seconds"])
     {
         let answer = gateway.post(endpoint, &body).await;
-        answer.refused(400, "invalid_value").at(ours);
+        answer.refused(400, "invalid_value").on_param(ours);
         assert!(answer.message().contains(ours), "{}", answer.message());
     }
     let form = Form::new().text("prompt", "a lake");
     let form = form.text("seconds", "4").text("duration", "2");
     let request = gateway.request(Method::POST, VIDEOS).multipart(form);
     let answer = gateway.send(request).await;
-    answer.refused(400, "invalid_value").at("seconds");
+    answer.refused(400, "invalid_value").on_param("seconds");
     // The same length twice is one.
     for (endpoint, body) in everywhere(&json!({"seconds": "2", "duration": 2.0})) {
         let (job, _) = job(&gateway, gateway.post(endpoint, &body).await).await;
@@ -185,7 +185,7 @@ async fn pictures_of_a_form_are_taken_under_any_name() {
     send(two)
         .await
         .refused(400, "invalid_value")
-        .at("input_reference");
+        .on_param("input_reference");
     let two = Form::new().text("prompt", "a lake");
     let two = two
         .part("image", picture(0))
@@ -193,7 +193,7 @@ async fn pictures_of_a_form_are_taken_under_any_name() {
     send(two)
         .await
         .refused(400, "invalid_value")
-        .at("input_reference");
+        .on_param("input_reference");
     let same = Form::new().text("prompt", "a lake");
     let same = same
         .part("image", picture(0))
@@ -218,7 +218,7 @@ async fn more_pictures_than_places_name_ours() {
                 .zip(["input_reference", "messages", "messages"])
         {
             let answer = gateway.post(endpoint, &body).await;
-            answer.refused(400, "invalid_value").at(ours);
+            answer.refused(400, "invalid_value").on_param(ours);
             assert!(answer.message().contains(ours), "{}", answer.message());
         }
     }
@@ -232,7 +232,7 @@ async fn more_pictures_than_places_name_ours() {
         ])
     {
         let answer = gateway.post(endpoint, &body).await;
-        answer.refused(400, "unsupported_value").at(ours);
+        answer.refused(400, "unsupported_value").on_param(ours);
     }
     for (endpoint, body) in everywhere(&json!({"last_frame_image": url(64), "end_image": url(72)}))
     {

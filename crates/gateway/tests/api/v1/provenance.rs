@@ -337,12 +337,12 @@ async fn a_strangers_file_is_nobodys_and_damaged_ones_harm_nothing() {
         .post(PATH, &json!({"url": files.url("/to-private")}))
         .await
         .refused(422, "file_fetch_blocked")
-        .at("url");
+        .on_param("url");
     gateway
         .post(PATH, &json!({}))
         .await
         .refused(400, "missing_field")
-        .at("url");
+        .on_param("url");
     let nothing = gateway
         .request(Method::POST, PATH)
         .multipart(Form::new().text("title", "x"));
@@ -350,7 +350,7 @@ async fn a_strangers_file_is_nobodys_and_damaged_ones_harm_nothing() {
         .send(nothing)
         .await
         .refused(400, "missing_field")
-        .at("file");
+        .on_param("file");
     // Tables that lie, and a stream that is noise.
     let mut noise = bytes.clone();
     let from = noise.windows(4).position(|kind| kind == b"mdat").unwrap() + 4;
@@ -482,7 +482,7 @@ async fn a_label_is_burnt_in_and_hosted_models_have_none() {
         .post("/v1/videos", &order)
         .await
         .refused(400, "unsupported_value")
-        .at("label");
+        .on_param("label");
     gateway.stop().await;
 }
 

@@ -204,7 +204,7 @@ async fn what_the_list_does_not_know_is_refused() {
     ] {
         let answer = gateway.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
-        answer.at(param);
+        answer.on_param(param);
     }
     let answer = gateway.get("/v1/tasks?stauts=failed").await;
     for known in ["status", "since", "q", "limit"] {

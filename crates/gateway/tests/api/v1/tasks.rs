@@ -117,7 +117,7 @@ async fn the_list_has_filters_pages_and_a_cursor() {
     ] {
         let answer = gateway.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
-        answer.at(param);
+        answer.on_param(param);
     }
     gateway.stop().await;
 }
@@ -147,7 +147,7 @@ async fn a_wait_holds_the_answer_until_the_end_or_its_time() {
     for wait in ["61", "-1", "soon", "NaN"] {
         let answer = gateway.get(&format!("{path}?wait={wait}")).await;
         assert_eq!(answer.status, 400, "{wait}");
-        answer.at("wait");
+        answer.on_param("wait");
     }
     gateway.stop().await;
 }

@@ -39,7 +39,7 @@ async fn nothing_was_made(gateway: &TestGateway) {
 }
 
 fn refused(answer: &Answer, param: &str) {
-    answer.refused(400, "unsupported_value").at(param);
+    answer.refused(400, "unsupported_value").on_param(param);
     assert_eq!(answer.header("x-should-retry"), Some("false"));
     assert_eq!(answer.header("x-task-id"), None);
 }
@@ -155,15 +155,15 @@ async fn a_test_of_the_connection_is_answered_with_a_sentence_and_costs_nothing(
 
     let unknown = json!({"max_tokens": 5, "model": "no-such"});
     let answer = gateway.post(PATH, &with(&unknown)).await;
-    answer.refused(404, "model_not_found").at("model");
+    answer.refused(404, "model_not_found").on_param("model");
     let answer = gateway.post(PATH, &with(&json!({"max_tokens": 0}))).await;
-    answer.refused(400, "invalid_value").at("max_tokens");
+    answer.refused(400, "invalid_value").on_param("max_tokens");
     let answer = gateway
         .post(PATH, &with(&json!({"max_completion_tokens": "5"})))
         .await;
     answer
         .refused(400, "invalid_type")
-        .at("max_completion_tokens");
+        .on_param("max_completion_tokens");
     let reader = NewKey {
         name: "reader".into(),
         scopes: vec![mediagate_model::account::Scope::TasksRead],

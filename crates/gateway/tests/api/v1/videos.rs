@@ -82,7 +82,7 @@ async fn a_video_is_made_polled_and_downloaded() {
     let wrong = gateway
         .get(&format!("{PATH}/{id}/content?variant=gif"))
         .await;
-    wrong.refused(400, "invalid_value").at("variant");
+    wrong.refused(400, "invalid_value").on_param("variant");
 
     let deleted = gateway.delete(&format!("{PATH}/{id}")).await.ok();
     assert_eq!(
@@ -228,7 +228,7 @@ async fn wrong_fields_are_named_in_both_forms() {
             "image_invalid" => 422,
             _ => 400,
         };
-        answer.refused(status, code).at(param);
+        answer.refused(status, code).on_param(param);
     }
     let send = async |form: Form| {
         gateway
@@ -238,16 +238,16 @@ async fn wrong_fields_are_named_in_both_forms() {
     send(Form::new().text("size", "480x480"))
         .await
         .refused(400, "missing_field")
-        .at("prompt");
+        .on_param("prompt");
     send(Form::new().text("prompt", "x").text("seed", "x"))
         .await
         .refused(400, "invalid_type")
-        .at("seed");
+        .on_param("seed");
     let bad = Part::bytes(b"not a picture".to_vec()).file_name("a.png");
     send(Form::new().text("prompt", "x").part("input_reference", bad))
         .await
         .refused(422, "image_invalid")
-        .at("input_reference");
+        .on_param("input_reference");
     let broken = gateway
         .request(Method::POST, PATH)
         .header("content-type", "multipart/form-data; boundary=b")
@@ -293,12 +293,12 @@ async fn the_list_pages_in_both_orders() {
         .get(&format!("{PATH}?order=up"))
         .await
         .refused(400, "invalid_value")
-        .at("order");
+        .on_param("order");
     gateway
         .get(&format!("{PATH}?after=video_x"))
         .await
         .refused(400, "invalid_value")
-        .at("after");
+        .on_param("after");
     gateway
         .get(&format!(
             "{PATH}/{}",

@@ -232,11 +232,11 @@ async fn an_address_that_must_not_be_called_is_refused() {
             for (path, order) in &mut orders {
                 order[name] = url.into();
                 let refused = gateway.post(path, order).await;
-                refused.refused(400, "invalid_value").at(name);
+                refused.refused(400, "invalid_value").on_param(name);
             }
         }
         let made = gateway.post("/v1/webhooks", &json!({"url": url})).await;
-        made.refused(400, "invalid_value").at("url");
+        made.refused(400, "invalid_value").on_param("url");
     }
     let mut two = crate::support::videos_order();
     (two["callback_url"], two["webhook_url"]) =
@@ -245,7 +245,7 @@ async fn an_address_that_must_not_be_called_is_refused() {
         .post("/v1/videos", &two)
         .await
         .refused(400, "invalid_value")
-        .at("webhook_url");
+        .on_param("webhook_url");
     // An empty one is none; a name that nobody knows is found out by its tries.
     (two["callback_url"], two["webhook_url"]) = ("".into(), "https://nobody.invalid/".into());
     gateway.post("/v1/videos", &two).await.ok();

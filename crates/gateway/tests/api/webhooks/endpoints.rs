@@ -42,12 +42,12 @@ async fn an_endpoint_is_registered_changed_and_deleted() {
     let wrong = gateway
         .send(change(json!({"url": "http://10.0.0.1/"})))
         .await;
-    wrong.refused(400, "invalid_value").at("url");
+    wrong.refused(400, "invalid_value").on_param("url");
     gateway
         .send(change(json!({"events": []})))
         .await
         .refused(400, "invalid_value")
-        .at("events");
+        .on_param("events");
     let gone = gateway.delete(&path).await.ok();
     assert_eq!(gone["deleted"], true);
     gateway.get(&path).await.refused(404, "webhook_not_found");

@@ -41,7 +41,7 @@ async fn the_log_has_every_delivery_and_every_try() {
         .get(&format!("{path}?state=lost"))
         .await
         .refused(400, "invalid_value")
-        .at("state");
+        .on_param("state");
     let one = whole(&gateway, &page["data"][0]).await;
     assert_eq!(one["attempts"].as_array().unwrap().len(), 1);
     assert_eq!(one["attempts"][0]["status"], 204);
@@ -112,7 +112,7 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
     let bad = gateway
         .post(&format!("{path}/recover"), &json!({"since": "soon"}))
         .await;
-    bad.refused(400, "invalid_value").at("since");
+    bad.refused(400, "invalid_value").on_param("since");
     assert_eq!(watcher.posted().len(), 1);
     assert_eq!(
         gateway

@@ -143,7 +143,7 @@ async fn servers(pair: &mut Pair, dice: &mut Dice, over: &CancellationToken, cou
         let while_ = dice.millis(100, 6000);
         let name = match dice.roll(5) {
             0 => {
-                tokio::task::block_in_place(|| pair.primary().stop_at_once());
+                tokio::task::block_in_place(|| pair.primary().stop_immediately());
                 wait(while_, over).await;
                 tokio::task::block_in_place(|| pair.primary().start_again());
                 "Postgres loses its power"

@@ -106,7 +106,7 @@ impl Deployment {
             replicas.push(replica);
         }
         let deployment = Self {
-            balancer: Balancer::before(&ports).await,
+            balancer: Balancer::in_front_of(&ports).await,
             replicas,
             postgres,
             bucket,
@@ -248,7 +248,7 @@ impl Replica {
             way.heal();
         }
         if let Some(server) = &self.server
-            && server.stands_still()
+            && server.is_stopped()
         {
             server.signal("-CONT");
         }
@@ -259,7 +259,7 @@ impl Replica {
         let Some(server) = &mut self.server else {
             return true;
         };
-        let Some(status) = server.ended() else {
+        let Some(status) = server.exit_status() else {
             return false;
         };
         let log = server.log();
@@ -308,7 +308,7 @@ impl Replica {
     pub(super) async fn stand_still(&self, while_: Duration, over: &CancellationToken) {
         let Some(server) = &self.server else { return };
         let begun = Instant::now();
-        while !server.stands_still() {
+        while !server.is_stopped() {
             if begun.elapsed() > Duration::from_secs(5) || over.is_cancelled() {
                 return;
             }
