@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_http::server::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Door, knock, until_closed};
+use super::{Door, connect_and_send, read_until_closed};
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually, videos_order};
 
@@ -40,12 +40,12 @@ async fn silent_connections_are_closed() {
         &open_h2,
         half_a_header,
     ] {
-        until_closed(listener.knock(bytes).await).await;
+        read_until_closed(listener.connect_and_send(bytes).await).await;
     }
     let connection = listener
-        .knock(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .connect_and_send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
-    let answer = until_closed(connection).await;
+    let answer = read_until_closed(connection).await;
     assert!(answer.starts_with(b"HTTP/1.1 200"));
     gateway.stop().await;
 }
@@ -63,7 +63,7 @@ async fn a_waiting_request_is_not_closed_as_silent() {
         },
     )
     .await;
-    let answer = until_closed(listener.knock(waiting_request(&gateway, 1).await.as_bytes()).await).await;
+    let answer = read_until_closed(listener.connect_and_send(waiting_request(&gateway, 1).await.as_bytes()).await).await;
     let answer = String::from_utf8_lossy(&answer);
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.contains("queued"),
@@ -88,8 +88,8 @@ async fn beyond_the_connection_limit_only_probes_are_answered() {
     let listener = Door::open(&gateway, limits(2)).await;
     let request = waiting_request(&gateway, 60).await;
     let _busy = [
-        listener.knock(request.as_bytes()).await,
-        listener.knock(request.as_bytes()).await,
+        listener.connect_and_send(request.as_bytes()).await,
+        listener.connect_and_send(request.as_bytes()).await,
     ];
     eventually("both are busy", async || {
         let answer = listener.client(&gateway).get("/v1/models").await;
@@ -115,7 +115,7 @@ async fn the_program_answers_despite_more_silent_sockets_than_open_files() {
     let mut connections = Vec::new();
     for number in 0..SOCKETS {
         let bytes = [b"".as_slice(), b"P", PREFACE][number % 3];
-        connections.push(knock(&server.base, bytes).await);
+        connections.push(connect_and_send(&server.base, bytes).await);
     }
     // Each request has a connection of its own.
     let anyone = Client::new(&server.base, None);

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
-use super::knock;
+use super::connect_and_send;
 use crate::support::gateway::upload;
 use crate::support::{Client, TestGateway, sound, video_order, videos_order};
 
@@ -51,7 +51,7 @@ async fn trickled_bodies_use_no_other_accounts_capacity() {
     );
     let mut connections = Vec::new();
     for _ in 0..BODIES {
-        connections.push(knock(&gateway.base, beginning.as_bytes()).await);
+        connections.push(connect_and_send(&gateway.base, beginning.as_bytes()).await);
     }
     let other = gateway.with_key(&gateway.new_key("other", NewKey::default()).await);
     let mut order = video_order();

@@ -8,7 +8,7 @@ use mediagate_core::domain::readiness;
 use simulator::Simulator;
 use tokio::time::Instant;
 
-use crate::database::{provider, succeed};
+use crate::database::{provider, assert_all_succeed};
 use crate::support::deployment::{Deployment, LoadReport};
 use crate::support::pair::Pair;
 use crate::support::{Answer, TestGateway, eventually, videos_order};
@@ -106,7 +106,7 @@ impl Trial {
 }
 
 async fn check(deployment: &Deployment, simulator: &Simulator, report: &LoadReport) {
-    succeed(&deployment.client, &report.tasks).await;
+    assert_all_succeed(&deployment.client, &report.tasks).await;
     let mut jobs: HashMap<String, u32> = HashMap::new();
     for job in simulator.world().all_jobs() {
         let prompt = job.input["prompt"].as_str().unwrap();

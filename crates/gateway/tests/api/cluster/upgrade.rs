@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::database::{provider, succeed};
+use crate::database::{provider, assert_all_succeed};
 use crate::support::deployment::Deployment;
 use crate::support::postgres::TestDatabase;
 
@@ -47,7 +47,7 @@ async fn a_rolling_upgrade_loses_no_order() {
         .keys()
         .any(|status| !matches!(status, 200 | 503));
     assert!(!unexpected, "{:?}", report.answers);
-    succeed(&deployment.client, &report.tasks).await;
+    assert_all_succeed(&deployment.client, &report.tasks).await;
     assert_eq!(simulator.world().all_jobs().len(), report.tasks.len());
     deployment.command(&["ledger", "verify"]).await;
     deployment.stop().await;
