@@ -41,8 +41,8 @@ fn copy_file(folder: &Path, name: &str) {
 
 async fn model(client: &Client) -> Option<Value> {
     let models = client.get("/v1/models").await.ok();
-    let mut models_ = models["data"].as_array().unwrap().iter();
-    models_.find(|model| model["id"] == "six-stems").cloned()
+    let mut offered = models["data"].as_array().unwrap().iter();
+    offered.find(|model| model["id"] == "six-stems").cloned()
 }
 
 #[tokio::test]

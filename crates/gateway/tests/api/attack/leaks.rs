@@ -73,15 +73,15 @@ async fn a_secret_in_the_wrong_place_is_not_printed() {
         "[models.a]\nkind = \"video\"\nroutes = [{ provider = \"hunter2\", model = \"x\" }]",
     ] {
         std::fs::write(&file, toml).unwrap();
-        let output_ = output(program(&[
+        let result = output(program(&[
             "config",
             "check",
             "--config",
             file.to_str().unwrap(),
         ]))
         .await;
-        let printed = format!("{}{}", text(&output_.stdout), text(&output_.stderr));
-        assert_eq!(output_.status.code(), Some(2), "{printed}");
+        let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
+        assert_eq!(result.status.code(), Some(2), "{printed}");
         assert!(!printed.contains("hunter2"), "{printed}");
     }
 }
