@@ -18,20 +18,20 @@ use super::money::{DIME, accept, adds_up, end, ending, keyed};
 use super::{Fixture, at, postgres, sqlite, task};
 
 on_both! {
-    a_keys_places_are_taken_and_given_back
-    the_last_place_is_taken_once
-    the_sums_of_days_are_those_of_tasks_and_entries
-    the_sums_of_hours_are_those_of_their_day
+    a_keys_open_tasks_are_counted
+    the_last_open_task_of_a_limit_is_accepted_once
+    daily_sums_equal_tasks_and_entries
+    hourly_sums_equal_their_daily_sum
     a_task_that_was_submitted_twice_is_found
-    a_task_that_ends_takes_no_place_at_its_provider
-    a_check_begins_where_the_last_one_ended
+    an_ended_task_does_not_count_against_its_provider
+    a_check_starts_where_the_last_one_stopped
 }
 
 async fn open_tasks(db: &Fixture, key: mediagate_model::ids::KeyId) -> u32 {
     db.read(move |conn| accounts::open_tasks(conn, key)).await
 }
 
-async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
+async fn a_keys_open_tasks_are_counted(db: Fixture) {
     let mut key = keyed(&db, None).await;
     key.max_running = 3;
     let mut tasks = accept(&db, &key, 2).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
     assert_eq!(mismatches_found, [Mismatch { what, id, why }]);
 }
 
-async fn the_last_place_is_taken_once(db: Fixture) {
+async fn the_last_open_task_of_a_limit_is_accepted_once(db: Fixture) {
     let mut key = keyed(&db, None).await;
     key.max_running = 3;
     let acceptances = (0..10).map(|_| accept(&db, &key, 1));
@@ -78,7 +78,7 @@ async fn the_last_place_is_taken_once(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
+async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
     let key = keyed(&db, None).await;
     let mut tasks = accept(&db, &key, 4).await.unwrap();
     let free = Task {
@@ -136,7 +136,7 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     );
 }
 
-async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
+async fn hourly_sums_equal_their_daily_sum(db: Fixture) {
     let key = keyed(&db, None).await;
     let tasks = accept(&db, &key, 2).await.unwrap();
     let task_endings = [
@@ -235,7 +235,7 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     assert!(task_mismatches[0].why.contains("submitted 2 times"), "{mismatches_found:?}");
 }
 
-async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
+async fn an_ended_task_does_not_count_against_its_provider(db: Fixture) {
     let key = keyed(&db, None).await;
     let tasks = accept(&db, &key, 1).await.unwrap();
     let hosted = Task {
@@ -265,7 +265,7 @@ fn mismatches_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatc
     Ok(check.found)
 }
 
-async fn a_check_begins_where_the_last_one_ended(db: Fixture) {
+async fn a_check_starts_where_the_last_one_stopped(db: Fixture) {
     let key = keyed(&db, None).await;
     let tasks = accept(&db, &key, 1).await.unwrap();
     end(

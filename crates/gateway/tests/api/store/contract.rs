@@ -17,23 +17,23 @@ use providers::driver::schedule::DurationSample;
 use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};
 
 on_both! {
-    accounts_and_keys_come_back_as_they_went_in
-    a_media_folder_is_known_by_its_place
-    a_task_comes_back_as_it_went_in
-    a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends
-    a_task_is_suspect_when_its_child_died
-    many_claimers_never_get_the_same_task
-    a_heartbeat_keeps_and_a_release_gives_back
-    work_for_providers_waits_by_model_and_is_begun_once
-    submissions_are_counted_until_they_are_over
+    accounts_and_keys_are_read_as_written
+    a_media_folder_is_identified_by_its_path
+    a_task_is_read_as_written
+    a_claim_takes_the_longest_due_task_until_the_lease_ends
+    a_task_is_suspect_if_its_child_process_died
+    concurrent_claims_never_get_the_same_task
+    a_heartbeat_renews_and_a_release_returns_a_task
+    provider_tasks_are_claimed_by_model_and_started_once
+    submissions_are_counted_until_they_end
     progress_rises_only_for_the_holder
-    a_task_ends_once_whoever_is_first
+    a_task_ends_once
     lists_page_in_both_directions_and_filter
-    sights_are_of_what_succeeded_lately_and_of_what_runs
+    duration_samples_are_of_recent_successes_and_running_tasks
     files_expire_and_are_removed
     clips_show_the_state_of_their_task_and_files
     personas_are_kept_until_deleted
-    what_fails_leaves_nothing_behind
+    a_failed_transaction_writes_nothing
 }
 
 pub(super) fn ending(state: TaskState) -> TaskEnding {
@@ -55,7 +55,7 @@ pub(super) fn ending(state: TaskState) -> TaskEnding {
     }
 }
 
-async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
+async fn accounts_and_keys_are_read_as_written(db: Fixture) {
     let someone = account("someone");
     let same_handle = account("someone");
     let key = key(someone.id);
@@ -116,7 +116,7 @@ async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
     assert_eq!(caller.key, minimal_key);
 }
 
-async fn a_task_comes_back_as_it_went_in(db: Fixture) {
+async fn a_task_is_read_as_written(db: Fixture) {
     let inserted = db
         .write(|conn| {
             let task = task(owner(conn)?, at(3));
@@ -147,7 +147,7 @@ async fn a_task_comes_back_as_it_went_in(db: Fixture) {
     );
 }
 
-async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fixture) {
+async fn a_claim_takes_the_longest_due_task_until_the_lease_ends(db: Fixture) {
     let (older, newer) = db
         .write(|conn| {
             let owner = owner(conn)?;
@@ -197,7 +197,7 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
     assert_eq!(late_end, None, "a worker that lost the lease cannot end it");
 }
 
-async fn a_task_is_suspect_when_its_child_died(db: Fixture) {
+async fn a_task_is_suspect_if_its_child_process_died(db: Fixture) {
     let (embedded, hosted) = db
         .write(|conn| {
             let owner = owner(conn)?;
@@ -244,7 +244,7 @@ async fn a_task_is_suspect_when_its_child_died(db: Fixture) {
     assert_eq!(hosted.await.unwrap().deaths, None);
 }
 
-async fn many_claimers_never_get_the_same_task(db: Fixture) {
+async fn concurrent_claims_never_get_the_same_task(db: Fixture) {
     const TASKS: usize = 24;
     db.write(|conn| {
         let owner = owner(conn)?;
@@ -274,7 +274,7 @@ async fn many_claimers_never_get_the_same_task(db: Fixture) {
     assert_eq!((claimed_tasks.len(), distinct.len()), (TASKS, TASKS));
 }
 
-async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
+async fn a_heartbeat_renews_and_a_release_returns_a_task(db: Fixture) {
     let (first, second) = db
         .write(|conn| {
             let owner = owner(conn)?;
@@ -319,7 +319,7 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
     assert!(claimed.is_some(), "a worker that leaves releases everything");
 }
 
-async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
+async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
     let ids = db
         .write(|conn| {
             let owner = owner(conn)?;
@@ -374,7 +374,7 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
     assert!(!mark_running("a").await, "an ended task is not started");
 }
 
-async fn submissions_are_counted_until_they_are_over(db: Fixture) {
+async fn submissions_are_counted_until_they_end(db: Fixture) {
     let (task, first, second) = db
         .write(|conn| {
             let task = task(owner(conn)?, at(0));
@@ -493,7 +493,7 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
     );
 }
 
-async fn a_task_ends_once_whoever_is_first(db: Fixture) {
+async fn a_task_ends_once(db: Fixture) {
     for round in 0..12 {
         let (id, account) = db
             .write(|conn| {
@@ -622,7 +622,7 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
     );
 }
 
-async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
+async fn duration_samples_are_of_recent_successes_and_running_tasks(db: Fixture) {
     let samples_of = async |model: &'static str| {
         let samples = db
             .read(move |conn| tasks::duration_samples(conn, model, at(1000), at(2000)))
@@ -669,7 +669,7 @@ fn start_task(conn: &mut Conn<'_>, owner: (AccountId, KeyId), started: i64) -> R
     Ok(task.id)
 }
 
-async fn a_media_folder_is_known_by_its_place(db: Fixture) {
+async fn a_media_folder_is_identified_by_its_path(db: Fixture) {
     let lookup = async |path: &'static str| {
         let lookup = db
             .read(move |conn| media_folders::lookup(conn, path))
@@ -990,7 +990,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
     );
 }
 
-async fn what_fails_leaves_nothing_behind(db: Fixture) {
+async fn a_failed_transaction_writes_nothing(db: Fixture) {
     let failed: Result<(), StoreError> = db
         .store
         .write(|conn| {

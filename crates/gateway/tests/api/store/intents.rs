@@ -10,12 +10,12 @@ use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
     a_key_leads_to_one_intent
-    a_visit_leaves_the_one_before_without_effect
-    what_was_sent_since_is_not_taken_over
-    bodies_lead_to_what_is_open
-    what_made_nothing_is_forgotten
-    old_intents_are_forgotten
-    a_refused_order_is_good_for_one_retry
+    a_later_visit_makes_the_earlier_one_ineffective
+    a_sent_intent_is_not_taken_over
+    a_body_leads_to_its_open_intent
+    an_intent_without_a_task_is_deleted
+    old_intents_are_deleted
+    a_refused_order_allows_one_retry
     a_refusal_that_is_reported_late_belongs_to_the_last_retry
 }
 
@@ -71,7 +71,7 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
     assert!(freed);
 }
 
-async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
+async fn a_later_visit_makes_the_earlier_one_ineffective(db: Fixture) {
     let new = intent(Some("k"));
     let id = new.id;
     let results = db
@@ -105,7 +105,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
 }
 
 /// Nobody pays twice: a request that takes an intent over executes it again.
-async fn what_was_sent_since_is_not_taken_over(db: Fixture) {
+async fn a_sent_intent_is_not_taken_over(db: Fixture) {
     let new = intent(Some("k"));
     let id = new.id;
     let visits = db
@@ -120,7 +120,7 @@ async fn what_was_sent_since_is_not_taken_over(db: Fixture) {
     assert_eq!(visits, [false, true]);
 }
 
-async fn bodies_lead_to_what_is_open(db: Fixture) {
+async fn a_body_leads_to_its_open_intent(db: Fixture) {
     let base = Intent {
         result: Some(two_tasks()),
         ..intent(None)
@@ -156,7 +156,7 @@ async fn bodies_lead_to_what_is_open(db: Fixture) {
     assert_eq!(with_body.len(), 5);
 }
 
-async fn what_made_nothing_is_forgotten(db: Fixture) {
+async fn an_intent_without_a_task_is_deleted(db: Fixture) {
     let (without_submission, with_submission) = (intent(Some("a")), intent(Some("b")));
     let (first, second) = (without_submission.id, with_submission.id);
     let left = db
@@ -183,7 +183,7 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
     assert_eq!(stored, (None, true), "an intent that may have been sent is kept");
 }
 
-async fn old_intents_are_forgotten(db: Fixture) {
+async fn old_intents_are_deleted(db: Fixture) {
     let forgotten = db
         .write(|conn| {
             for second in 0..5 {
@@ -213,7 +213,7 @@ fn refused(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders 
     }
 }
 
-async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
+async fn a_refused_order_allows_one_retry(db: Fixture) {
     db.write(move |conn| {
         let (body, other) = (intent(None).body, intent(None).body);
         let add = |conn: &mut _, count, now| {

@@ -20,12 +20,12 @@ use crate::support::mismatches;
 use super::{Fixture, account, at, key, postgres, sqlite, task};
 
 on_both! {
-    a_tasks_money_is_held_and_then_settled_or_given_back
-    a_budget_holds_for_many_at_once
-    an_account_that_is_prepaid_spends_what_it_has
-    money_ends_once
-    a_cancelled_task_may_be_charged_later
-    what_does_not_add_up_is_found
+    a_reservation_is_settled_or_released
+    a_budget_holds_for_concurrent_orders
+    a_prepaid_account_spends_at_most_its_balance
+    a_reservation_is_resolved_once
+    a_cancelled_task_can_be_charged_later
+    an_inconsistent_ledger_is_found
 }
 
 pub(super) const DIME: i64 = 100_000;
@@ -117,7 +117,7 @@ pub(super) async fn adds_up(db: &Fixture) {
     assert_eq!(db.read(mismatches).await, []);
 }
 
-async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
+async fn a_reservation_is_settled_or_released(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted_tasks = accept(&db, &key, 3).await.unwrap();
     assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
@@ -161,7 +161,7 @@ async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
     );
 }
 
-async fn a_budget_holds_for_many_at_once(db: Fixture) {
+async fn a_budget_holds_for_concurrent_orders(db: Fixture) {
     let key = keyed(&db, Some(3 * DIME)).await;
     let acceptances = (0..8).map(|_| accept(&db, &key, 1));
     let results = futures_util::future::join_all(acceptances).await;
@@ -177,7 +177,7 @@ async fn a_budget_holds_for_many_at_once(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
+async fn a_prepaid_account_spends_at_most_its_balance(db: Fixture) {
     let key = keyed(&db, None).await;
     let subject = EntrySubject {
         account: key.account,
@@ -212,7 +212,7 @@ async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn money_ends_once(db: Fixture) {
+async fn a_reservation_is_resolved_once(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted_tasks = accept(&db, &key, 1).await.unwrap();
     let task = &accepted_tasks[0];
@@ -249,7 +249,7 @@ async fn money_ends_once(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
+async fn a_cancelled_task_can_be_charged_later(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted_tasks = accept(&db, &key, 2).await.unwrap();
     for task in &accepted_tasks {
@@ -292,7 +292,7 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn what_does_not_add_up_is_found(db: Fixture) {
+async fn an_inconsistent_ledger_is_found(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted_tasks = accept(&db, &key, 1).await.unwrap();
     let falsify: fn(&mut Conn<'_>) -> Result<u64, StoreError> = |conn| {

@@ -12,8 +12,8 @@ use super::money::{DIME, accept, end, ending, keyed};
 use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
-    a_result_is_found_by_all_that_it_is_known_by
-    a_clip_keeps_what_its_file_says
+    a_result_is_found_by_each_of_its_keys
+    a_clip_keeps_its_files_provenance
 }
 
 fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> ResultFingerprint {
@@ -35,7 +35,7 @@ fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> Resu
     }
 }
 
-async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
+async fn a_result_is_found_by_each_of_its_keys(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted_tasks = accept(&db, &key, 1).await.unwrap();
     let of_task = print(key.account, Some(accepted_tasks[0].id), None);
@@ -96,7 +96,7 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     );
 }
 
-async fn a_clip_keeps_what_its_file_says(db: Fixture) {
+async fn a_clip_keeps_its_files_provenance(db: Fixture) {
     let key = keyed(&db, None).await;
     let (account, clip) = (key.account, super::contract::upload(key.account, None));
     let (id, row) = (clip.id, clip.clone());

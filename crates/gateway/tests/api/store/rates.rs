@@ -8,10 +8,10 @@ use mediagate_store::rates::{RateGrant, RateRule, grant};
 use super::{Fixture, postgres, sqlite};
 
 on_both! {
-    a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow
+    a_minutes_requests_are_granted_at_once_and_then_by_the_minute
     grants_get_smaller_near_the_end
-    nobody_is_granted_what_another_was
-    a_clock_that_is_set_back_grants_nothing_more
+    concurrent_requests_never_exceed_the_limit
+    a_clock_that_is_set_back_grants_no_extra_requests
 }
 
 const SECOND: i64 = 1_000_000_000;
@@ -22,7 +22,7 @@ async fn granted(db: &Fixture, key: KeyId, rule: RateRule, now: i64) -> RateGran
         .await
 }
 
-async fn a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow(db: Fixture) {
+async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixture) {
     // A number that does not divide a minute.
     for rpm in [1, 7, 60, 91] {
         let (key, rule) = (KeyId::new(), RateRule { rpm, most: 1 });
@@ -70,7 +70,7 @@ async fn grants_get_smaller_near_the_end(db: Fixture) {
     assert_eq!((grants[0], grants.last()), (10, Some(&1)));
 }
 
-async fn nobody_is_granted_what_another_was(db: Fixture) {
+async fn concurrent_requests_never_exceed_the_limit(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 100, most: 3 });
     let requests = (0..200).map(|_| granted(&db, key, rule, START));
     let grants = futures_util::future::join_all(requests).await;
@@ -81,7 +81,7 @@ async fn nobody_is_granted_what_another_was(db: Fixture) {
     assert_eq!((first.granted, first.left), (3, 97));
 }
 
-async fn a_clock_that_is_set_back_grants_nothing_more(db: Fixture) {
+async fn a_clock_that_is_set_back_grants_no_extra_requests(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 2, most: 1 });
     assert_eq!(granted(&db, key, rule, START).await.granted, 1);
     assert_eq!(granted(&db, key, rule, START).await.granted, 1);

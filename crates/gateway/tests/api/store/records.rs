@@ -13,8 +13,8 @@ use super::money::{DIME, accept, adds_up, end, ending, keyed};
 use super::{Fixture, asset, at, postgres, sqlite};
 
 on_both! {
-    finished_tasks_leave_and_their_sums_stay
-    what_is_not_over_stays
+    expired_tasks_are_deleted_and_their_sums_stay
+    unfinished_tasks_are_not_deleted
     a_clip_outlives_its_task
 }
 
@@ -36,7 +36,7 @@ async fn is_kept(db: &Fixture, task: &Task) -> bool {
     row.is_some()
 }
 
-async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
+async fn expired_tasks_are_deleted_and_their_sums_stay(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted = accept(&db, &key, 3).await.unwrap();
     end(
@@ -108,7 +108,7 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn what_is_not_over_stays(db: Fixture) {
+async fn unfinished_tasks_are_not_deleted(db: Fixture) {
     let key = keyed(&db, None).await;
     let accepted = accept(&db, &key, 2).await.unwrap();
     end(

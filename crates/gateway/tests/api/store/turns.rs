@@ -11,13 +11,13 @@ use mediagate_store::{Conn, StoreError, restored, submissions, tasks, workers};
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 
 on_both! {
-    with_one_place_whoever_was_served_goes_behind_the_others
-    with_several_places_each_account_has_its_share
-    no_account_is_passed_by_one_that_holds_more
-    places_at_a_provider_are_shared_out
-    what_was_refused_waits_for_its_turn_and_what_was_sent_does_not
-    models_of_one_queue_share_its_places
-    what_waits_for_the_operator_has_no_place
+    with_a_limit_of_one_the_accounts_alternate
+    with_a_higher_limit_each_account_has_its_share
+    an_account_with_more_running_tasks_is_not_preferred
+    a_providers_limit_is_shared_among_accounts
+    a_refused_task_waits_for_its_turn_and_a_sent_one_does_not
+    models_of_one_queue_share_its_limit
+    a_task_that_waits_for_the_operator_does_not_count_against_the_limit
 }
 
 type Owner = (AccountId, KeyId);
@@ -57,7 +57,7 @@ fn end(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn with_one_place_whoever_was_served_goes_behind_the_others(db: Fixture) {
+async fn with_a_limit_of_one_the_accounts_alternate(db: Fixture) {
     let order = db
         .write(|conn| {
             let owners = create_accounts(conn, &[4, 2, 1], |_| {})?;
@@ -72,7 +72,7 @@ async fn with_one_place_whoever_was_served_goes_behind_the_others(db: Fixture) {
     assert_eq!(order, [0, 1, 2, 0, 1, 0, 0]);
 }
 
-async fn with_several_places_each_account_has_its_share(db: Fixture) {
+async fn with_a_higher_limit_each_account_has_its_share(db: Fixture) {
     let (order, next) = db
         .write(|conn| {
             let owners = create_accounts(conn, &[9, 3], |_| {})?;
@@ -157,7 +157,7 @@ impl Walk {
     }
 }
 
-async fn no_account_is_passed_by_one_that_holds_more(db: Fixture) {
+async fn an_account_with_more_running_tasks_is_not_preferred(db: Fixture) {
     let owners = db.write(|conn| create_accounts(conn, &[0, 0, 0, 0], |_| {})).await;
     let mut walk = Walk {
         owners,
@@ -203,7 +203,7 @@ fn make_hosted(task: &mut Task) {
     (task.provider, task.model) = ("acme".into(), "film".into());
 }
 
-async fn places_at_a_provider_are_shared_out(db: Fixture) {
+async fn a_providers_limit_is_shared_among_accounts(db: Fixture) {
     let (first, second, third) = db
         .write(|conn| {
             let owners = create_accounts(conn, &[40, 1, 3], make_hosted)?;
@@ -218,7 +218,7 @@ async fn places_at_a_provider_are_shared_out(db: Fixture) {
     assert_eq!(third, [36, 0, 0]);
 }
 
-async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixture) {
+async fn a_refused_task_waits_for_its_turn_and_a_sent_one_does_not(db: Fixture) {
     let (waiting, sent) = db
         .write(|conn| {
             let owners = create_accounts(conn, &[3, 1], make_hosted)?;
@@ -278,7 +278,7 @@ async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixt
     assert_eq!(waiting, [[0, 1], [2, 0]], "so the next slot is the second account's");
 }
 
-async fn models_of_one_queue_share_its_places(db: Fixture) {
+async fn models_of_one_queue_share_its_limit(db: Fixture) {
     let claimed = db
         .write(|conn| {
             let first_account = create_accounts(conn, &[9], make_hosted)?;
@@ -312,7 +312,7 @@ async fn models_of_one_queue_share_its_places(db: Fixture) {
     assert_eq!(claimed, [[0, 1], [0, 1]]);
 }
 
-async fn what_waits_for_the_operator_has_no_place(db: Fixture) {
+async fn a_task_that_waits_for_the_operator_does_not_count_against_the_limit(db: Fixture) {
     db.write(|conn| {
         let owners = create_accounts(conn, &[3], make_hosted)?;
         workers::register(conn, restored::HOLDER, at(1_000_000))?;

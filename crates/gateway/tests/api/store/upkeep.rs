@@ -10,15 +10,15 @@ use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 
 on_both! {
     a_turn_is_taken_by_one
-    a_turn_that_ran_out_is_anybodys
-    what_is_remembered_comes_back
-    processes_know_of_each_other_until_they_leave
-    tasks_that_nobody_took_up_are_counted
+    an_expired_turn_can_be_taken_by_anybody
+    a_stored_value_is_read_as_written
+    registered_processes_are_listed_until_they_leave
+    unclaimed_tasks_are_counted
 }
 
 const LONG: Duration = Duration::from_hours(1);
 
-async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
+async fn registered_processes_are_listed_until_they_leave(db: Fixture) {
     let check_in = async |name: &'static str, brand: &str, seconds| {
         let marks = ReplicaMarks::from([("brand".to_owned(), brand.to_owned())]);
         db.write(move |conn| replicas::check_in(conn, name, &marks, at(seconds)))
@@ -39,7 +39,7 @@ async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
     assert!(check_in("three", "c", 200).await.is_empty());
 }
 
-async fn tasks_that_nobody_took_up_are_counted(db: Fixture) {
+async fn unclaimed_tasks_are_counted(db: Fixture) {
     let count = async |seconds, limit| {
         db.read(move |conn| tasks::count_waiting(conn, at(seconds), limit))
             .await
@@ -88,7 +88,7 @@ async fn a_turn_is_taken_by_one(db: Fixture) {
     );
 }
 
-async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
+async fn an_expired_turn_can_be_taken_by_anybody(db: Fixture) {
     let first = db
         .write(|conn| acquire(conn, "media", Duration::ZERO))
         .await;
@@ -110,7 +110,7 @@ async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
     );
 }
 
-async fn what_is_remembered_comes_back(db: Fixture) {
+async fn a_stored_value_is_read_as_written(db: Fixture) {
     assert_eq!(db.read(|conn| meta::get::<i64>(conn, "fact")).await, None);
     db.write(|conn| meta::set(conn, "fact", 1)).await;
     db.write(|conn| meta::set(conn, "fact", -2)).await;

@@ -15,12 +15,12 @@ use mediagate_store::{Conn, StoreError, workers};
 use super::{Fixture, at, owner, postgres, sqlite};
 
 on_both! {
-    an_endpoint_keeps_what_its_owner_says
-    a_delivery_is_claimed_by_one_and_tried
-    one_that_waits_for_a_dead_process_is_free_again
-    what_is_disabled_held_and_deleted
-    what_is_over_is_forgotten
-    what_waits_by_a_clock_that_was_wrong_is_due_now
+    an_endpoint_is_read_as_written
+    a_delivery_is_claimed_by_one_worker_and_attempted
+    a_delivery_of_a_dead_process_can_be_claimed_again
+    deliveries_follow_their_endpoints_state
+    old_deliveries_are_deleted
+    a_delivery_due_absurdly_late_is_due_now
 }
 
 fn endpoint(account: AccountId) -> WebhookEndpoint {
@@ -91,7 +91,7 @@ fn page<Id>(limit: u32, ascending: bool) -> PageQuery<Id> {
     }
 }
 
-async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
+async fn an_endpoint_is_read_as_written(db: Fixture) {
     db.write(|conn| {
         let (account, _) = owner(conn)?;
         let mut first_endpoint = endpoint(account);
@@ -147,7 +147,7 @@ async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
     .await;
 }
 
-async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
+async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due_deliveries(conn, 3)?;
         let lane = endpoint.id.to_string();
@@ -238,7 +238,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
     .await;
 }
 
-async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
+async fn a_delivery_of_a_dead_process_can_be_claimed_again(db: Fixture) {
     db.write(|conn| {
         let (_, ids) = due_deliveries(conn, 3)?;
         for (name, id) in ["dead", "gone", "unknown"].iter().zip(&ids) {
@@ -258,7 +258,7 @@ async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
     .await;
 }
 
-async fn what_is_disabled_held_and_deleted(db: Fixture) {
+async fn deliveries_follow_their_endpoints_state(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due_deliveries(conn, 3)?;
         deliveries::claim(conn, "w1", &ids[..1], at(0))?;
@@ -286,7 +286,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
     .await;
 }
 
-async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
+async fn a_delivery_due_absurdly_late_is_due_now(db: Fixture) {
     db.write(|conn| {
         let (_, ids) = due_deliveries(conn, 3)?;
         // The second was tried while the clock was ahead; the third was created then; the first waits correctly.
@@ -309,7 +309,7 @@ async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
     .await;
 }
 
-async fn what_is_over_is_forgotten(db: Fixture) {
+async fn old_deliveries_are_deleted(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due_deliveries(conn, 3)?;
         deliveries::claim(conn, "w1", &ids[..2], at(0))?;
