@@ -41,9 +41,9 @@ impl Deployment {
         // the library only when it starts.
         let library = "shared_preload_libraries";
         cluster.set(library, "pg_stat_statements").await;
-        cluster.stop_at_once();
+        cluster.stop_immediately();
         cluster.start_again();
-        cluster.ask("CREATE EXTENSION pg_stat_statements").await;
+        cluster.execute("CREATE EXTENSION pg_stat_statements").await;
         let simulator = Simulator::start().await.unwrap();
         simulator.world().set_plan(JobPlan {
             running: Duration::from_hours(1),

@@ -19,7 +19,7 @@ fn key(change: impl FnOnce(&mut NewKey)) -> NewKey {
 }
 
 #[tokio::test]
-async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() {
+async fn every_endpoint_rejects_a_request_without_a_valid_key_first() {
     let gateway = TestGateway::builder()
         .without_workers()
         .manual_clock()
@@ -63,40 +63,40 @@ async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() 
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
         assert!(answer.header("x-ratelimit-limit-requests").is_none());
     }
-    let mut typo = good.clone();
-    let last = typo.pop().unwrap();
-    typo.push(if last == 'a' { 'b' } else { 'a' });
-    for wrong in [
+    let mut mistyped = good.clone();
+    let last_char = mistyped.pop().unwrap();
+    mistyped.push(if last_char == 'a' { 'b' } else { 'a' });
+    for authorization in [
         format!("Basic {good}"),
         good.clone(),
         "Bearer".into(),
         "Bearer ".into(),
         "Bearer x".into(),
-        format!("Bearer {typo}"),
+        format!("Bearer {mistyped}"),
         format!("Bearer {}", "a".repeat(5000)),
         "Bearer \u{fc}".into(),
-        // Well-formed, and nobody's.
+        // Well-formed, but never issued.
         format!("Bearer {}", unknown_key()),
     ] {
         let request = anyone
             .request(Method::GET, "/v1/models")
-            .header("authorization", wrong.as_bytes());
+            .header("authorization", authorization.as_bytes());
         anyone.send(request).await.refused(401, "invalid_api_key");
     }
-    let lower = anyone
+    let lower_case = anyone
         .request(Method::GET, "/v1/models")
         .header("authorization", format!("bearer {good}"));
-    assert_eq!(anyone.send(lower).await.status, 200);
+    assert_eq!(anyone.send(lower_case).await.status, 200);
 
-    let short = gateway
+    let short_lived = gateway
         .caller(
             "default",
             key(|new| new.expires_in = Some(Duration::from_mins(1))),
         )
         .await;
-    assert_eq!(short.get("/v1/models").await.status, 200);
+    assert_eq!(short_lived.get("/v1/models").await.status, 200);
     gateway.app.clock.advance(Duration::from_mins(1));
-    short
+    short_lived
         .get("/v1/models")
         .await
         .refused(401, "expired_api_key");
@@ -109,13 +109,13 @@ async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() 
         .get("/v1/models")
         .await
         .refused(401, "revoked_api_key");
-    assert!(!gateway.revoke(&secret[..12]).await, "it was before");
+    assert!(!gateway.revoke(&secret[..12]).await, "it was revoked before");
     let unknown = keys::find(&gateway.app, "sk-mg-000000").await.unwrap();
     assert_eq!(unknown, KeyMatch::NoSuchKey);
     gateway.stop().await;
 }
 
-/// A key of the right form that was never given out.
+/// A well-formed key that was never issued.
 fn unknown_key() -> String {
     const ALPHABET: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let random = "0".repeat(43);
@@ -129,13 +129,13 @@ fn unknown_key() -> String {
 }
 
 #[tokio::test]
-async fn a_scope_that_is_missing_is_named() {
+async fn an_error_names_the_missing_scope() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Song").await;
     let id = clip["id"].as_str().unwrap().to_owned();
     let body = json!({"task": "gen_stem", "continue_clip_id": id, "root_clip_id": id, "name": "x", "ids": [],
         "prompt": "x", "model": "animatic-1", "messages": [{"role": "user", "content": "x"}]});
-    let needs = [
+    let required_scopes = [
         (
             Scope::VideoCreate,
             Method::POST,
@@ -184,16 +184,16 @@ async fn a_scope_that_is_missing_is_named() {
             "/musicgen/personas/x".into(),
         ),
     ];
-    for (scope, method, path) in needs {
-        let others = Scope::default_scopes()
+    for (scope, method, path) in required_scopes {
+        let other_scopes = Scope::default_scopes()
             .into_iter()
             .filter(|other| *other != scope)
             .collect();
-        let lacking = gateway
-            .caller("default", key(|new| new.scopes = others))
+        let limited = gateway
+            .caller("default", key(|new| new.scopes = other_scopes))
             .await;
-        let answer = lacking
-            .send(lacking.request(method.clone(), &path).json(&body))
+        let answer = limited
+            .send(limited.request(method.clone(), &path).json(&body))
             .await;
         answer.refused(403, "insufficient_scope");
         assert_eq!(answer.json["error"]["type"], "permission_error");
@@ -202,7 +202,7 @@ async fn a_scope_that_is_missing_is_named() {
             "{}",
             answer.message()
         );
-        // A key that is known is counted whatever becomes of its request.
+        // A known key's request counts even when it is rejected.
         assert!(answer.header("x-ratelimit-remaining-requests").is_some());
     }
     let admin = gateway
@@ -210,14 +210,14 @@ async fn a_scope_that_is_missing_is_named() {
         .await;
     assert_eq!(admin.get("/v1/tasks").await.status, 200);
     assert_eq!(admin.post("/v1/videos", &videos_order()).await.status, 200);
-    let bare = gateway
+    let webhooks_only = gateway
         .caller(
             "default",
             key(|new| new.scopes = vec![Scope::WebhooksManage]),
         )
         .await;
     assert_eq!(
-        bare.get("/v1/models").await.status,
+        webhooks_only.get("/v1/models").await.status,
         200,
         "any key may see the models"
     );
@@ -225,7 +225,7 @@ async fn a_scope_that_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn a_key_bound_to_models_and_networks_is_held_to_them() {
+async fn a_key_is_limited_to_its_models_and_networks() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Song").await;
     let bound = gateway
@@ -238,28 +238,28 @@ async fn a_key_bound_to_models_and_networks_is_held_to_them() {
         .post("/v1/videos", &videos_order())
         .await
         .refused(403, "model_not_allowed")
-        .at("model");
-    // The alias means the model that is allowed.
+        .on_param("model");
+    // The alias stands for the allowed model.
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"], "mv": "chirp-auk"});
     assert_eq!(
         bound.post("/musicgen/submit/music", &order).await.status,
         200
     );
 
-    let inside = key(|new| new.networks = Some(vec!["127.0.0.0/8".parse().unwrap()]));
-    let outside = key(|new| new.networks = Some(vec!["10.0.0.0/8".parse().unwrap()]));
-    let inside = gateway.caller("default", inside).await;
-    assert_eq!(inside.get("/v1/models").await.status, 200);
-    let outside = gateway.caller("default", outside).await;
-    outside
+    let from_loopback = key(|new| new.networks = Some(vec!["127.0.0.0/8".parse().unwrap()]));
+    let from_elsewhere = key(|new| new.networks = Some(vec!["10.0.0.0/8".parse().unwrap()]));
+    let from_loopback = gateway.caller("default", from_loopback).await;
+    assert_eq!(from_loopback.get("/v1/models").await.status, 200);
+    let from_elsewhere = gateway.caller("default", from_elsewhere).await;
+    from_elsewhere
         .get("/v1/models")
         .await
         .refused(403, "address_not_allowed");
-    let pretending = outside
+    let spoofed = from_elsewhere
         .request(Method::GET, "/v1/models")
         .header("x-forwarded-for", "10.1.2.3");
-    outside
-        .send(pretending)
+    from_elsewhere
+        .send(spoofed)
         .await
         .refused(403, "address_not_allowed");
     gateway.stop().await;
@@ -269,37 +269,37 @@ async fn a_key_bound_to_models_and_networks_is_held_to_them() {
         .set(|settings| settings.trusted_proxies = Some(vec!["127.0.0.0/8".parse().unwrap()]))
         .start()
         .await;
-    let outside = key(|new| new.networks = Some(vec!["10.0.0.0/8".parse().unwrap()]));
-    let outside = gateway.caller("default", outside).await;
-    let by_proxy = async |hops: &str| {
-        let request = outside
+    let from_elsewhere = key(|new| new.networks = Some(vec!["10.0.0.0/8".parse().unwrap()]));
+    let from_elsewhere = gateway.caller("default", from_elsewhere).await;
+    let status_through_proxy = async |hops: &str| {
+        let request = from_elsewhere
             .request(Method::GET, "/v1/models")
             .header("x-forwarded-for", hops);
-        outside.send(request).await.status
+        from_elsewhere.send(request).await.status
     };
-    assert_eq!(by_proxy("10.1.2.3").await, 200);
+    assert_eq!(status_through_proxy("10.1.2.3").await, 200);
     assert_eq!(
-        by_proxy("10.1.2.3, 8.8.8.8").await,
+        status_through_proxy("10.1.2.3, 8.8.8.8").await,
         403,
         "the last hop is who called the proxy"
     );
-    assert_eq!(by_proxy("8.8.8.8, 10.1.2.3").await, 200);
+    assert_eq!(status_through_proxy("8.8.8.8, 10.1.2.3").await, 200);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn requests_a_minute_are_counted_and_told() {
+async fn requests_per_minute_are_limited_and_reported() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let usual = gateway.get("/v1/models").await;
-    assert_eq!(usual.header("x-ratelimit-limit-requests"), Some("600"));
+    let default_answer = gateway.get("/v1/models").await;
+    assert_eq!(default_answer.header("x-ratelimit-limit-requests"), Some("600"));
     let slow = gateway
         .caller("default", key(|new| new.rpm = Some(3)))
         .await;
-    for left in ["2", "1", "0"] {
+    for remaining in ["2", "1", "0"] {
         let answer = slow.get("/v1/models").await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("x-ratelimit-limit-requests"), Some("3"));
-        assert_eq!(answer.header("x-ratelimit-remaining-requests"), Some(left));
+        assert_eq!(answer.header("x-ratelimit-remaining-requests"), Some(remaining));
         assert!(answer.header("x-ratelimit-reset-requests").is_some());
     }
     let answer = slow.get("/v1/models").await;
@@ -314,14 +314,14 @@ async fn requests_a_minute_are_counted_and_told() {
 }
 
 #[tokio::test]
-async fn open_tasks_at_once_are_counted_also_when_they_come_together() {
+async fn open_tasks_are_limited_even_for_concurrent_requests() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let narrow = gateway
+    let limited = gateway
         .caller("default", key(|new| new.max_running = Some(2)))
         .await;
-    let orders = videos_order();
-    let together = (0..6).map(|_| narrow.post("/v1/videos", &orders));
-    let answers = futures_util::future::join_all(together).await;
+    let order = videos_order();
+    let concurrent = (0..6).map(|_| limited.post("/v1/videos", &order));
+    let answers = futures_util::future::join_all(concurrent).await;
     let accepted: Vec<_> = answers
         .iter()
         .filter(|answer| answer.status == 200)
@@ -331,12 +331,12 @@ async fn open_tasks_at_once_are_counted_also_when_they_come_together() {
         answer.refused(429, "too_many_tasks");
     }
     let task = accepted[0].header("x-task-id").unwrap();
-    narrow
+    limited
         .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
         .await
         .ok();
-    assert_eq!(narrow.post("/v1/videos", &videos_order()).await.status, 200);
-    // All or none: two more do not fit, so that none is begun.
+    assert_eq!(limited.post("/v1/videos", &videos_order()).await.status, 200);
+    // All or none: two more do not fit, so neither is accepted.
     gateway
         .post(
             &format!(
@@ -347,10 +347,10 @@ async fn open_tasks_at_once_are_counted_also_when_they_come_together() {
         )
         .await
         .ok();
-    let mut two = video_order();
-    two["n"] = json!(2);
-    narrow
-        .post("/v1/chat/completions", &two)
+    let mut double_order = video_order();
+    double_order["n"] = json!(2);
+    limited
+        .post("/v1/chat/completions", &double_order)
         .await
         .refused(429, "too_many_tasks");
     assert_eq!(
@@ -364,46 +364,46 @@ async fn open_tasks_at_once_are_counted_also_when_they_come_together() {
 }
 
 #[tokio::test]
-async fn a_budget_holds_the_reservations_and_gets_back_what_was_not_made() {
+async fn a_budget_includes_reservations_and_recovers_what_is_released() {
     let gateway = TestGateway::builder()
         .without_workers()
         .toml("[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n[models.stems-dsp-1]\nprice = { unit = \"stem\", usd = \"0.04\" }")
         .start()
         .await;
     let clip = gateway.upload("Song").await;
-    let poor = gateway
+    let limited = gateway
         .caller(
             "default",
             key(|new| new.budget = Some("0.25".parse().unwrap())),
         )
         .await;
-    let first = poor.post("/v1/videos", &videos_order()).await;
+    let first = limited.post("/v1/videos", &videos_order()).await;
     let first = first.header("x-task-id").unwrap().to_owned();
-    let second = poor.post("/v1/videos", &videos_order()).await;
+    let second = limited.post("/v1/videos", &videos_order()).await;
     assert_eq!(second.status, 200);
-    let answer = poor.post("/v1/videos", &videos_order()).await;
+    let answer = limited.post("/v1/videos", &videos_order()).await;
     answer.refused(402, "budget_exceeded");
     assert_eq!(answer.json["error"]["type"], "budget_error");
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"]});
-    poor.post("/musicgen/submit/music", &order)
+    limited.post("/musicgen/submit/music", &order)
         .await
         .refused(402, "budget_exceeded");
     let view = gateway.get(&format!("/v1/tasks/{first}")).await.ok();
     assert_eq!(view["cost_usd"], "0.10");
-    poor.post(&format!("/v1/tasks/{first}/cancel"), &json!({}))
+    limited.post(&format!("/v1/tasks/{first}/cancel"), &json!({}))
         .await
         .ok();
     assert_eq!(
         gateway.get(&format!("/v1/tasks/{first}")).await.ok()["cost_usd"],
         "0.00"
     );
-    let stems = poor.post("/musicgen/submit/music", &order).await;
+    let stems = limited.post("/musicgen/submit/music", &order).await;
     let stems = gateway
         .get(&format!("/v1/tasks/{}", stems.header("x-task-id").unwrap()))
         .await
         .ok();
     assert_eq!(stems["cost_usd"], "0.08");
-    // 0.18 of 0.25 are used: a second does not fit, whoever's money is left elsewhere.
+    // 0.18 of 0.25 are used: another one does not fit into this key's budget, but into others'.
     poor.post("/v1/videos", &videos_order())
         .await
         .refused(402, "budget_exceeded");
@@ -415,9 +415,9 @@ async fn a_budget_holds_the_reservations_and_gets_back_what_was_not_made() {
 }
 
 #[tokio::test]
-async fn a_request_id_is_kept_when_well_formed_and_made_otherwise() {
+async fn a_well_formed_request_id_is_kept_and_another_is_replaced() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let ask = async |id: &str, path: &str| {
+    let answered_request_id = async |id: &str, path: &str| {
         let request = gateway
             .request(Method::GET, path)
             .header("x-request-id", id);
@@ -430,26 +430,26 @@ async fn a_request_id_is_kept_when_well_formed_and_made_otherwise() {
     };
     let longest = "x".repeat(128);
     for path in ["/v1/models", "/v1/tasks/x", "/nowhere", "/healthz"] {
-        assert_eq!(ask("abc-1._Z", path).await, "abc-1._Z");
-        assert_eq!(ask(&longest, path).await, longest);
+        assert_eq!(answered_request_id("abc-1._Z", path).await, "abc-1._Z");
+        assert_eq!(answered_request_id(&longest, path).await, longest);
         for bad in ["a b", "a/b", &"x".repeat(129)] {
-            let made = ask(bad, path).await;
-            assert!(made.starts_with("req_") && made.len() == 36, "{made}");
+            let generated = answered_request_id(bad, path).await;
+            assert!(generated.starts_with("req_") && generated.len() == 36, "{generated}");
         }
     }
-    let (one, other) = (gateway.get("/healthz").await, gateway.get("/healthz").await);
-    assert_ne!(one.header("x-request-id"), other.header("x-request-id"));
+    let (first, second) = (gateway.get("/healthz").await, gateway.get("/healthz").await);
+    assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn pages_of_other_origins_get_in_only_when_named() {
+async fn only_configured_origins_get_cors_headers() {
     let gateway = TestGateway::builder()
         .without_workers()
         .set(|settings| settings.cors_origins = Some(vec!["https://app.example".into()]))
         .start()
         .await;
-    let ask = async |origin: &str| {
+    let allowed_origin = async |origin: &str| {
         let request = gateway
             .http
             .get(format!("{}/v1/models", gateway.base))
@@ -461,15 +461,15 @@ async fn pages_of_other_origins_get_in_only_when_named() {
             .map(|value| value.to_str().unwrap().to_owned())
     };
     assert_eq!(
-        ask("https://app.example").await.as_deref(),
+        allowed_origin("https://app.example").await.as_deref(),
         Some("https://app.example")
     );
-    assert_eq!(ask("https://evil.example").await, None);
+    assert_eq!(allowed_origin("https://evil.example").await, None);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn the_sdk_of_openai_gets_in_from_a_page_that_is_named() {
+async fn openais_sdk_works_from_a_configured_origin() {
     let gateway = TestGateway::builder()
         .without_workers()
         .set(|settings| settings.cors_origins = Some(vec!["https://app.example".into()]))
@@ -495,39 +495,39 @@ async fn the_sdk_of_openai_gets_in_from_a_page_that_is_named() {
                 .to_owned()
         })
     };
-    let ask = async |headers: &str| {
+    let allowed_headers = async |headers: &str| {
         let [allowed, _] = preflight("POST", headers).await;
         allowed
     };
     for method in ["GET", "POST", "PATCH", "DELETE"] {
         let [_, allowed] = preflight(method, "authorization").await;
-        assert!(allowed.split(',').any(|one| one == method), "{allowed}");
+        assert!(allowed.split(',').any(|allowed_method| allowed_method == method), "{allowed}");
     }
     // What openai-node 6 sends from a browser, with a project and an idempotency key.
-    let sdk = "authorization,content-type,idempotency-key,openai-beta,openai-organization,openai-project,\
+    let sdk_headers = "authorization,content-type,idempotency-key,openai-beta,openai-organization,openai-project,\
                x-stainless-arch,x-stainless-custom-poll-interval,x-stainless-helper-method,x-stainless-lang,\
                x-stainless-os,x-stainless-package-version,x-stainless-poll-helper,x-stainless-retry-count,\
                x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
     let sorted = |list: &str| {
-        let mut list: Vec<String> = list.split(',').map(|it| it.trim().to_owned()).collect();
+        let mut list: Vec<String> = list.split(',').map(|header| header.trim().to_owned()).collect();
         list.sort();
         list
     };
-    assert_eq!(sorted(&ask(sdk).await), sorted(sdk));
-    let odd = "X-Stainless-Lang, cookie, x-csrf-token, x-stainless-<b>, x-forwarded-for";
-    assert_eq!(ask(odd).await, "x-stainless-lang");
+    assert_eq!(sorted(&allowed_headers(sdk_headers).await), sorted(sdk_headers));
+    let other_headers = "X-Stainless-Lang, cookie, x-csrf-token, x-stainless-<b>, x-forwarded-for";
+    assert_eq!(allowed_headers(other_headers).await, "x-stainless-lang");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn made_up_keys_lock_no_real_one_out() {
+async fn made_up_keys_do_not_block_valid_ones() {
     for postgres in [false, true] {
         let mut builder = TestGateway::builder().without_workers();
         if postgres {
             builder = builder.on_postgres();
         }
         let gateway = builder.start().await;
-        let made_up = async || {
+        let try_made_up_key = async || {
             let secret = keys::generate().unwrap();
             let stranger = gateway.with_key(secret.expose());
             stranger
@@ -535,7 +535,7 @@ async fn made_up_keys_lock_no_real_one_out() {
                 .await
                 .refused(401, "invalid_api_key");
         };
-        let strangers = futures_util::future::join_all((0..300).map(|_| made_up()));
+        let strangers = futures_util::future::join_all((0..300).map(|_| try_made_up_key()));
         let newcomers = async {
             for _ in 0..5 {
                 let newcomer = gateway.caller("default", key(|_| {})).await;
@@ -562,9 +562,9 @@ async fn accounts_own_what_their_keys_make() {
         (&clip["handle"], &clip["display_name"]),
         (&json!("night-owls"), &json!("Night Owls"))
     );
-    let second = gateway.caller("night-owls", key(|_| {})).await;
+    let second_caller = gateway.caller("night-owls", key(|_| {})).await;
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
-    assert_eq!(second.get(&path).await.ok()["user_id"], clip["user_id"]);
+    assert_eq!(second_caller.get(&path).await.ok()["user_id"], clip["user_id"]);
     gateway.get(&path).await.refused(404, "clip_not_found");
     gateway.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Media in a bucket: what callers see, in either delivery, and while the store is away.
+//! Media in a bucket: what callers see, with either delivery, and during an outage of the store.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn asset_of(address: &str) -> AssetId {
     name.split('.').next().unwrap().parse().unwrap()
 }
 
-async fn asked(
+async fn request_media(
     gateway: &TestGateway,
     method: Method,
     address: &str,
@@ -46,7 +46,7 @@ fn video_of(answer: &Value) -> &Value {
     &answer["choices"][0]["message"]["video"]
 }
 
-/// A recording whose file is larger than what is redirected.
+/// A recording whose file is large enough to be redirected.
 async fn long_clip(gateway: &TestGateway) -> Value {
     let clip = upload(gateway, "Long", sound::wav(60, 3)).await;
     assert_eq!(clip["status"], "complete", "{clip}");
@@ -66,7 +66,7 @@ async fn a_video_is_made_and_fetched_without_a_media_folder() {
         .ok();
     let video = video_of(&answer);
     let address = video["url"].as_str().unwrap();
-    let whole = asked(&gateway, Method::GET, address, &[]).await;
+    let whole = request_media(&gateway, Method::GET, address, &[]).await;
     assert_eq!(whole.status, 200);
     assert_eq!(sha256_hex(&whole.bytes), video["sha256"]);
     assert_eq!(whole.header("content-type"), Some("video/mp4"));
@@ -76,17 +76,17 @@ async fn a_video_is_made_and_fetched_without_a_media_folder() {
         ("bytes=-5", size - 5..size),
         ("bytes=10-", 10..size),
     ] {
-        let answer = asked(&gateway, Method::GET, address, &[("range", range)]).await;
+        let answer = request_media(&gateway, Method::GET, address, &[("range", range)]).await;
         assert_eq!(answer.status, 206, "{range}");
         assert_eq!(answer.bytes, whole.bytes.slice(part), "{range}");
     }
     let outside = format!("bytes={size}-");
-    asked(&gateway, Method::GET, address, &[("range", &outside)])
+    request_media(&gateway, Method::GET, address, &[("range", &outside)])
         .await
         .refused(416, "range_not_satisfiable");
-    let same = asked(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
-    assert_eq!((same.status, same.bytes.len()), (304, 0));
-    let head = asked(&gateway, Method::HEAD, address, &[]).await;
+    let not_modified = request_media(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
+    assert_eq!((not_modified.status, not_modified.bytes.len()), (304, 0));
+    let head = request_media(&gateway, Method::HEAD, address, &[]).await;
     assert_eq!((head.status, head.bytes.len()), (200, 0));
     assert_eq!(
         head.header("content-length"),
@@ -95,16 +95,16 @@ async fn a_video_is_made_and_fetched_without_a_media_folder() {
     let id = video["id"].as_str().unwrap();
     let content = gateway.get(&format!("/v1/videos/{id}/content")).await;
     assert_eq!(content.bytes, whole.bytes);
-    // The video, its poster and its sheet; nothing of them on this disk.
+    // The video, its poster and its sheet; none of them on this disk.
     let files = bucket.files();
-    let is_of_this = |name: &&String| name.contains(&asset_of(address).to_string());
-    assert_eq!(files.iter().filter(is_of_this).count(), 1);
+    let is_this_video = |name: &&String| name.contains(&asset_of(address).to_string());
+    assert_eq!(files.iter().filter(is_this_video).count(), 1);
     assert!(files.len() >= 3, "{files:?}");
     assert!(!gateway.app.config.media_path().exists());
-    // Gone from the bucket before its record says so.
-    let gone = gateway.app.blobs.delete(asset_of(address), MediaType::Mp4);
-    gone.await.unwrap();
-    asked(&gateway, Method::GET, address, &[])
+    // Deleted from the bucket while its record still exists.
+    let delete = gateway.app.blobs.delete(asset_of(address), MediaType::Mp4);
+    delete.await.unwrap();
+    request_media(&gateway, Method::GET, address, &[])
         .await
         .refused(410, "link_expired");
     gateway.stop().await;
@@ -128,19 +128,19 @@ async fn two_gateways_share_a_database_and_a_bucket() {
     assert_eq!(view["status"], "succeeded", "{view}");
     for stem in job["clips"].as_array().unwrap() {
         let path = format!("/musicgen/clips/{}", stem["id"].as_str().unwrap());
-        let (here, there) = (first.get(&path).await.ok(), second.get(&path).await.ok());
-        let (here, there) = (here["audio_url"].as_str(), there["audio_url"].as_str());
-        let here = asked(&first, Method::GET, here.unwrap(), &[]).await;
-        let there = asked(&second, Method::GET, there.unwrap(), &[]).await;
-        assert_eq!((here.status, there.status), (200, 200));
-        assert!(!here.bytes.is_empty() && here.bytes == there.bytes);
+        let (first_file, second_file) = (first.get(&path).await.ok(), second.get(&path).await.ok());
+        let (first_file, second_file) = (first_file["audio_url"].as_str(), second_file["audio_url"].as_str());
+        let first_file = request_media(&first, Method::GET, first_file.unwrap(), &[]).await;
+        let second_file = request_media(&second, Method::GET, second_file.unwrap(), &[]).await;
+        assert_eq!((first_file.status, second_file.status), (200, 200));
+        assert!(!first_file.bytes.is_empty() && first_file.bytes == second_file.bytes);
     }
     second.stop().await;
     first.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_files_are_fetched_from_the_bucket_where_the_operator_wants_that() {
+async fn large_files_redirect_to_the_bucket_if_configured() {
     let bucket = TestBucket::start().await;
     let gateway = TestGateway::builder()
         .without_workers()
@@ -154,10 +154,10 @@ async fn large_files_are_fetched_from_the_bucket_where_the_operator_wants_that()
     let clip = long_clip(&gateway).await;
     let address = clip["audio_url"].as_str().unwrap();
     assert!(address.starts_with(&gateway.base), "callers see our own");
-    let sent = asked(&gateway, Method::GET, address, &[]).await;
-    assert_eq!(sent.status, 302);
-    assert_eq!(sent.header("cache-control"), Some("private, max-age=60"));
-    let link = sent.header("location").unwrap();
+    let redirect = request_media(&gateway, Method::GET, address, &[]).await;
+    assert_eq!(redirect.status, 302);
+    assert_eq!(redirect.header("cache-control"), Some("private, max-age=60"));
+    let link = redirect.header("location").unwrap();
     assert!(link.contains("X-Amz-Expires=300"), "{link}");
     assert!(!link.contains(SECRET_KEY), "{link}");
     let fetched = gateway.http.get(link).send().await.unwrap();
@@ -174,29 +174,29 @@ async fn large_files_are_fetched_from_the_bucket_where_the_operator_wants_that()
     let part = part.send().await.unwrap();
     assert_eq!(part.status(), 206);
     assert_eq!(part.bytes().await.unwrap(), whole.slice(5..10));
-    // By the gateway itself: what is only asked about, what is known, and what is small.
-    let head = asked(&gateway, Method::HEAD, address, &[]).await;
+    // The gateway itself answers HEAD requests, conditional requests and small files.
+    let head = request_media(&gateway, Method::HEAD, address, &[]).await;
     assert_eq!(head.status, 200);
     let etag = head.header("etag").unwrap();
-    let same = asked(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
-    assert_eq!(same.status, 304);
+    let not_modified = request_media(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
+    assert_eq!(not_modified.status, 304);
     let short = upload(&gateway, "Short", sound::wav(1, 1)).await;
-    for (clip, picture) in [(&clip, "image_large_url"), (&short, "audio_url")] {
-        let address = clip[picture].as_str().unwrap();
-        let here = asked(&gateway, Method::GET, address, &[]).await;
-        assert_eq!(here.status, 200, "{picture}");
+    for (clip, field) in [(&clip, "image_large_url"), (&short, "audio_url")] {
+        let address = clip[field].as_str().unwrap();
+        let answer = request_media(&gateway, Method::GET, address, &[]).await;
+        assert_eq!(answer.status, 200, "{field}");
     }
     // No longer than the file itself.
     gateway
         .app
         .clock
         .advance(29 * DAY + Duration::from_secs(86_400 - 40));
-    let sent = asked(&gateway, Method::GET, address, &[]).await;
-    let link = sent.header("location").unwrap();
+    let redirect = request_media(&gateway, Method::GET, address, &[]).await;
+    let link = redirect.header("location").unwrap();
     assert!(link.contains("X-Amz-Expires=40"), "{link}");
-    assert_eq!(sent.header("cache-control"), Some("private, max-age=40"));
+    assert_eq!(redirect.header("cache-control"), Some("private, max-age=40"));
     gateway.app.clock.advance(DAY);
-    asked(&gateway, Method::GET, address, &[])
+    request_media(&gateway, Method::GET, address, &[])
         .await
         .refused(410, "link_expired");
     gateway.stop().await;
@@ -223,7 +223,7 @@ async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
     sweep().await.unwrap();
     assert!(blobs.get(orphan, MediaType::Png).await.is_err());
     assert!(blobs.get(audio, MediaType::Flac).await.is_ok());
-    // A store that is away stops the round; the next one does the work.
+    // An unavailable store stops the round; the next one does the work.
     gateway.app.clock.advance(29 * DAY);
     let expire = async || mediagate_worker::remove_expired_media(&gateway.app).await;
     expire().await.unwrap();
@@ -238,21 +238,21 @@ async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
     gateway.stop().await;
 }
 
-/// How a store can be away.
+/// The ways in which a store can be unavailable.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Outage {
     Refused,
     Silent,
     Failing,
-    /// It answers, but after all patience.
+    /// It answers, but after every timeout.
     Slow,
 }
 
 impl TestBucket {
-    fn take_away(&self, way: Way) {
+    fn disable(&self, outage: Outage) {
         let late = LinkState::with_delay(Duration::from_secs(20));
-        match way {
-            Way::Refused => {
+        match outage {
+            Outage::Refused => {
                 let refuses = true;
                 self.proxy.set(NetworkState {
                     refuses,
@@ -260,9 +260,9 @@ impl TestBucket {
                 });
                 self.proxy.reset();
             }
-            Way::Silent => self.proxy.set(NetworkState::both(LinkState::held())),
-            Way::Failing => self.fail(""),
-            Way::Slow => self.proxy.set(NetworkState {
+            Outage::Silent => self.proxy.set(NetworkState::both(LinkState::held())),
+            Outage::Failing => self.fail(""),
+            Outage::Slow => self.proxy.set(NetworkState {
                 down: late,
                 ..NetworkState::default()
             }),
@@ -270,7 +270,7 @@ impl TestBucket {
     }
 }
 
-async fn is_away_and_comes_back(way: Way) {
+async fn survives_an_outage(outage: Outage) {
     let bucket = TestBucket::start().await;
     let gateway = TestGateway::builder()
         .without_workers()
@@ -279,8 +279,8 @@ async fn is_away_and_comes_back(way: Way) {
         .await;
     let clip = upload(&gateway, "Song", sound::wav(1, 1)).await;
     let address = clip["audio_url"].as_str().unwrap();
-    bucket.take_away(way);
-    // What needs it is refused, and says when to come back.
+    bucket.disable(outage);
+    // Requests that need the store are rejected, with a time to retry.
     let mut with_picture = video_order();
     with_picture["messages"][0]["content"] = json!([
         {"type": "text", "text": "a lake"},
@@ -292,23 +292,23 @@ async fn is_away_and_comes_back(way: Way) {
             .part("file", song)
             .text("title", "Other")
     };
-    let uploading = gateway.request(Method::POST, "/musicgen/uploads/audio");
-    let all = async {
+    let upload_request = gateway.request(Method::POST, "/musicgen/uploads/audio");
+    let requests = async {
         tokio::join!(
-            asked(&gateway, Method::GET, address, &[]),
-            asked(&gateway, Method::GET, address, &[("range", "bytes=0-3")]),
+            request_media(&gateway, Method::GET, address, &[]),
+            request_media(&gateway, Method::GET, address, &[("range", "bytes=0-3")]),
             gateway.post("/v1/chat/completions", &with_picture),
-            gateway.send(uploading.multipart(form())),
+            gateway.send(upload_request.multipart(form())),
         )
     };
-    let answers = tokio::time::timeout(HANG, all).await.unwrap();
+    let answers = tokio::time::timeout(HANG, requests).await.unwrap();
     for answer in [&answers.0, &answers.1, &answers.2, &answers.3] {
         answer.refused(503, "overloaded");
-        assert!(answer.header("retry-after").is_some(), "{way:?}");
+        assert!(answer.header("retry-after").is_some(), "{outage:?}");
     }
-    // What does not, goes on.
+    // Other requests work.
     let ready = gateway.get("/readyz").await.ok();
-    assert_eq!(ready, json!({"status": "ok", "away": ["media"]}), "{way:?}");
+    assert_eq!(ready, json!({"status": "ok", "away": ["media"]}), "{outage:?}");
     let order = gateway.post("/v1/videos", &videos_order()).await.ok();
     assert_eq!(
         gateway.get("/v1/tasks").await.ok()["data"]
@@ -320,40 +320,40 @@ async fn is_away_and_comes_back(way: Way) {
     bucket.heal();
     bucket.proxy.reset();
     eventually("it is back", async || {
-        let file = asked(&gateway, Method::GET, address, &[]).await;
+        let file = request_media(&gateway, Method::GET, address, &[]).await;
         (file.status == 200).then_some(())
     })
     .await;
     assert_eq!(gateway.get("/readyz").await.ok(), json!({"status": "ok"}));
-    let uploading = gateway.request(Method::POST, "/musicgen/uploads/audio");
-    gateway.send(uploading.multipart(form())).await.ok();
+    let upload_request = gateway.request(Method::POST, "/musicgen/uploads/audio");
+    gateway.send(upload_request.multipart(form())).await.ok();
     assert_eq!(order["status"], "queued");
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_refuses_is_503_and_comes_back() {
-    is_away_and_comes_back(Way::Refused).await;
+    survives_an_outage(Outage::Refused).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_silent_is_503_and_comes_back() {
-    is_away_and_comes_back(Way::Silent).await;
+    survives_an_outage(Outage::Silent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_fails_is_503_and_comes_back() {
-    is_away_and_comes_back(Way::Failing).await;
+    survives_an_outage(Outage::Failing).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_slow_is_503_and_comes_back() {
-    is_away_and_comes_back(Way::Slow).await;
+    survives_an_outage(Outage::Slow).await;
 }
 
-/// Whoever reads then gets the file or sees that it broke off, and never waits for ever.
+/// A reader gets the whole file or an error, and never waits forever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
+async fn a_store_that_stalls_in_the_middle_of_a_file_recovers() {
     let bucket = TestBucket::start().await;
     let gateway = TestGateway::builder()
         .without_workers()
@@ -362,7 +362,7 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
         .await;
     let clip = long_clip(&gateway).await;
     let address = clip["audio_url"].as_str().unwrap();
-    let whole = asked(&gateway, Method::GET, address, &[]).await.bytes;
+    let whole = request_media(&gateway, Method::GET, address, &[]).await.bytes;
     bucket.proxy.cut(ConnectionCut {
         side: ProxyDirection::Down,
         after: 4,
@@ -372,15 +372,15 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
         let request = gateway.without_key().request(Method::GET, address);
         request.send().await?.error_for_status()?.bytes().await
     };
-    let read = tokio::time::timeout(HANG, reading).await.unwrap();
+    let result = tokio::time::timeout(HANG, reading).await.unwrap();
     bucket.proxy.wait_for_strikes(1).await;
-    if let Ok(read) = read {
-        assert_eq!(read, whole);
+    if let Ok(result) = result {
+        assert_eq!(result, whole);
     }
     bucket.heal();
     bucket.proxy.reset();
     eventually("it is whole again", async || {
-        let file = asked(&gateway, Method::GET, address, &[]).await;
+        let file = request_media(&gateway, Method::GET, address, &[]).await;
         (file.status == 200).then(|| assert_eq!(file.bytes, whole))
     })
     .await;
@@ -388,7 +388,7 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
+async fn a_result_made_during_an_outage_is_stored_afterwards() {
     let bucket = TestBucket::start().await;
     let gateway = TestGateway::builder()
         .toml("[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }")
@@ -396,12 +396,12 @@ async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
         .start()
         .await;
     bucket.fail("");
-    let before = bucket.asked("PUT");
+    let before = bucket.request_count("PUT");
     let order = gateway.post("/v1/videos", &videos_order()).await.ok();
     let path = format!("/v1/videos/{}", order["id"].as_str().unwrap());
-    // It is made, and cannot be stored.
+    // The video is made but cannot be stored.
     eventually("it was tried", async || {
-        (bucket.asked("PUT") > before).then_some(())
+        (bucket.request_count("PUT") > before).then_some(())
     })
     .await;
     let status = gateway.get(&path).await.ok()["status"].clone();
@@ -412,7 +412,7 @@ async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
         (video["status"] == "completed").then_some(video)
     })
     .await;
-    let file = asked(
+    let file = request_media(
         &gateway,
         Method::GET,
         video["video"]["url"].as_str().unwrap(),
@@ -431,7 +431,7 @@ async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
 }
 
 #[tokio::test]
-async fn media_has_the_host_of_the_cache_before_it() {
+async fn media_addresses_have_the_configured_host() {
     let gateway = TestGateway::builder()
         .without_workers()
         .set(|settings: &mut Settings| settings.media.host = Some("media.example".into()))
@@ -444,12 +444,12 @@ async fn media_has_the_host_of_the_cache_before_it() {
         "{address}"
     );
     let path = path_of(address);
-    assert_eq!(asked(&gateway, Method::GET, &path, &[]).await.status, 200);
+    assert_eq!(request_media(&gateway, Method::GET, &path, &[]).await.status, 200);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn more_requests_than_a_store_may_get_at_once_are_told_to_come_back() {
+async fn requests_beyond_the_stores_limit_are_told_to_retry() {
     let bucket = TestBucket::start().await;
     let gateway = TestGateway::builder()
         .without_workers()
@@ -463,8 +463,8 @@ async fn more_requests_than_a_store_may_get_at_once_are_told_to_come_back() {
         down: LinkState::with_delay(Duration::from_secs(2)),
         ..NetworkState::default()
     });
-    let many = (0..100).map(|_| asked(&gateway, Method::GET, address, &[]));
-    let answers = futures_util::future::join_all(many).await;
+    let requests = (0..100).map(|_| request_media(&gateway, Method::GET, address, &[]));
+    let answers = futures_util::future::join_all(requests).await;
     let (served, refused): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.status == 200);
     assert!(!served.is_empty(), "since {started:?}");
@@ -483,38 +483,38 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
         .set(|settings| bucket.set_access(settings))
         .start()
         .await;
-    let (data, to) = (gateway.app.config.data.clone(), TestBucket::address());
-    let copy = async |words: &[&str]| {
+    let (data, target) = (gateway.app.config.data.clone(), TestBucket::address());
+    let copy = async |extra_args: &[&str]| {
         let endpoint = format!("http://{}", bucket.proxy.address());
-        let mut all = vec!["media", "copy", "--json", "--data", data.to_str().unwrap()];
-        all.extend([
+        let mut args = vec!["media", "copy", "--json", "--data", data.to_str().unwrap()];
+        args.extend([
             "--media-endpoint",
             &endpoint,
             "--media-access-key",
             ACCESS_KEY,
         ]);
-        all.extend(["--media-secret-key", SECRET_KEY]);
-        all.extend(words);
-        output(program(&all)).await
+        args.extend(["--media-secret-key", SECRET_KEY]);
+        args.extend(extra_args);
+        output(program(&args)).await
     };
-    let copied = async || {
-        let done = copy(&["--to", &to]).await;
-        assert!(done.status.success(), "{}", text(&done.stderr));
-        serde_json::from_slice::<Value>(&done.stdout).unwrap()
+    let copy_all = async || {
+        let result = copy(&["--to", &target]).await;
+        assert!(result.status.success(), "{}", text(&result.stderr));
+        serde_json::from_slice::<Value>(&result.stdout).unwrap()
     };
     let clip = long_clip(&gateway).await;
     let address = path_of(clip["audio_url"].as_str().unwrap());
-    let first = copied().await;
+    let first = copy_all().await;
     let files = bucket.files().len() as u64;
     assert!(first["copied"] == files && files >= 3, "{first}");
     assert!(first["copied_bytes"].as_u64().unwrap() > 1 << 20, "{first}");
-    let again = copied().await;
+    let second = copy_all().await;
     assert_eq!(
-        (&again["copied"], &again["present"]),
+        (&second["copied"], &second["present"]),
         (&json!(0), &json!(files))
     );
     // Made and removed since.
-    let other = upload(&gateway, "Other", sound::wav(1, 2)).await;
+    let new_clip = upload(&gateway, "Other", sound::wav(1, 2)).await;
     let removed = asset_of(clip["image_url"].as_str().unwrap());
     gateway
         .app
@@ -524,41 +524,41 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
         .unwrap();
     let now = gateway.app.clock.now();
     let account = clip["user_id"].as_str().unwrap().parse().unwrap();
-    let mark = gateway
+    let marked = gateway
         .app
         .store
         .write(move |conn| -> Result<_, StoreError> {
-            // One that had not expired would be brought back by the upkeep, as if removed by a
-            // clock that was ahead.
+            // The upkeep would restore a file that has not expired, as if a clock that was
+            // ahead had removed it.
             store::assets::expire(conn, removed, account, now)?;
             store::assets::mark_removed(conn, removed, now, now)
         });
-    mark.await.unwrap();
-    let later = copied().await;
+    marked.await.unwrap();
+    let third = copy_all().await;
     assert_eq!(
-        (&later["copied"], &later["removed"]),
+        (&third["copied"], &third["removed"]),
         (&json!(3), &json!(1)),
-        "{later}"
+        "{third}"
     );
-    assert_eq!(later["failed"], 0);
+    assert_eq!(third["failed"], 0);
     // The gateway on the bucket has the same.
     let before = gateway.get(&address).await;
     let gateway = gateway
-        .restart(Some(&format!("[media]\nstore = \"{to}\"")))
+        .restart(Some(&format!("[media]\nstore = \"{target}\"")))
         .await;
     std::fs::remove_dir_all(gateway.app.config.media_path()).unwrap();
-    for path in [address, path_of(other["audio_url"].as_str().unwrap())] {
+    for path in [address, path_of(new_clip["audio_url"].as_str().unwrap())] {
         assert_eq!(gateway.get(&path).await.status, 200, "{path}");
     }
     assert!(!before.bytes.is_empty());
-    for (words, why) in [
+    for (extra_args, reason) in [
         (["--to", "gs://films"], "--to: must be"),
         (["--to", "folder"], "must differ from the source"),
     ] {
-        let refused = copy(&words).await;
+        let refused = copy(&extra_args).await;
         assert_eq!(refused.status.code(), Some(2));
         assert!(
-            text(&refused.stderr).contains(why),
+            text(&refused.stderr).contains(reason),
             "{}",
             text(&refused.stderr)
         );

@@ -12,28 +12,28 @@ async fn the_first_start_prints_a_key_once() {
     let key = server.first_key().await;
     let client = Client::new(&server.base, Some(&key));
     assert_eq!(client.get("/v1/tasks").await.status, 200);
-    let said = server.stop().await;
+    let stdout = server.stop().await;
     assert!(
-        said.contains("curl http://") && said.contains("/v1/chat/completions"),
-        "{said}"
+        stdout.contains("curl http://") && stdout.contains("/v1/chat/completions"),
+        "{stdout}"
     );
     assert_eq!(
-        said.matches(&key).count(),
+        stdout.matches(&key).count(),
         2,
-        "by itself, and in a line to paste: {said}"
+        "by itself, and in a line to paste: {stdout}"
     );
 
     let server = Server::start(folder.path(), &[]).await;
     let client = Client::new(&server.base, Some(&key));
     assert_eq!(client.get("/v1/tasks").await.status, 200, "the key stays");
-    let said = server.stop().await;
-    assert!(!said.contains("sk-mg-"), "{said}");
+    let stdout = server.stop().await;
+    assert!(!stdout.contains("sk-mg-"), "{stdout}");
     for file in walk(folder.path()) {
         let bytes = std::fs::read(&file).unwrap();
-        let found = bytes
+        let is_stored = bytes
             .windows(key.len())
             .any(|window| window == key.as_bytes());
-        assert!(!found, "the key stands in {}", file.display());
+        assert!(!is_stored, "the key is stored in {}", file.display());
     }
 }
 
@@ -55,13 +55,13 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let server = Server::start(folder.path(), &[]).await;
-    let keys = async |words: &[&str]| {
-        let mut all = vec!["keys"];
-        all.extend(words);
-        all.extend(["--data", data]);
-        output(program(&all)).await
+    let keys = async |args: &[&str]| {
+        let mut full_args = vec!["keys"];
+        full_args.extend(args);
+        full_args.extend(["--data", data]);
+        output(program(&full_args)).await
     };
-    let made = keys(&[
+    let created = keys(&[
         "create",
         "--name",
         "laptop",
@@ -77,10 +77,10 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         "owls",
     ])
     .await;
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    let key = text(&made.stdout).trim_end();
+    assert_eq!(created.status.code(), Some(0), "{}", text(&created.stderr));
+    let key = text(&created.stdout).trim_end();
     assert_eq!(
-        text(&made.stdout),
+        text(&created.stdout),
         format!("{key}\n"),
         "the key and nothing else"
     );
@@ -97,11 +97,11 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         .refused(403, "insufficient_scope");
 
     let list = keys(&["list"]).await;
-    let shown = text(&list.stdout);
-    for fact in [&key[..12], "laptop", "owls", "tasks:read", "2.50", "first"] {
-        assert!(shown.contains(fact), "{fact}: {shown}");
+    let listing = text(&list.stdout);
+    for cell in [&key[..12], "laptop", "owls", "tasks:read", "2.50", "first"] {
+        assert!(listing.contains(cell), "{cell}: {listing}");
     }
-    assert!(!shown.contains(&key[..13]), "{shown}");
+    assert!(!listing.contains(&key[..13]), "{listing}");
 
     let revoked = keys(&["revoke", &key[..12]]).await;
     assert_eq!(revoked.status.code(), Some(0), "{}", text(&revoked.stderr));
@@ -111,7 +111,7 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         .refused(401, "revoked_api_key");
     let unknown = keys(&["revoke", "sk-mg-000000"]).await;
     assert_eq!(unknown.status.code(), Some(1));
-    for wrong in [
+    for bad_args in [
         &["create"][..],
         &["create", "--name", ""],
         &["create", "--name", "x", "--scope", "everything"],
@@ -121,23 +121,23 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         &["create", "--name", "x", "--expires", "soon"],
         &["create", "--name", "x", "--network", "here"],
     ] {
-        let refused = keys(wrong).await;
+        let refused = keys(bad_args).await;
         assert_eq!(
             refused.status.code(),
             Some(2),
-            "{wrong:?}: {}",
+            "{bad_args:?}: {}",
             text(&refused.stderr)
         );
         assert!(
             refused.stdout.is_empty() && !refused.stderr.is_empty(),
-            "{wrong:?}"
+            "{bad_args:?}"
         );
     }
     server.stop().await;
 }
 
 #[tokio::test]
-async fn config_check_names_file_line_and_key_or_shows_everything() {
+async fn config_check_names_file_line_and_key_or_prints_all_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let path = file.to_str().unwrap();
@@ -145,7 +145,7 @@ async fn config_check_names_file_line_and_key_or_shows_everything() {
         std::fs::write(&file, content).unwrap();
         output(program(&["config", "check", "--config", path])).await
     };
-    for (content, place, hint) in [
+    for (content, location, hint) in [
         (
             "brand = \"x\"\nlsten = \"127.0.0.1:1\"\n",
             ":2:",
@@ -169,16 +169,16 @@ async fn config_check_names_file_line_and_key_or_shows_everything() {
         ),
     ] {
         let refused = check(content).await;
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{content}: {said}");
-        let wanted = if place.is_empty() {
+        let stderr = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{content}: {stderr}");
+        let expected = if location.is_empty() {
             String::new()
         } else {
-            format!("{path}{place}")
+            format!("{path}{location}")
         };
         assert!(
-            said.contains(&wanted) && said.contains(hint),
-            "{content}: {said}"
+            stderr.contains(&expected) && stderr.contains(hint),
+            "{content}: {stderr}"
         );
         assert!(refused.stdout.is_empty());
     }
@@ -191,19 +191,19 @@ async fn config_check_names_file_line_and_key_or_shows_everything() {
     .await;
     assert_eq!(missing.status.code(), Some(2));
 
-    let fine = check("brand = \"acme\"\ndatabase = \"postgres://u:hunter2@h/db\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n").await;
-    assert_eq!(fine.status.code(), Some(0), "{}", text(&fine.stderr));
-    let shown = text(&fine.stdout).to_owned();
+    let valid = check("brand = \"acme\"\ndatabase = \"postgres://u:hunter2@h/db\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n").await;
+    assert_eq!(valid.status.code(), Some(0), "{}", text(&valid.stderr));
+    let settings = text(&valid.stdout).to_owned();
     assert!(
-        shown.contains("brand = \"acme\"") && shown.contains("wait_limit = \"15m\""),
-        "{shown}"
+        settings.contains("brand = \"acme\"") && settings.contains("wait_limit = \"15m\""),
+        "{settings}"
     );
-    assert!(!shown.contains("hunter2"), "{shown}");
-    let again = check(&shown).await;
-    assert_eq!(text(&again.stdout), shown, "what is shown reads back");
+    assert!(!settings.contains("hunter2"), "{settings}");
+    let second = check(&settings).await;
+    assert_eq!(text(&second.stdout), settings, "what is shown reads back");
 }
 
-/// Nine faults, and what follows from them: a route to a provider that is not there.
+/// Nine faults; the route to a missing provider follows from them and is not one of its own.
 const FAULTY: &str = r#"brand = "v1"
 lsten = "127.0.0.1:1"
 workers = 0
@@ -226,7 +226,7 @@ stor = "s3://x"
 "#;
 
 #[tokio::test]
-async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
+async fn config_check_lists_all_faults_in_the_order_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let path = file.to_str().unwrap();
@@ -236,9 +236,9 @@ async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
     };
     let refused = check(FAULTY).await;
     assert_eq!(refused.status.code(), Some(2));
-    let said = text(&refused.stderr);
-    let lines: Vec<&str> = said.trim_start_matches("mediagate: ").lines().collect();
-    let wanted = [
+    let stderr = text(&refused.stderr);
+    let lines: Vec<&str> = stderr.trim_start_matches("mediagate: ").lines().collect();
+    let expected = [
         (1, "`brand`"),
         (2, "did you mean `listen`?"),
         (3, "`workers`"),
@@ -249,11 +249,11 @@ async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
         (16, "unknown model"),
         (19, "did you mean `store`?"),
     ];
-    assert_eq!(lines.len(), wanted.len(), "{said}");
-    for (line, (number, words)) in lines.iter().zip(wanted) {
+    assert_eq!(lines.len(), expected.len(), "{stderr}");
+    for (line, (number, hint)) in lines.iter().zip(expected) {
         assert!(
-            line.starts_with(&format!("{path}:{number}: ")) && line.contains(words),
-            "{line}, not {number} {words}"
+            line.starts_with(&format!("{path}:{number}: ")) && line.contains(hint),
+            "{line}, not {number} {hint}"
         );
     }
     // A model's name may have dots.
@@ -262,19 +262,19 @@ async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
         "[models.\"a-1.5\"]\nkind = \"video\"\nroutes = [{ provider = \"no\", model = \"x\" }]\n"
     );
     let refused = check(&dotted).await;
-    let said = text(&refused.stderr);
+    let stderr = text(&refused.stderr);
     assert!(
-        said.contains(&format!("{path}:6: `models.a-1.5.routes`")),
-        "{said}"
+        stderr.contains(&format!("{path}:6: `models.a-1.5.routes`")),
+        "{stderr}"
     );
-    let good = check("brand = \"acme\"\n").await;
-    assert_eq!(good.status.code(), Some(0));
-    let said = text(&good.stderr);
-    assert!(said.starts_with(&format!("{path} is valid: ")), "{said}");
+    let valid = check("brand = \"acme\"\n").await;
+    assert_eq!(valid.status.code(), Some(0));
+    let stderr = text(&valid.stderr);
+    assert!(stderr.starts_with(&format!("{path} is valid: ")), "{stderr}");
 }
 
 #[tokio::test]
-async fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+async fn flags_override_the_environment_the_file_and_defaults() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, "brand = \"filed\"\nmedia_ttl = \"1day\"\n").unwrap();
@@ -316,8 +316,8 @@ async fn openapi_prints_the_document() {
 }
 
 #[tokio::test]
-async fn wrong_words_end_with_two() {
-    for words in [
+async fn wrong_arguments_exit_with_2() {
+    for args in [
         &["--what"][..],
         &["serve", "--what"],
         &["dance"],
@@ -325,26 +325,26 @@ async fn wrong_words_end_with_two() {
         &["serve", "--listen", "here"],
         &["demo", "--once", "--out"],
     ] {
-        let refused = output(program(words)).await;
-        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let refused = output(program(args)).await;
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
     }
-    for words in [
+    for args in [
         &["--help"][..],
         &["--version"],
         &["serve", "--help"],
         &["keys", "create", "--help"],
     ] {
-        let helped = output(program(words)).await;
-        assert_eq!(helped.status.code(), Some(0), "{words:?}");
-        assert!(!helped.stdout.is_empty());
+        let help = output(program(args)).await;
+        assert_eq!(help.status.code(), Some(0), "{args:?}");
+        assert!(!help.stdout.is_empty());
     }
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_and_a_folder_that_cannot_be_are_failures() {
+async fn a_taken_address_and_an_impossible_folder_exit_with_1() {
     let folder = tempfile::tempdir().unwrap();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
     let data = folder.path().join("data");
     let refused = output(program(&[
         "serve",
@@ -362,7 +362,7 @@ async fn an_address_that_is_taken_and_a_folder_that_cannot_be_are_failures() {
     );
     assert!(
         !text(&refused.stdout).contains("sk-mg-"),
-        "no key is made for a server that never was"
+        "no key is created for a server that does not start"
     );
     let file = folder.path().join("file");
     std::fs::write(&file, "x").unwrap();
@@ -371,7 +371,7 @@ async fn an_address_that_is_taken_and_a_folder_that_cannot_be_are_failures() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_finishes_what_it_began_and_takes_nothing_new() {
+async fn a_stopping_server_finishes_its_requests_and_accepts_no_others() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]).await;
     let key = server.first_key().await;
@@ -384,9 +384,9 @@ async fn a_stopping_server_finishes_what_it_began_and_takes_nothing_new() {
                 .await
         }
     });
-    let fresh = Client::new(&server.base, Some(&key));
+    let second_client = Client::new(&server.base, Some(&key));
     eventually("the request is in flight", async || {
-        let list = fresh.get("/v1/tasks").await.ok();
+        let list = second_client.get("/v1/tasks").await.ok();
         (!list["data"].as_array().unwrap().is_empty()).then_some(())
     })
     .await;
@@ -401,24 +401,24 @@ async fn a_stopping_server_finishes_what_it_began_and_takes_nothing_new() {
     .await;
     let answer = waiting.await.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let (status, _) = server.ended().await;
+    let (status, _) = server.wait_for_exit().await;
     assert_eq!(status.code(), Some(0));
 }
 
 #[tokio::test]
-async fn a_grace_that_is_over_leaves_the_task_to_the_next_start() {
+async fn a_task_beyond_the_grace_period_continues_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &["--shutdown-grace", "200ms"]).await;
     let key = server.first_key().await;
     let client = Client::new(&server.base, Some(&key));
-    let long = json!({"model": "animatic-1", "messages": [{"role": "user", "content": "a city"}], "video": {"size": "1280x720", "seconds": 20}});
+    let order = json!({"model": "animatic-1", "messages": [{"role": "user", "content": "a city"}], "video": {"size": "1280x720", "seconds": 20}});
     let waiting = tokio::spawn({
         let client = client.clone();
-        async move { client.post("/v1/chat/completions", &long).await }
+        async move { client.post("/v1/chat/completions", &order).await }
     });
-    let fresh = Client::new(&server.base, Some(&key));
+    let second_client = Client::new(&server.base, Some(&key));
     let task = eventually("the task runs", async || {
-        let list = fresh.get("/v1/tasks?status=running").await.ok();
+        let list = second_client.get("/v1/tasks?status=running").await.ok();
         list["data"][0]["id"].as_str().map(ToOwned::to_owned)
     })
     .await;
@@ -426,7 +426,7 @@ async fn a_grace_that_is_over_leaves_the_task_to_the_next_start() {
     let answer = waiting.await.unwrap();
     answer.refused(503, "shutting_down");
     assert_eq!(answer.header("x-task-id"), Some(task.as_str()));
-    let (status, _) = server.ended().await;
+    let (status, _) = server.wait_for_exit().await;
     assert_eq!(status.code(), Some(0));
     let server = Server::start(folder.path(), &[]).await;
     let client = Client::new(&server.base, Some(&key));
@@ -443,7 +443,7 @@ async fn a_grace_that_is_over_leaves_the_task_to_the_next_start() {
 }
 
 #[tokio::test]
-async fn prices_are_read_anew_and_a_bad_file_is_refused() {
+async fn prices_are_reloaded_and_a_bad_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let write = |usd: &str| {
@@ -453,9 +453,9 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
     };
     // In one step, so that a signal never meets half a file.
     let replace = |content: &str| {
-        let new = folder.path().join("new.toml");
-        std::fs::write(&new, content).unwrap();
-        std::fs::rename(new, &file).unwrap();
+        let new_file = folder.path().join("new.toml");
+        std::fs::write(&new_file, content).unwrap();
+        std::fs::rename(new_file, &file).unwrap();
     };
     write("0.10");
     let data = folder.path().join("data");
@@ -476,7 +476,7 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
         (price().await == "0.20").then_some(())
     })
     .await;
-    // A bad file changes nothing; the good one after it counts at once.
+    // A bad file changes nothing; the good one after it applies at once.
     replace("[models.animatic-1]\nprice = { unit = \"week\", usd = \"9\" }\n");
     server.signal("-HUP");
     replace("nonsense");
@@ -494,11 +494,11 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
 }
 
 #[tokio::test]
-async fn the_demo_keeps_its_data_where_it_is_told_to() {
+async fn the_demo_uses_the_given_folder_and_address() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (data, out) = (path("data"), path("made"));
-    let words = [
+    let args = [
         "demo",
         "--once",
         "--out",
@@ -508,15 +508,15 @@ async fn the_demo_keeps_its_data_where_it_is_told_to() {
         "--listen",
         "127.0.0.1:0",
     ];
-    let shown = output(program(&words)).await;
-    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    let first = output(program(&args)).await;
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     assert!(folder.path().join("data/mediagate.db").exists());
-    let again = output(program(&words)).await;
-    assert_eq!(again.status.code(), Some(2), "what is there is not touched");
-    assert!(text(&again.stderr).contains("is not empty"));
+    let second = output(program(&args)).await;
+    assert_eq!(second.status.code(), Some(2), "existing data is not touched");
+    assert!(text(&second.stderr).contains("is not empty"));
 
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
     let refused = output(program(&[
         "demo", "--once", "--out", &out, "--listen", &address,
     ]))
@@ -524,7 +524,7 @@ async fn the_demo_keeps_its_data_where_it_is_told_to() {
     assert_eq!(
         refused.status.code(),
         Some(1),
-        "it listens where it is told to"
+        "it listens at the given address"
     );
 }
 
@@ -534,8 +534,8 @@ async fn the_demo_makes_all_three_and_ends() {
     let out = folder.path().join("made");
     let mut command = program(&["demo", "--once", "--out", out.to_str().unwrap()]);
     command.current_dir(folder.path());
-    let shown = output(command).await;
-    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    let demo = output(command).await;
+    assert_eq!(demo.status.code(), Some(0), "{}", text(&demo.stderr));
     let file = |name: &str| {
         std::fs::read(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
@@ -551,13 +551,13 @@ async fn the_demo_makes_all_three_and_ends() {
     assert_eq!(record("chat-completion.json")["object"], "chat.completion");
     crate::support::spec::assert_task_record(&record("music-task.json"));
     crate::support::spec::assert_persona(&record("persona.json"), "is_service_persona");
-    let table = text(&shown.stdout);
+    let table = text(&demo.stdout);
     for name in ["video.mp4", "vocals.flac", "persona.png", "MB"] {
         assert!(table.contains(name), "{table}");
     }
-    let left: Vec<_> = std::fs::read_dir(folder.path())
+    let remaining: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(left, ["made"], "nothing else is left behind");
+    assert_eq!(remaining, ["made"], "nothing else is left behind");
 }

@@ -1,4 +1,4 @@
-//! `mediagate media copy` that is broken off, by the end of its process or of the bucket, and repeated.
+//! `mediagate media copy` that is interrupted, by the end of its process or of the bucket, and repeated.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::support::client::install_tls;
 use crate::support::eventually;
 use crate::support::program::{output, program, text};
 
-/// A folder of files, and the way from it to a bucket.
+/// A folder of files, and the bucket to which they are copied.
 struct Move {
     data: tempfile::TempDir,
     bucket: TestBucket,
@@ -25,8 +25,8 @@ struct Move {
 }
 
 impl Move {
-    /// Small files, and one that goes up in parts.
-    async fn of(small: usize) -> Self {
+    /// Small files, and one that is uploaded in parts.
+    async fn with_files(small: usize) -> Self {
         install_tls();
         let (data, bucket) = (tempfile::tempdir().unwrap(), TestBucket::start().await);
         let blobs = BlobStore::local(&data.path().join("media")).unwrap();
@@ -54,13 +54,13 @@ impl Move {
 
     fn command(&self) -> Command {
         let endpoint = format!("http://{}", self.bucket.proxy.address());
-        let (data, to): (&Path, _) = (self.data.path(), TestBucket::address());
+        let (data, target): (&Path, _) = (self.data.path(), TestBucket::address());
         program(&[
             "media",
             "copy",
             "--json",
             "--to",
-            &to,
+            &target,
             "--data",
             data.to_str().unwrap(),
             "--media-endpoint",
@@ -72,7 +72,7 @@ impl Move {
         ])
     }
 
-    /// From now on it takes a while.
+    /// Slows the uploads down from now on.
     fn slow_down(&self) {
         let slow = LinkState {
             bytes_per_second: NonZeroU32::new(600_000),
@@ -84,83 +84,83 @@ impl Move {
         });
     }
 
-    /// Waits until some are there, and not all.
-    async fn is_half_done(&self) -> usize {
-        let there = eventually("some are there", async || {
-            let there = self.bucket.files().len();
-            (there >= 2).then_some(there)
+    /// Waits until some files have arrived, but not all.
+    async fn wait_until_half_done(&self) -> usize {
+        let copied = eventually("some are there", async || {
+            let copied = self.bucket.files().len();
+            (copied >= 2).then_some(copied)
         });
-        let there = there.await;
-        assert!(there < self.files.len());
-        there
+        let copied = copied.await;
+        assert!(copied < self.files.len());
+        copied
     }
 
-    /// Those that are in the bucket; each is there whole.
-    async fn arrived(&self) -> u64 {
-        let (blobs, mut there) = (self.bucket.blobs(), 0);
+    /// The number of files in the bucket, each of which must be complete.
+    async fn count_arrived(&self) -> u64 {
+        let (blobs, mut count) = (self.bucket.blobs(), 0);
         let names = self.bucket.files();
         for (id, bytes) in &self.files {
             if names.iter().any(|name| name.contains(&id.to_string())) {
                 assert_eq!(blobs.get(*id, MediaType::Mp4).await.unwrap(), *bytes);
-                there += 1;
+                count += 1;
             }
         }
-        there
+        count
     }
 
-    /// Repeats it; `there` were copied before.
-    async fn finish(&self, there: u64) {
-        let all = self.files.len() as u64;
-        let done = output(self.command()).await;
-        assert!(done.status.success(), "{}", text(&done.stderr));
-        let done: Value = serde_json::from_slice(&done.stdout).unwrap();
-        assert_eq!(done["present"], there, "{done}");
-        assert_eq!(done["copied"], all - there, "{done}");
-        assert_eq!(self.arrived().await, all);
+    /// Repeats the command; `present` files were copied before.
+    async fn finish(&self, present: u64) {
+        let total = self.files.len() as u64;
+        let report = output(self.command()).await;
+        assert!(report.status.success(), "{}", text(&report.stderr));
+        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        assert_eq!(report["present"], present, "{report}");
+        assert_eq!(report["copied"], total - present, "{report}");
+        assert_eq!(self.count_arrived().await, total);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_was_killed_goes_on_where_it_was() {
-    let files = Move::of(12).await;
+async fn a_killed_copy_continues_when_repeated() {
+    let files = Move::with_files(12).await;
     files.slow_down();
     let mut copy = Process::start(&mut files.command());
-    files.is_half_done().await;
+    files.wait_until_half_done().await;
     copy.kill();
     files.bucket.proxy.reset();
     files.bucket.heal();
-    // What had come in part is not there.
-    let there = files.arrived().await;
-    assert!(there >= 2 && there < files.files.len() as u64, "{there}");
-    files.finish(there).await;
+    // A partly uploaded file does not exist.
+    let present = files.count_arrived().await;
+    assert!(present >= 2 && present < files.files.len() as u64, "{present}");
+    files.finish(present).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_whose_bucket_goes_away_ends_soon_and_goes_on_when_it_is_repeated() {
-    let files = Move::of(60).await;
+async fn a_copy_whose_bucket_fails_ends_soon_and_continues_when_repeated() {
+    let files = Move::with_files(60).await;
     files.slow_down();
     let mut copy = Process::start(&mut files.command());
-    files.is_half_done().await;
+    files.wait_until_half_done().await;
     files.bucket.fail("");
-    let before = files.bucket.asked("PUT");
+    let before = files.bucket.request_count("PUT");
     let process = std::cell::RefCell::new(&mut copy);
-    let status = eventually("it ends", async || process.borrow_mut().ended()).await;
-    assert_eq!(status.code(), Some(1), "{}", copy.logged());
-    let done: Value = serde_json::from_str(&copy.said()).unwrap();
-    // It gives up with the first few, not with one after the other.
-    let asked = files.bucket.asked("PUT") - before;
-    assert!(asked < 200, "{asked}");
+    let status = eventually("it ends", async || process.borrow_mut().exit_status()).await;
+    assert_eq!(status.code(), Some(1), "{}", copy.stderr());
+    let report: Value = serde_json::from_str(&copy.stdout()).unwrap();
+    // It gives up after the first few failures, not after trying every file.
+    let requests = files.bucket.request_count("PUT") - before;
+    assert!(requests < 200, "{requests}");
     files.bucket.heal();
-    let there = files.arrived().await;
+    let present = files.count_arrived().await;
     assert_eq!(
-        done["copied"].as_u64().unwrap() + done["failed"].as_u64().unwrap(),
+        report["copied"].as_u64().unwrap() + report["failed"].as_u64().unwrap(),
         61,
-        "{done}"
+        "{report}"
     );
     assert!(
-        copy.logged().contains("run the command again"),
+        copy.stderr().contains("run the command again"),
         "{}",
-        copy.logged()
+        copy.stderr()
     );
-    files.finish(there).await;
+    files.finish(present).await;
 }

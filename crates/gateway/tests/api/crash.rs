@@ -23,8 +23,8 @@ impl Dice {
     }
 }
 
-/// Submits one thing after the other until the server dies; the ids of what it
-/// said it accepted.
+/// Submits one order after the other until the server dies; returns the ids of the
+/// accepted tasks.
 async fn submit(client: Client, clip: Value, mut count: u64) -> Vec<String> {
     let stems = json!({"task": "gen_stem", "continue_clip_id": clip});
     let mut accepted = Vec::new();
@@ -44,7 +44,7 @@ async fn submit(client: Client, clip: Value, mut count: u64) -> Vec<String> {
         };
         assert_eq!(response.status(), 200);
         let task = response.headers()["x-task-id"].to_str().unwrap().to_owned();
-        // The head of the answer arrived: the task is promised.
+        // The answer's headers arrived: the task is promised.
         accepted.push(task);
     }
     accepted
@@ -63,16 +63,16 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
     let key = server.first_key().await;
     let client = Client::new(&server.base, Some(&key));
     let clip = upload(&client, "Song", sound::wav(1, 1)).await["id"].clone();
-    let done = client.post("/v1/videos", &videos_order()).await;
-    let done = done.header("x-task-id").unwrap().to_owned();
-    let mut promised = vec![done.clone()];
-    assert_eq!(finished(&client, &done).await["status"], "succeeded");
+    let first_task = client.post("/v1/videos", &videos_order()).await;
+    let first_task = first_task.header("x-task-id").unwrap().to_owned();
+    let mut promised = vec![first_task.clone()];
+    assert_eq!(finished(&client, &first_task).await["status"], "succeeded");
     server.crash();
 
     for round in 0..ROUNDS {
         let server = Server::start(folder.path(), &[]).await;
         let client = Client::new(&server.base, Some(&key));
-        // What was known is known, and what was made plays.
+        // Known tasks are still known, and finished videos can be played.
         for task in &promised {
             assert_eq!(
                 client.get(&format!("/v1/tasks/{task}")).await.status,
@@ -80,11 +80,11 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
                 "round {round}"
             );
         }
-        let made = client
+        let succeeded = client
             .get("/v1/tasks?status=succeeded&kind=video&limit=1")
             .await
             .ok();
-        let url = made["data"][0]["output"]["videos"][0]["url"]
+        let url = succeeded["data"][0]["output"]["videos"][0]["url"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -95,10 +95,10 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
             "round {round}"
         );
 
-        let submitting = tokio::spawn(submit(client.clone(), clip.clone(), 1 + dice.roll(3)));
+        let submission = tokio::spawn(submit(client.clone(), clip.clone(), 1 + dice.roll(3)));
         tokio::time::sleep(Duration::from_millis(dice.roll(1800))).await;
         server.crash();
-        promised.extend(submitting.await.unwrap());
+        promised.extend(submission.await.unwrap());
     }
 
     let server = Server::start(folder.path(), &[]).await;
@@ -131,7 +131,7 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
         }
         assert!(count > 0, "{view}");
     }
-    // Also what was accepted when its answer never arrived comes to its end.
+    // Tasks that were accepted without their answer arriving end, too.
     crate::support::eventually("nothing is open", async || {
         let mut open = 0;
         for state in ["queued", "running"] {
@@ -147,46 +147,46 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
 
 fn check_history(path: &std::path::Path, promised: &[String]) {
     let store = Connection::open(path).unwrap();
-    let ask = |sql: &str| -> Vec<String> {
+    let query = |sql: &str| -> Vec<String> {
         let mut statement = store.prepare(sql).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         rows.map(Result::unwrap).collect()
     };
-    let known = ask("SELECT id FROM tasks");
-    assert!(promised.iter().all(|task| known.contains(task)));
-    let none: Vec<String> = Vec::new();
+    let tasks = query("SELECT id FROM tasks");
+    assert!(promised.iter().all(|task| tasks.contains(task)));
+    let nothing: Vec<String> = Vec::new();
     let ends = "state IN ('succeeded', 'failed', 'cancelled')";
     assert_eq!(
-        ask(&format!(
+        query(&format!(
             "SELECT id FROM tasks t WHERE (SELECT COUNT(*) FROM task_events e WHERE e.task_id = t.id AND e.{ends}) <> 1"
         )),
-        none,
+        nothing,
         "one end each"
     );
     assert_eq!(
-        ask("SELECT id FROM tasks WHERE state <> 'succeeded' OR lease_owner IS NOT NULL"),
-        none
+        query("SELECT id FROM tasks WHERE state <> 'succeeded' OR lease_owner IS NOT NULL"),
+        nothing
     );
     assert_eq!(
-        ask(
+        query(
             "SELECT a.task_id FROM task_events a JOIN task_events b ON a.task_id = b.task_id AND a.seq < b.seq WHERE a.progress > b.progress"
         ),
-        none,
+        nothing,
         "progress never falls"
     );
     assert_eq!(
-        ask("SELECT task_id FROM task_events GROUP BY task_id HAVING COUNT(*) <> MAX(seq)"),
-        none,
+        query("SELECT task_id FROM task_events GROUP BY task_id HAVING COUNT(*) <> MAX(seq)"),
+        nothing,
         "no gaps"
     );
-    assert_eq!(ask("SELECT id FROM clips WHERE audio IS NULL"), none);
-    assert_eq!(ask("PRAGMA integrity_check"), ["ok"]);
-    assert_eq!(ask("SELECT \"table\" FROM pragma_foreign_key_check"), none);
+    assert_eq!(query("SELECT id FROM clips WHERE audio IS NULL"), nothing);
+    assert_eq!(query("PRAGMA integrity_check"), ["ok"]);
+    assert_eq!(query("SELECT \"table\" FROM pragma_foreign_key_check"), nothing);
 }
 
-/// Its lease would hold for years.
+/// Its lease would last for years.
 #[tokio::test]
-async fn what_a_killed_process_held_is_free_at_once() {
+async fn leases_of_a_killed_process_are_free_at_once() {
     let (simulator, toml) = crate::database::provider().await;
     let home = Home::with_settings(&toml);
     let (server, client) = home.start().await;
@@ -202,10 +202,10 @@ async fn what_a_killed_process_held_is_free_at_once() {
     let (server, client) = home.start_again(client).await;
     assert_eq!(finished(&client, &task).await["status"], "succeeded");
     assert_eq!(jobs(), 1);
-    let left = "SELECT COUNT(*) FROM workers WHERE held_until > 0";
-    let left: i64 = database.query_row(left, [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 2, "those of the process that runs");
+    let live_workers = "SELECT COUNT(*) FROM workers WHERE held_until > 0";
+    let live_workers: i64 = database.query_row(live_workers, [], |row| row.get(0)).unwrap();
+    assert_eq!(live_workers, 2, "those of the process that runs");
     server.stop().await;
-    let lives = home.data().join("mediagate.db-lives");
-    assert_eq!(std::fs::read_dir(lives).unwrap().count(), 0);
+    let locks = home.data().join("mediagate.db-lives");
+    assert_eq!(std::fs::read_dir(locks).unwrap().count(), 0);
 }

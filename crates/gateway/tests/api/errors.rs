@@ -1,6 +1,6 @@
-//! What is wrong with a request before any endpoint looks at it, and media
-//! that cannot be used. What every error carries is checked by the caller of
-//! all tests, in `support/client.rs`.
+//! Errors that precede every endpoint, and media that cannot be used.
+//! `support/client.rs`, the caller of all tests, checks what every error
+//! contains.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -18,7 +18,7 @@ async fn gateway() -> TestGateway {
         .await
 }
 
-async fn raw(gateway: &TestGateway, kind: &str, body: impl Into<reqwest::Body>) -> Answer {
+async fn post_body(gateway: &TestGateway, kind: &str, body: impl Into<reqwest::Body>) -> Answer {
     let request = gateway
         .request(Method::POST, CHAT)
         .header("content-type", kind)
@@ -27,7 +27,7 @@ async fn raw(gateway: &TestGateway, kind: &str, body: impl Into<reqwest::Body>) 
 }
 
 #[tokio::test]
-async fn paths_and_methods_that_are_not_there() {
+async fn unknown_paths_and_methods() {
     let gateway = gateway().await;
     for path in [
         "/nowhere",
@@ -42,7 +42,7 @@ async fn paths_and_methods_that_are_not_there() {
         answer.refused(404, "route_not_found");
         assert!(answer.json["error"]["param"].is_null());
     }
-    for (path, meant) in [
+    for (path, suggestion) in [
         ("/chat/completions", "/v1/chat/completions"),
         ("/videos", "/v1/videos"),
         ("/models", "/v1/models"),
@@ -52,8 +52,8 @@ async fn paths_and_methods_that_are_not_there() {
     ] {
         let answer = gateway.get(path).await;
         answer.refused(404, "route_not_found");
-        let question = format!("Did you mean {meant}?");
-        assert!(answer.message().contains(&question), "{}", answer.message());
+        let hint = format!("Did you mean {suggestion}?");
+        assert!(answer.message().contains(&hint), "{}", answer.message());
     }
     assert!(
         !gateway
@@ -101,20 +101,20 @@ async fn paths_and_methods_that_are_not_there() {
 #[tokio::test]
 async fn bodies_that_are_not_json() {
     let gateway = gateway().await;
-    let good = video_order().to_string();
+    let valid_body = video_order().to_string();
     for kind in [
         "text/plain",
         "application/x-www-form-urlencoded",
         "",
         "multipart/form-data; boundary=x",
     ] {
-        raw(&gateway, kind, good.clone())
+        post_body(&gateway, kind, valid_body.clone())
             .await
             .refused(415, "unsupported_media_type");
     }
-    let none = gateway.request(Method::POST, CHAT).body(good.clone());
+    let without_type = gateway.request(Method::POST, CHAT).body(valid_body.clone());
     gateway
-        .send(none)
+        .send(without_type)
         .await
         .refused(415, "unsupported_media_type");
     for kind in [
@@ -123,33 +123,33 @@ async fn bodies_that_are_not_json() {
         "APPLICATION/JSON",
         "application/vnd.x+json",
     ] {
-        raw(&gateway, kind, good.clone())
+        post_body(&gateway, kind, valid_body.clone())
             .await
             .refused(503, "still_running");
     }
-    let deep = |open: &str, close: &str, depth: usize| {
+    let nested = |open: &str, close: &str, depth: usize| {
         format!("{}1{}", open.repeat(depth), close.repeat(depth))
     };
-    let mut not_utf8 = good.clone().into_bytes();
-    let at = good.find("lake").unwrap();
-    not_utf8[at] = 0xff;
+    let mut not_utf8 = valid_body.clone().into_bytes();
+    let index = valid_body.find("lake").unwrap();
+    not_utf8[index] = 0xff;
     let broken: Vec<Bytes> = vec![
         "".into(),
         "{".into(),
         "{\"model\":}".into(),
         "{'model': 1}".into(),
-        format!("{good}x").into(),
+        format!("{valid_body}x").into(),
         "NaN".into(),
-        deep("[", "]", 100_000).into(),
-        deep("{\"a\":", "}", 10_000).into(),
-        format!("{{\"x\":{},\"model\":\"m\"}}", deep("[", "]", 500)).into(),
+        nested("[", "]", 100_000).into(),
+        nested("{\"a\":", "}", 10_000).into(),
+        format!("{{\"x\":{},\"model\":\"m\"}}", nested("[", "]", 500)).into(),
         "\"\\ud800\"".into(),
         not_utf8.into(),
         "1e999999".into(),
     ];
     for body in broken {
         let about = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
-        let answer = raw(&gateway, "application/json", body).await;
+        let answer = post_body(&gateway, "application/json", body).await;
         assert_eq!(
             (answer.status, answer.json["error"]["code"].as_str()),
             (400, Some("invalid_json")),
@@ -158,7 +158,7 @@ async fn bodies_that_are_not_json() {
         );
     }
     for body in ["[]", "1", "\"x\"", "null", "true"] {
-        raw(&gateway, "application/json", body)
+        post_body(&gateway, "application/json", body)
             .await
             .refused(400, "invalid_type");
     }
@@ -166,7 +166,7 @@ async fn bodies_that_are_not_json() {
 }
 
 #[tokio::test]
-async fn characters_that_cannot_be_kept() {
+async fn characters_that_cannot_be_stored() {
     let gateway = gateway().await;
     for (field, value) in [
         ("user", json!("a\u{0}b")),
@@ -179,7 +179,7 @@ async fn characters_that_cannot_be_kept() {
             .post(CHAT, &order)
             .await
             .refused(400, "invalid_value")
-            .at(field);
+            .on_param(field);
     }
     for query in [
         "/v1/tasks?model=%00",
@@ -200,24 +200,24 @@ async fn characters_that_cannot_be_kept() {
 #[tokio::test]
 async fn bodies_that_are_too_large() {
     let gateway = gateway().await;
-    let with = |content: Value| json!({"model": "animatic-1", "padding": content, "messages": [{"role": "user", "content": "x"}]});
+    let padded_order = |content: Value| json!({"model": "animatic-1", "padding": content, "messages": [{"role": "user", "content": "x"}]});
     let answer = gateway
-        .post(CHAT, &with(json!("x".repeat(1_100_000))))
+        .post(CHAT, &padded_order(json!("x".repeat(1_100_000))))
         .await;
     answer.refused(413, "body_too_large");
     assert!(answer.message().contains("1 MB"), "{}", answer.message());
     gateway
-        .post(CHAT, &with(json!("x".repeat(900_000))))
+        .post(CHAT, &padded_order(json!("x".repeat(900_000))))
         .await
         .refused(503, "still_running");
-    // What data: addresses take does not count, up to 32 MB in all.
+    // The contents of data: URLs do not count, up to 32 MB in all.
     let data = format!("data:x;base64,{}", "A".repeat(8_000_000));
     gateway
-        .post(CHAT, &with(json!(data)))
+        .post(CHAT, &padded_order(json!(data)))
         .await
         .refused(503, "still_running");
     let answer = gateway
-        .post(CHAT, &with(json!([data, data, data, data, data])))
+        .post(CHAT, &padded_order(json!([data, data, data, data, data])))
         .await;
     answer.refused(413, "body_too_large");
     assert!(answer.message().contains("32 MB"), "{}", answer.message());
@@ -227,12 +227,12 @@ async fn bodies_that_are_too_large() {
         .post(CHAT, &order)
         .await
         .refused(422, "image_too_large")
-        .at("messages[0].content[0].image_url.url");
+        .on_param("messages[0].content[0].image_url.url");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn many_of_anything_is_bounded() {
+async fn lists_and_texts_are_bounded() {
     let gateway = gateway().await;
     let message = json!({"role": "user", "content": "x"});
     let order = |messages: Value| json!({"model": "animatic-1", "messages": messages});
@@ -240,24 +240,24 @@ async fn many_of_anything_is_bounded() {
         .post(CHAT, &order(json!(vec![message.clone(); 257])))
         .await
         .refused(400, "invalid_value")
-        .at("messages");
+        .on_param("messages");
     let parts = vec![json!({"type": "text", "text": "x"}); 65];
     gateway
         .post(CHAT, &order(json!([{"role": "user", "content": parts}])))
         .await
         .refused(400, "invalid_value")
-        .at("messages[0].content");
+        .on_param("messages[0].content");
     // Many faults make a message, not a flood.
     let faults = vec![json!({"role": 1, "content": 1}); 256];
     let answer = gateway.post(CHAT, &order(json!(faults))).await;
     assert_eq!(answer.status, 400);
     assert!(answer.bytes.len() < 100_000, "{} bytes", answer.bytes.len());
-    let long = json!({"model": "m".repeat(201), "messages": [message]});
+    let long_name = json!({"model": "m".repeat(201), "messages": [message]});
     gateway
-        .post(CHAT, &long)
+        .post(CHAT, &long_name)
         .await
         .refused(400, "invalid_value")
-        .at("model");
+        .on_param("model");
     gateway.stop().await;
 }
 
@@ -274,12 +274,12 @@ fn lying_png(width: u32, height: u32) -> Vec<u8> {
 #[tokio::test]
 async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served() {
     let gateway = gateway().await;
-    let good = sound::png(64, 48);
+    let valid_picture = sound::png(64, 48);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (Vec::new(), "image_invalid"),
         (b"hello".to_vec(), "image_invalid"),
-        (good[..good.len() / 2].to_vec(), "image_invalid"),
-        (good[..8].to_vec(), "image_invalid"),
+        (valid_picture[..valid_picture.len() / 2].to_vec(), "image_invalid"),
+        (valid_picture[..8].to_vec(), "image_invalid"),
         (lying_png(20_000, 20_000), "image_too_large"),
         (lying_png(u32::MAX, u32::MAX), "image_too_large"),
         (lying_png(0, 0), "image_invalid"),
@@ -303,12 +303,12 @@ async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served(
             .post(CHAT, &order(sound::data_url("image/png", &bytes)))
             .await;
         let error = &answer.json["error"];
-        // What claims to be huge may be found broken first.
-        let fits = error["code"] == code
+        // A picture that claims to be huge may be found broken first.
+        let is_expected = error["code"] == code
             || (code == "image_too_large" && error["code"] == "image_invalid");
-        assert!(answer.status == 422 && fits, "{number}: {}", answer.text());
+        assert!(answer.status == 422 && is_expected, "{number}: {}", answer.text());
         assert_eq!(error["type"], "media_error");
-        answer.at("messages[0].content[0].image_url.url");
+        answer.on_param("messages[0].content[0].image_url.url");
     }
     for broken in [
         "data:",
@@ -324,14 +324,14 @@ async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served(
     }
     assert_eq!(gateway.get("/v1/tasks").await.ok()["data"], json!([]));
     gateway
-        .post(CHAT, &order(sound::data_url("image/png", &good)))
+        .post(CHAT, &order(sound::data_url("image/png", &valid_picture)))
         .await
         .refused(503, "still_running");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn odd_requests_get_a_whole_answer() {
+async fn odd_requests_get_a_complete_answer() {
     let gateway = gateway().await;
     for path in [
         "/v1/tasks/%ff%fe",
@@ -351,22 +351,22 @@ async fn odd_requests_get_a_whole_answer() {
         .send(gateway.request(Method::HEAD, "/v1/tasks/x"))
         .await;
     assert_eq!((head.status, head.bytes.len()), (404, 0));
-    let trace = gateway
+    let options = gateway
         .send(gateway.request(Method::OPTIONS, "/v1/models"))
         .await;
-    assert_eq!(trace.status, 405);
+    assert_eq!(options.status, 405);
     gateway.stop().await;
 }
 
-/// Sends bytes as they are; the status line that comes back.
-async fn on_the_wire(gateway: &TestGateway, text: &str) -> String {
+/// Sends raw bytes; returns the status line of the answer.
+async fn send_raw(gateway: &TestGateway, text: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let host = gateway.base.strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = Vec::new();
-    // A server that hangs up without a word is no failure here.
+    // A server that hangs up without an answer is no failure here.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer)
         .lines()
@@ -376,10 +376,10 @@ async fn on_the_wire(gateway: &TestGateway, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_hardly_http_harms_nobody() {
+async fn malformed_http_harms_nobody() {
     let gateway = gateway().await;
     let key = gateway.key.clone().unwrap();
-    let half = format!(
+    let unfinished = format!(
         "POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{\"mo"
     );
     let chunked = format!(
@@ -390,14 +390,14 @@ async fn what_is_hardly_http_harms_nobody() {
         "GET",
         "GET / HTTP/9.9\r\n\r\n",
         "\u{0}\u{1}\u{2}",
-        &half,
+        &unfinished,
         &chunked,
     ] {
-        let line = on_the_wire(&gateway, text).await;
+        let line = send_raw(&gateway, text).await;
         assert!(line.is_empty() || line.contains(" 4"), "{line}");
     }
-    let many = format!("GET /healthz HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(2000));
-    assert!(!on_the_wire(&gateway, &many).await.contains("200"));
+    let many_headers = format!("GET /healthz HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(2000));
+    assert!(!send_raw(&gateway, &many_headers).await.contains("200"));
     assert_eq!(gateway.get("/healthz").await.status, 200);
     gateway.stop().await;
 }

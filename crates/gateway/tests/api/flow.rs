@@ -1,11 +1,11 @@
-//! The three endpoints of the specification one after the other, on each database.
+//! The three endpoints of the specification in turn, on each database.
 
 use serde_json::json;
 
 use crate::support::spec::{CHAT, assert_fields, assert_persona, assert_task_record};
 use crate::support::{TestGateway, sound, video_order};
 
-async fn whole_flow(gateway: TestGateway) {
+async fn run_flow(gateway: TestGateway) {
     let mut order = video_order();
     let url = sound::data_url("image/png", &sound::png(64, 48));
     order["messages"][0]["content"] = json!([
@@ -71,10 +71,10 @@ async fn whole_flow(gateway: TestGateway) {
 
 #[tokio::test]
 async fn video_stems_and_persona_on_sqlite() {
-    whole_flow(TestGateway::start().await).await;
+    run_flow(TestGateway::start().await).await;
 }
 
 #[tokio::test]
 async fn video_stems_and_persona_on_postgres() {
-    whole_flow(TestGateway::builder().on_postgres().start().await).await;
+    run_flow(TestGateway::builder().on_postgres().start().await).await;
 }

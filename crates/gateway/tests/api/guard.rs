@@ -1,4 +1,4 @@
-//! What callers' addresses may lead to.
+//! The addresses that callers may have fetched.
 
 use mediagate_core::limits::WorkKind;
 use mediagate_model::ids::AccountId;
@@ -12,17 +12,17 @@ fn order(url: &str) -> Value {
     json!({"model": "animatic-1", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]})
 }
 
-async fn picture(gateway: &TestGateway, url: &str) -> Answer {
+async fn order_with_picture(gateway: &TestGateway, url: &str) -> Answer {
     let answer = gateway.post("/v1/chat/completions", &order(url)).await;
-    answer.at("messages[0].content[0].image_url.url");
+    answer.on_param("messages[0].content[0].image_url.url");
     answer
 }
 
-async fn song(gateway: &TestGateway, url: &str) -> Answer {
+async fn upload_from(gateway: &TestGateway, url: &str) -> Answer {
     let answer = gateway
         .post("/musicgen/uploads/audio", &json!({"url": url}))
         .await;
-    answer.at("url");
+    answer.on_param("url");
     answer
 }
 
@@ -55,10 +55,10 @@ async fn nothing_that_is_not_public_is_fetched() {
         "picture.png".into(),
         "http://".into(),
     ] {
-        picture(&gateway, &url)
+        order_with_picture(&gateway, &url)
             .await
             .refused(422, "image_fetch_blocked");
-        song(&gateway, &url)
+        upload_from(&gateway, &url)
             .await
             .refused(422, "audio_fetch_blocked");
     }
@@ -74,20 +74,20 @@ async fn each_redirect_is_checked_again() {
         .start()
         .await;
     let files = Files::start().await;
-    picture(&gateway, &files.url("/to-private"))
+    order_with_picture(&gateway, &files.url("/to-private"))
         .await
         .refused(422, "image_fetch_blocked");
-    song(&gateway, &files.url("/to-private"))
+    upload_from(&gateway, &files.url("/to-private"))
         .await
         .refused(422, "audio_fetch_blocked");
-    picture(&gateway, &files.url("/to-file"))
+    order_with_picture(&gateway, &files.url("/to-file"))
         .await
         .refused(422, "image_fetch_blocked");
-    picture(&gateway, &files.url("/to-nowhere"))
+    order_with_picture(&gateway, &files.url("/to-nowhere"))
         .await
         .refused(422, "image_fetch_failed");
     let before = files.hits();
-    picture(&gateway, &files.url("/redirect/4"))
+    order_with_picture(&gateway, &files.url("/redirect/4"))
         .await
         .refused(422, "image_fetch_failed");
     assert_eq!(
@@ -98,34 +98,34 @@ async fn each_redirect_is_checked_again() {
     gateway.stop().await;
 }
 
-/// While there is no memory for decoding, a picture that was decoded before can be ordered with.
+/// Without free memory for decoding, an order with an already decoded picture is accepted.
 #[tokio::test]
 async fn a_picture_is_decoded_once() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let whole = sound::png(640, 360);
+    let picture_bytes = sound::png(640, 360);
     let order = |bytes: &[u8]| {
         let reference = json!({"image_url": sound::data_url("image/png", bytes)});
         json!({"model": "animatic-1", "prompt": "x", "input_reference": reference})
     };
-    let (known, cut) = (order(&whole), order(&whole[..whole.len() / 2]));
-    gateway.post("/v1/videos", &known).await.ok();
-    let (give_back, given_back) = std::sync::mpsc::channel::<()>();
-    let (begin, begun) = tokio::sync::oneshot::channel();
-    let room = gateway.app.limits.media_work.clone();
+    let (decoded_before, truncated) = (order(&picture_bytes), order(&picture_bytes[..picture_bytes.len() / 2]));
+    gateway.post("/v1/videos", &decoded_before).await.ok();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (started_tx, started_rx) = tokio::sync::oneshot::channel();
+    let media_work = gateway.app.limits.media_work.clone();
     let holder = tokio::spawn(async move {
-        let all = room.work(AccountId::nobody(), WorkKind::Result, u64::MAX, move |_| {
-            begin.send(()).unwrap();
-            given_back.recv().unwrap_err();
+        let all_memory = media_work.work(AccountId::nobody(), WorkKind::Result, u64::MAX, move |_| {
+            started_tx.send(()).unwrap();
+            released.recv().unwrap_err();
         });
-        all.await.unwrap();
+        all_memory.await.unwrap();
     });
-    begun.await.unwrap();
-    let mut waiting = Box::pin(gateway.post("/v1/videos", &cut));
+    started_rx.await.unwrap();
+    let mut waiting = Box::pin(gateway.post("/v1/videos", &truncated));
     tokio::select! {
         _ = &mut waiting => panic!("it was decoded without memory"),
-        known = gateway.post("/v1/videos", &known) => { known.ok(); }
+        decoded_before = gateway.post("/v1/videos", &decoded_before) => { decoded_before.ok(); }
     }
-    drop(give_back);
+    drop(release);
     waiting.as_mut().await.refused(422, "image_invalid");
     drop(waiting);
     holder.await.unwrap();
@@ -133,44 +133,44 @@ async fn a_picture_is_decoded_once() {
 }
 
 #[tokio::test]
-async fn what_does_not_arrive_whole_is_refused() {
+async fn incomplete_files_are_rejected() {
     let gateway = TestGateway::builder()
         .without_workers()
         .allow_loopback()
         .start()
         .await;
     let files = Files::start().await;
-    picture(&gateway, &files.url("/missing"))
+    order_with_picture(&gateway, &files.url("/missing"))
         .await
         .refused(422, "image_fetch_failed");
-    picture(&gateway, &files.url("/truncated"))
+    order_with_picture(&gateway, &files.url("/truncated"))
         .await
         .refused(422, "image_fetch_failed");
-    picture(&gateway, &files.url("/text"))
+    order_with_picture(&gateway, &files.url("/text"))
         .await
         .refused(422, "image_invalid");
-    let announced = picture(&gateway, &files.url("/oversize")).await;
+    let announced = order_with_picture(&gateway, &files.url("/oversize")).await;
     announced.refused(422, "image_too_large");
     assert!(
         announced.message().contains("20 MB"),
         "{}",
         announced.message()
     );
-    picture(&gateway, &files.url("/oversize-unannounced"))
+    order_with_picture(&gateway, &files.url("/oversize-unannounced"))
         .await
         .refused(422, "image_too_large");
     // Nothing listens there.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = listener.local_addr().unwrap().port();
+    let closed_port = listener.local_addr().unwrap().port();
     drop(listener);
-    let answer = picture(&gateway, &format!("http://127.0.0.1:{closed}/x.png")).await;
+    let answer = order_with_picture(&gateway, &format!("http://127.0.0.1:{closed_port}/x.png")).await;
     answer.refused(422, "image_fetch_failed");
     assert!(
         !answer.message().contains("127.0.0.1"),
         "{}",
         answer.message()
     );
-    picture(&gateway, "http://no-such-host.invalid/x.png")
+    order_with_picture(&gateway, "http://no-such-host.invalid/x.png")
         .await
         .refused(422, "image_fetch_failed");
     gateway.stop().await;
@@ -185,7 +185,7 @@ async fn a_server_that_never_answers_is_given_up() {
         .await;
     let files = Files::start().await;
     let start = tokio::time::Instant::now();
-    let answer = picture(&gateway, &files.url("/slow")).await;
+    let answer = order_with_picture(&gateway, &files.url("/slow")).await;
     answer.refused(422, "image_fetch_failed");
     assert!(
         answer.message().contains("10 seconds"),
@@ -204,7 +204,7 @@ async fn a_reference_of_the_videos_api_is_guarded_too() {
         .post("/v1/videos", &order)
         .await
         .refused(422, "image_fetch_blocked")
-        .at("input_reference.image_url");
+        .on_param("input_reference.image_url");
     let form = reqwest::multipart::Form::new()
         .text("prompt", "x")
         .text("input_reference[image_url]", "http://[::1]/x.png");
@@ -213,8 +213,8 @@ async fn a_reference_of_the_videos_api_is_guarded_too() {
         .send(request)
         .await
         .refused(422, "image_fetch_blocked")
-        .at("input_reference.image_url");
-    let fine = json!({"prompt": "x", "input_reference": {"image_url": sound::data_url("image/png", &sound::png(8, 8))}});
-    assert_eq!(gateway.post("/v1/videos", &fine).await.status, 200);
+        .on_param("input_reference.image_url");
+    let allowed = json!({"prompt": "x", "input_reference": {"image_url": sound::data_url("image/png", &sound::png(8, 8))}});
+    assert_eq!(gateway.post("/v1/videos", &allowed).await.status, 200);
     gateway.stop().await;
 }

@@ -6,18 +6,18 @@ use crate::support::program::Server;
 use crate::support::{Client, TestGateway, videos_order};
 
 #[tokio::test]
-async fn probes_need_no_key_and_say_when_it_goes_down() {
+async fn probes_need_no_key_and_report_shutdown() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let anyone = gateway.without_key();
     assert_eq!(anyone.get("/healthz").await.ok(), json!({"status": "ok"}));
     assert_eq!(anyone.get("/readyz").await.ok(), json!({"status": "ok"}));
-    let nothing = json!({"status": "ok", "verbose": {"away": [], "settings_differ": []}});
+    let no_differences = json!({"status": "ok", "verbose": {"away": [], "settings_differ": []}});
     for query in ["verbose", "verbose=", "verbose=true"] {
-        let told = anyone.get(&format!("/readyz?{query}")).await.ok();
-        assert_eq!(told, nothing, "{query}");
+        let readiness = anyone.get(&format!("/readyz?{query}")).await.ok();
+        assert_eq!(readiness, no_differences, "{query}");
     }
-    let told = anyone.get("/readyz?verbose=false").await.ok();
-    assert_eq!(told, json!({"status": "ok"}));
+    let readiness = anyone.get("/readyz?verbose=false").await.ok();
+    assert_eq!(readiness, json!({"status": "ok"}));
     gateway.app.process.closing.cancel();
     anyone.get("/readyz").await.refused(503, "shutting_down");
     assert_eq!(anyone.get("/healthz").await.status, 200);
@@ -25,7 +25,7 @@ async fn probes_need_no_key_and_say_when_it_goes_down() {
 }
 
 #[tokio::test]
-async fn a_process_that_drains_says_so_and_takes_requests_a_while() {
+async fn a_draining_process_is_not_ready_and_still_accepts_requests() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--drain-delay", "1m"]).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
@@ -36,8 +36,8 @@ async fn a_process_that_drains_says_so_and_takes_requests_a_while() {
     .await;
     client.get("/readyz").await.refused(503, "shutting_down");
     client.post("/v1/videos", &videos_order()).await.ok();
-    // Nobody needs to wait for the end of that.
+    // A second signal ends it at once.
     server.signal("-TERM");
-    let (status, _) = server.ended().await;
+    let (status, _) = server.wait_for_exit().await;
     assert_eq!(status.code(), Some(1));
 }

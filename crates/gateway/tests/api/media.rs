@@ -13,7 +13,7 @@ use crate::support::{Answer, TestGateway, path_of, sound, video_order};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A gateway whose clock is the test's, and an uploaded clip.
+/// A gateway with a manual clock, and an uploaded clip.
 async fn with_clip() -> (TestGateway, Value) {
     let gateway = TestGateway::builder()
         .without_workers()
@@ -24,7 +24,7 @@ async fn with_clip() -> (TestGateway, Value) {
     (gateway, clip)
 }
 
-async fn asked(
+async fn request_media(
     gateway: &TestGateway,
     method: Method,
     address: &str,
@@ -43,23 +43,23 @@ async fn an_address_opens_one_file_and_nothing_else() {
     let address = clip["audio_url"].as_str().unwrap();
     let cover = clip["image_url"].as_str().unwrap();
     assert!(address.ends_with(".flac") && cover.ends_with(".png"));
-    let file = asked(&gateway, Method::GET, address, &[]).await;
+    let file = request_media(&gateway, Method::GET, address, &[]).await;
     assert_eq!(
         (file.status, file.header("content-type")),
         (200, Some("audio/flac"))
     );
     assert_eq!(file.header("accept-ranges"), Some("bytes"));
-    // As a page it runs nothing, and others' pages may show it.
+    // Opened as a page it runs nothing, and pages of other origins may embed it.
     for address in [address, cover] {
         for range in ["bytes=0-9", "bytes=0-"] {
-            let part = asked(&gateway, Method::GET, address, &[("range", range)]).await;
+            let part = request_media(&gateway, Method::GET, address, &[("range", range)]).await;
             let policy = part.header("content-security-policy").unwrap();
             assert!(
                 policy.contains("default-src 'none'") && policy.contains("; sandbox"),
                 "{policy}"
             );
-            let of_others = part.header("cross-origin-resource-policy");
-            assert_eq!(of_others, Some("cross-origin"));
+            let cross_origin = part.header("cross-origin-resource-policy");
+            assert_eq!(cross_origin, Some("cross-origin"));
         }
     }
     assert_eq!(
@@ -86,12 +86,12 @@ async fn an_address_opens_one_file_and_nothing_else() {
         .unwrap();
     let (expiry, signature) = ticket.split_once('-').unwrap();
     let later = expiry.parse::<i64>().unwrap() + 1;
-    let mut flipped = signature.to_owned();
-    let last = flipped.remove(0);
-    flipped.insert(0, if last == 'A' { 'B' } else { 'A' });
+    let mut wrong_signature = signature.to_owned();
+    let first_char = wrong_signature.remove(0);
+    wrong_signature.insert(0, if first_char == 'A' { 'B' } else { 'A' });
     for (ticket, name) in [
         (format!("{later}-{signature}"), name.clone()),
-        (format!("{expiry}-{flipped}"), name.clone()),
+        (format!("{expiry}-{wrong_signature}"), name.clone()),
         (format!("{expiry}-"), name.clone()),
         (expiry.to_owned(), name.clone()),
         (ticket.clone(), name.replace(".flac", ".mp4")),
@@ -103,7 +103,7 @@ async fn an_address_opens_one_file_and_nothing_else() {
         ("x".into(), "x".into()),
     ] {
         let path = format!("/media/{ticket}/{name}");
-        asked(&gateway, Method::GET, &path, &[])
+        request_media(&gateway, Method::GET, &path, &[])
             .await
             .refused(404, "media_not_found");
     }
@@ -111,19 +111,19 @@ async fn an_address_opens_one_file_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_address_ends_with_its_file() {
+async fn an_address_expires_with_its_file() {
     let (gateway, clip) = with_clip().await;
     let address = clip["audio_url"].as_str().unwrap();
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
     gateway.app.clock.advance(29 * DAY);
-    assert_eq!(asked(&gateway, Method::GET, address, &[]).await.status, 200);
+    assert_eq!(request_media(&gateway, Method::GET, address, &[]).await.status, 200);
     assert_eq!(
         gateway.get(&path).await.ok()["audio_url"],
         address,
         "asking again prolongs nothing"
     );
     gateway.app.clock.advance(2 * DAY);
-    asked(&gateway, Method::GET, address, &[])
+    request_media(&gateway, Method::GET, address, &[])
         .await
         .refused(410, "link_expired");
 
@@ -134,9 +134,9 @@ async fn an_address_ends_with_its_file() {
     remove().await.unwrap();
     assert!(
         gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok(),
-        "it lies apart for a day"
+        "it is kept aside for a day"
     );
-    // A clock that jumps deletes nothing, and brings nothing back.
+    // A clock that jumps neither deletes nor restores anything.
     gateway.app.clock.set_ahead(40 * DAY);
     remove().await.unwrap();
     assert_eq!(gateway.get(&path).await.ok()["audio_url"], "");
@@ -160,7 +160,7 @@ async fn an_address_ends_with_its_file() {
         (&record["status"], &record["metadata"]["duration"]),
         (&json!("complete"), &json!(1.0))
     );
-    asked(&gateway, Method::GET, address, &[])
+    request_media(&gateway, Method::GET, address, &[])
         .await
         .refused(410, "link_expired");
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"]});
@@ -168,8 +168,8 @@ async fn an_address_ends_with_its_file() {
         .post("/musicgen/submit/music", &order)
         .await
         .refused(409, "clip_not_ready");
-    // What stays has an address that works, however long it has been.
-    let avatar = asked(
+    // A permanent file has a working address at any time.
+    let avatar = request_media(
         &gateway,
         Method::GET,
         record["avatar_image_url"].as_str().unwrap(),
@@ -186,7 +186,7 @@ fn asset_of(address: &str) -> AssetId {
 }
 
 #[tokio::test]
-async fn a_video_past_its_time_says_so() {
+async fn an_expired_video_is_marked_as_removed() {
     let gateway = TestGateway::builder()
         .manual_clock()
         .set(|settings| settings.media_ttl = Some(DAY))
@@ -213,7 +213,7 @@ async fn a_video_past_its_time_says_so() {
         .get(&format!("/v1/videos/{id}/content"))
         .await
         .refused(410, "link_expired");
-    asked(&gateway, Method::GET, video["url"].as_str().unwrap(), &[])
+    request_media(&gateway, Method::GET, video["url"].as_str().unwrap(), &[])
         .await
         .refused(410, "link_expired");
     gateway.stop().await;
@@ -221,10 +221,10 @@ async fn a_video_past_its_time_says_so() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
-async fn ranges_validators_and_heads_are_answered_by_the_book() {
+async fn ranges_validators_and_head_requests_follow_the_http_specification() {
     let (gateway, clip) = with_clip().await;
     let address = clip["audio_url"].as_str().unwrap();
-    let whole = asked(&gateway, Method::GET, address, &[]).await;
+    let whole = request_media(&gateway, Method::GET, address, &[]).await;
     let size = whole.bytes.len();
     let etag = whole.header("etag").unwrap();
     let ranges = [
@@ -235,7 +235,7 @@ async fn ranges_validators_and_heads_are_answered_by_the_book() {
         ("bytes=0-", 0..size),
     ];
     for (range, part) in ranges {
-        let answer = asked(&gateway, Method::GET, address, &[("range", range)]).await;
+        let answer = request_media(&gateway, Method::GET, address, &[("range", range)]).await;
         assert_eq!(answer.status, 206, "{range}");
         assert_eq!(answer.bytes, whole.bytes.slice(part.clone()), "{range}");
         assert_eq!(
@@ -248,44 +248,44 @@ async fn ranges_validators_and_heads_are_answered_by_the_book() {
         );
         assert_eq!(answer.header("etag"), Some(etag));
     }
-    for whole_anyway in [
+    for range in [
         "bytes=0-1,5-6",
         "lines=1-2",
         "bytes=",
         "bytes=5-2",
         "nonsense",
     ] {
-        let answer = asked(&gateway, Method::GET, address, &[("range", whole_anyway)]).await;
+        let answer = request_media(&gateway, Method::GET, address, &[("range", range)]).await;
         assert!(
             matches!(answer.status, 200 | 416),
-            "{whole_anyway}: {}",
+            "{range}: {}",
             answer.status
         );
     }
     let outside = format!("bytes={size}-");
-    let answer = asked(&gateway, Method::GET, address, &[("range", &outside)]).await;
+    let answer = request_media(&gateway, Method::GET, address, &[("range", &outside)]).await;
     answer.refused(416, "range_not_satisfiable");
     assert_eq!(
         answer.header("content-range").unwrap(),
         format!("bytes */{size}")
     );
 
-    for seen in [
+    for validator in [
         etag.to_owned(),
         format!("W/{etag}"),
         format!("\"other\", {etag}"),
         "*".to_owned(),
     ] {
-        let answer = asked(&gateway, Method::GET, address, &[("if-none-match", &seen)]).await;
+        let answer = request_media(&gateway, Method::GET, address, &[("if-none-match", &validator)]).await;
         assert_eq!(
             (answer.status, &answer.bytes),
             (304, &Bytes::new()),
-            "{seen}"
+            "{validator}"
         );
         assert_eq!(answer.header("etag"), Some(etag));
     }
     assert_eq!(
-        asked(
+        request_media(
             &gateway,
             Method::GET,
             address,
@@ -295,24 +295,24 @@ async fn ranges_validators_and_heads_are_answered_by_the_book() {
         .status,
         200
     );
-    let same = asked(
+    let partial = request_media(
         &gateway,
         Method::GET,
         address,
         &[("range", "bytes=0-3"), ("if-range", etag)],
     )
     .await;
-    assert_eq!(same.status, 206);
-    let other = asked(
+    assert_eq!(partial.status, 206);
+    let full = request_media(
         &gateway,
         Method::GET,
         address,
         &[("range", "bytes=0-3"), ("if-range", "\"other\"")],
     )
     .await;
-    assert_eq!((other.status, other.bytes.len()), (200, size));
+    assert_eq!((full.status, full.bytes.len()), (200, size));
 
-    let head = asked(&gateway, Method::HEAD, address, &[]).await;
+    let head = request_media(&gateway, Method::HEAD, address, &[]).await;
     assert_eq!((head.status, head.bytes.len()), (200, 0));
     for name in [
         "content-type",
@@ -323,7 +323,7 @@ async fn ranges_validators_and_heads_are_answered_by_the_book() {
     ] {
         assert_eq!(head.header(name), whole.header(name), "{name}");
     }
-    asked(&gateway, Method::POST, address, &[])
+    request_media(&gateway, Method::POST, address, &[])
         .await
         .refused(405, "method_not_allowed");
     gateway.stop().await;
@@ -332,7 +332,7 @@ async fn ranges_validators_and_heads_are_answered_by_the_book() {
 #[tokio::test]
 async fn files_without_a_record_are_swept_once_they_are_old() {
     let (gateway, clip) = with_clip().await;
-    let (known, orphan) = (
+    let (recorded, orphan) = (
         asset_of(clip["audio_url"].as_str().unwrap()),
         AssetId::new(),
     );
@@ -345,12 +345,12 @@ async fn files_without_a_record_are_swept_once_they_are_old() {
     mediagate_worker::sweep_orphans(&gateway.app).await.unwrap();
     assert!(
         gateway.app.blobs.get(orphan, MediaType::Png).await.is_ok(),
-        "it may be on its way to a record"
+        "its record may be about to be written"
     );
     gateway.app.clock.advance(2 * DAY);
     mediagate_worker::sweep_orphans(&gateway.app).await.unwrap();
     assert!(gateway.app.blobs.get(orphan, MediaType::Png).await.is_err());
-    assert!(gateway.app.blobs.get(known, MediaType::Flac).await.is_ok());
+    assert!(gateway.app.blobs.get(recorded, MediaType::Flac).await.is_ok());
     gateway.stop().await;
 }
 
@@ -358,7 +358,7 @@ async fn files_without_a_record_are_swept_once_they_are_old() {
 async fn addresses_follow_the_request_or_the_settings() {
     let (gateway, clip) = with_clip().await;
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
-    let ask = async |headers: &[(&'static str, &'static str)]| {
+    let audio_url = async |headers: &[(&'static str, &'static str)]| {
         let mut request = gateway.request(Method::GET, &path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -369,13 +369,13 @@ async fn addresses_follow_the_request_or_the_settings() {
             .to_owned()
     };
     assert!(
-        ask(&[("host", "media.example:81")])
+        audio_url(&[("host", "media.example:81")])
             .await
             .starts_with("http://media.example:81/media/")
     );
-    // Nobody is believed to be a proxy unless the settings say so.
+    // Forwarding headers are ignored unless the settings name the proxy.
     assert!(
-        ask(&[("x-forwarded-proto", "https")])
+        audio_url(&[("x-forwarded-proto", "https")])
             .await
             .starts_with("http://")
     );

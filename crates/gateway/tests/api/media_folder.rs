@@ -1,4 +1,4 @@
-//! A media folder that is missing for a while, or has another one in its place.
+//! A media folder that is missing for a while, or is replaced by another one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use serde_json::Value;
 
 use crate::support::{TestGateway, path_of, sound, video_order, videos_order};
 
-/// The gateway's folder, out of the way until it is put back.
+/// The gateway's folder, moved away until it is put back.
 struct Aside {
     folder: PathBuf,
-    kept: PathBuf,
+    moved_to: PathBuf,
 }
 
 impl Aside {
-    fn of(folder: &Path) -> Self {
-        let kept = folder.with_extension("aside");
-        std::fs::rename(folder, &kept).unwrap();
+    fn move_away(folder: &Path) -> Self {
+        let moved_to = folder.with_extension("aside");
+        std::fs::rename(folder, &moved_to).unwrap();
         Self {
             folder: folder.to_owned(),
-            kept,
+            moved_to,
         }
     }
 
@@ -28,16 +28,16 @@ impl Aside {
         if self.folder.exists() {
             std::fs::remove_dir_all(&self.folder).unwrap();
         }
-        std::fs::rename(&self.kept, &self.folder).unwrap();
+        std::fs::rename(&self.moved_to, &self.folder).unwrap();
     }
 }
 
 /// A gateway with a film; the paths of its file and its content.
 async fn with_film() -> (TestGateway, [String; 2]) {
-    film_of(TestGateway::start().await).await
+    order_film(TestGateway::start().await).await
 }
 
-async fn film_of(gateway: TestGateway) -> (TestGateway, [String; 2]) {
+async fn order_film(gateway: TestGateway) -> (TestGateway, [String; 2]) {
     let answer = gateway
         .post("/v1/chat/completions", &video_order())
         .await
@@ -48,7 +48,7 @@ async fn film_of(gateway: TestGateway) -> (TestGateway, [String; 2]) {
     (gateway, [file, content])
 }
 
-async fn is_refused_for_now(gateway: &TestGateway, paths: &[String]) {
+async fn assert_unavailable(gateway: &TestGateway, paths: &[String]) {
     for path in paths {
         let answer = gateway.get(path).await;
         answer.refused(503, "overloaded");
@@ -60,7 +60,7 @@ async fn is_refused_for_now(gateway: &TestGateway, paths: &[String]) {
     assert!(ready.text().contains("media folder"), "{}", ready.text());
 }
 
-async fn is_served(gateway: &TestGateway, paths: &[String]) {
+async fn assert_served(gateway: &TestGateway, paths: &[String]) {
     for path in paths {
         let answer = gateway.get(path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -68,7 +68,7 @@ async fn is_served(gateway: &TestGateway, paths: &[String]) {
     assert_eq!(gateway.get("/readyz").await.status, 200);
 }
 
-async fn removed(gateway: &TestGateway) -> i64 {
+async fn count_removed(gateway: &TestGateway) -> i64 {
     let count = gateway.app.store.read(|conn| -> Result<_, StoreError> {
         let sql = "SELECT COUNT(*) FROM assets WHERE removed_at IS NOT NULL";
         conn.one(sql, &[], |row| row.int(0))
@@ -77,16 +77,16 @@ async fn removed(gateway: &TestGateway) -> i64 {
 }
 
 #[tokio::test]
-async fn a_folder_that_goes_away_is_waited_for() {
+async fn tasks_wait_for_a_folder_that_is_missing() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
-    // Gone, and as a mount leaves it.
+    // Missing, and empty like the mount point of a missing mount.
     for is_mount in [false, true] {
-        let aside = Aside::of(&folder);
+        let aside = Aside::move_away(&folder);
         if is_mount {
             std::fs::create_dir(&folder).unwrap();
         }
-        is_refused_for_now(&gateway, &paths).await;
+        assert_unavailable(&gateway, &paths).await;
         let mut order = videos_order();
         let picture = sound::png(64, 64);
         order["input_reference"] = Value::from(data_url(&picture));
@@ -94,20 +94,20 @@ async fn a_folder_that_goes_away_is_waited_for() {
             .post("/v1/videos", &order)
             .await
             .refused(503, "overloaded");
-        // What needs no file is taken, and its film is kept when there is a place for it.
+        // An order that needs no file is accepted, and its film is stored once the folder is back.
         let answer = gateway.post("/v1/videos", &videos_order()).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         let task = answer.header("x-task-id").unwrap().to_owned();
         let view = gateway.get(&format!("/v1/tasks/{task}?wait=2")).await.ok();
         assert_eq!(view["finished_at"], Value::Null, "{view}");
-        let is_empty = || std::fs::read_dir(&folder).is_ok_and(|mut it| it.next().is_none());
+        let is_empty = || std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
         assert!(if is_mount {
             is_empty()
         } else {
             !folder.exists()
         });
         aside.put_back();
-        is_served(&gateway, &paths).await;
+        assert_served(&gateway, &paths).await;
         assert_eq!(gateway.finished(&task).await["status"], "succeeded");
     }
     gateway.stop().await;
@@ -116,9 +116,9 @@ async fn a_folder_that_goes_away_is_waited_for() {
 #[tokio::test]
 async fn upkeep_marks_nothing_as_removed_while_the_folder_is_away() {
     let gateway = TestGateway::builder().manual_clock().start().await;
-    let (gateway, _) = film_of(gateway).await;
-    let before = removed(&gateway).await;
-    let aside = Aside::of(&gateway.app.config.media_path());
+    let (gateway, _) = order_film(gateway).await;
+    let before = count_removed(&gateway).await;
+    let aside = Aside::move_away(&gateway.app.config.media_path());
     gateway.app.clock.advance(Duration::from_hours(24 * 40));
     assert!(
         mediagate_worker::remove_expired_media(&gateway.app)
@@ -126,78 +126,78 @@ async fn upkeep_marks_nothing_as_removed_while_the_folder_is_away() {
             .is_err()
     );
     assert!(mediagate_worker::sweep_orphans(&gateway.app).await.is_err());
-    assert_eq!(removed(&gateway).await, before);
+    assert_eq!(count_removed(&gateway).await, before);
     aside.put_back();
     mediagate_worker::remove_expired_media(&gateway.app)
         .await
         .unwrap();
-    assert!(removed(&gateway).await > before);
+    assert!(count_removed(&gateway).await > before);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_folder_that_is_missing_at_the_start_is_not_made_anew() {
+async fn a_folder_that_is_missing_at_the_start_is_not_created() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
-    let aside = Aside::of(&folder);
+    let aside = Aside::move_away(&folder);
     let gateway = gateway.restart_idle().await;
     assert!(!folder.exists(), "nothing takes its place");
-    is_refused_for_now(&gateway, &paths[1..]).await;
+    assert_unavailable(&gateway, &paths[1..]).await;
     aside.put_back();
-    is_served(&gateway, &paths[1..]).await;
+    assert_served(&gateway, &paths[1..]).await;
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn another_folder_is_not_taken_for_it() {
+async fn another_folder_is_not_accepted_in_its_place() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
-    let aside = Aside::of(&folder);
+    let aside = Aside::move_away(&folder);
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("folder-id"), "of-another-gateway").unwrap();
-    is_refused_for_now(&gateway, &paths).await;
+    assert_unavailable(&gateway, &paths).await;
     let gateway = gateway.restart_idle().await;
-    is_refused_for_now(&gateway, &paths[1..]).await;
+    assert_unavailable(&gateway, &paths[1..]).await;
     let entries = std::fs::read_dir(&folder).unwrap();
     assert_eq!(entries.count(), 1, "nothing is put into it");
     aside.put_back();
-    is_served(&gateway, &paths[1..]).await;
+    assert_served(&gateway, &paths[1..]).await;
     gateway.stop().await;
 }
 
-/// As after a move from a bucket: the files are here, or not yet.
+/// As after a move from a bucket: the files are in the folder, or not yet.
 #[tokio::test]
 async fn a_folder_of_files_without_a_mark_gets_one() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
     let mark = folder.join("folder-id");
-    let forget = async |gateway: &TestGateway| {
-        let forgotten = gateway.app.store.write(|conn| -> Result<_, StoreError> {
+    let forget_folder = async |gateway: &TestGateway| {
+        let deleted = gateway.app.store.write(|conn| -> Result<_, StoreError> {
             conn.execute("DELETE FROM meta WHERE name LIKE 'media_folder %'", &[])
         });
-        assert_eq!(forgotten.await.unwrap(), 1);
+        assert_eq!(deleted.await.unwrap(), 1);
     };
-    forget(&gateway).await;
+    forget_folder(&gateway).await;
     std::fs::remove_file(&mark).unwrap();
     let gateway = gateway.restart_idle().await;
-    is_served(&gateway, &paths[1..]).await;
+    assert_served(&gateway, &paths[1..]).await;
     assert!(mark.exists());
-    forget(&gateway).await;
+    forget_folder(&gateway).await;
     std::fs::remove_file(&mark).unwrap();
-    let aside = Aside::of(&folder);
+    let aside = Aside::move_away(&folder);
     let gateway = gateway.restart_idle().await;
-    is_refused_for_now(&gateway, &paths[1..]).await;
+    assert_unavailable(&gateway, &paths[1..]).await;
     assert!(!folder.exists());
     // The operator puts it back with the mark that the log names.
     aside.put_back();
-    let place = folder.display().to_string();
-    let known = gateway
+    let folder_path = folder.display().to_string();
+    let stored = gateway
         .app
         .store
-        .read(move |conn| store::media_folders::lookup(conn, &place));
-    let known: Result<_, StoreError> = known.await;
-    std::fs::write(&mark, known.unwrap().here.unwrap()).unwrap();
-    is_served(&gateway, &paths[1..]).await;
+        .read(move |conn| store::media_folders::lookup(conn, &folder_path));
+    let stored: Result<_, StoreError> = stored.await;
+    std::fs::write(&mark, stored.unwrap().here.unwrap()).unwrap();
+    assert_served(&gateway, &paths[1..]).await;
     gateway.stop().await;
 }
 

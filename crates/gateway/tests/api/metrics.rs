@@ -16,7 +16,7 @@ use crate::support::program::{Server, program};
 use crate::support::{Client, TestGateway, eventually};
 
 #[tokio::test]
-async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
+async fn only_an_admin_sees_metrics_and_they_contain_no_secret() {
     let gateway = TestGateway::builder()
         .toml(
             r#"
@@ -43,17 +43,17 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
         .finished(tasks["data"][0]["id"].as_str().unwrap())
         .await;
 
-    let usual = Scope::ALL
+    let limited = Scope::ALL
         .iter()
         .copied()
         .filter(|scope| *scope != Scope::Admin);
-    let usual = NewKey {
+    let limited = NewKey {
         name: "no admin".into(),
-        scopes: usual.collect(),
+        scopes: limited.collect(),
         ..NewKey::default()
     };
-    let usual = gateway.caller("default", usual).await;
-    let refused = usual.get("/metrics").await;
+    let limited = gateway.caller("default", limited).await;
+    let refused = limited.get("/metrics").await;
     refused.refused(403, "insufficient_scope");
 
     let admin = NewKey {
@@ -68,7 +68,7 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
         answer.header("content-type"),
         Some("text/plain; version=0.0.4; charset=utf-8")
     );
-    let text = answer.text_whole();
+    let text = answer.whole_text();
     for line in [
         "# TYPE mediagate_tasks_ended_total counter",
         r#"mediagate_tasks_accepted_total{kind="video",model="animatic-1"}"#,
@@ -78,26 +78,26 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
     ] {
         assert!(text.contains(line), "{line} is not in {text}");
     }
-    let secrets = [&usual.key, &admin.key, &gateway.key];
+    let secrets = [&limited.key, &admin.key, &gateway.key];
     for secret in secrets.into_iter().flatten() {
         assert!(!text.contains(secret.as_str()));
     }
     assert!(!text.contains("sk-of-the-studio") && !text.contains("heron"));
-    // Several gateways in one process count together, and none fails.
-    let other = TestGateway::builder().without_workers().start().await;
-    assert_eq!(other.get("/healthz").await.status, 200);
-    other.stop().await;
+    // Several gateways in one process share the counters without failing.
+    let second_gateway = TestGateway::builder().without_workers().start().await;
+    assert_eq!(second_gateway.get("/healthz").await.status, 200);
+    second_gateway.stop().await;
     gateway.stop().await;
 }
 
-/// The metrics that are documented, each with its labels.
+/// The documented metrics, each with its labels.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text
         .lines()
         .filter(|line| line.starts_with("| `mediagate_"));
-    let read = |row: &str| {
+    let parse = |row: &str| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let labels = cells[4]
             .split(',')
@@ -108,21 +108,21 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
             labels.map(ToOwned::to_owned).collect(),
         )
     };
-    rows.map(read).collect()
+    rows.map(parse).collect()
 }
 
-/// The metrics of an answer, each with its labels; a histogram's by its own name.
-fn shown(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+/// The metrics of an answer, each with its labels; a histogram under its own name.
+fn parse_metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let kinds: BTreeMap<&str, &str> = kinds.filter_map(|line| line.split_once(' ')).collect();
-    let mut found = BTreeMap::new();
+    let mut metrics = BTreeMap::new();
     for line in text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
         let (series, _) = line.rsplit_once(' ').unwrap();
         let (series, labels) = series.split_once('{').unwrap_or((series, ""));
-        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|ending| {
+        let histogram_name = ["_bucket", "_sum", "_count"].iter().find_map(|ending| {
             let name = series.strip_suffix(ending)?;
             (kinds.get(name) == Some(&"histogram")).then_some(name)
         });
@@ -134,24 +134,24 @@ fn shown(text: &str) -> BTreeMap<String, BTreeSet<String>> {
             .filter(|name| *name != "le")
             .map(ToOwned::to_owned)
             .collect();
-        found.insert(of_histogram.unwrap_or(series).to_owned(), labels);
+        metrics.insert(histogram_name.unwrap_or(series).to_owned(), labels);
     }
-    found
+    metrics
 }
 
-/// The real program, a server and a worker, after work of every kind: what it shows is documented,
+/// The real program, a server and a worker, after work of every kind: its metrics are documented,
 /// with these labels and no others.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_program_shows_is_what_is_documented() {
+async fn the_programs_metrics_are_documented() {
     let (folder, receiver) = (
         tempfile::tempdir().unwrap(),
         WebhookReceiver::start().await.unwrap(),
     );
     let (bucket, provider) = (TestBucket::start().await, Simulator::start().await.unwrap());
     let collector = Collector::start().await;
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let there = free.local_addr().unwrap().to_string();
-    drop(free);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let worker_address = listener.local_addr().unwrap().to_string();
+    drop(listener);
     let settings = format!(
         "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"{}\"\napi_key = \"sk-simulated-0123456789\"\n\
          [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
@@ -169,48 +169,48 @@ async fn what_the_program_shows_is_what_is_documented() {
     let (data, file) = (folder.path().to_str().unwrap(), file.to_str().unwrap());
     let server = Server::start(folder.path(), &["--config", file]).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
-    let words = [
+    let args = [
         "worker",
         "--data",
         data,
         "--config",
         file,
         "--metrics-listen",
-        &there,
+        &worker_address,
     ];
-    let _worker = Process::start(&mut program(&words));
+    let _worker = Process::start(&mut program(&args));
     let order = json!({"model": "film", "prompt": "a heron", "seconds": "4", "callback_url": receiver.url("/hook")});
-    let made = client.post("/v1/videos", &order).await;
-    finished(&client, made.header("x-task-id").unwrap()).await;
-    let worker = Client::new(&format!("http://{there}"), None);
+    let answer = client.post("/v1/videos", &order).await;
+    finished(&client, answer.header("x-task-id").unwrap()).await;
+    let worker = Client::new(&format!("http://{worker_address}"), None);
     eventually("the worker answers", async || {
         let request = worker.request(Method::GET, "/healthz");
         request.send().await.ok()
     })
     .await;
-    let all = eventually("both show what they did", async || {
-        let mut all = BTreeMap::new();
+    let metrics = eventually("both show what they did", async || {
+        let mut metrics = BTreeMap::new();
         for client in [&client, &worker] {
             let answer = client.get("/metrics").await;
             assert_eq!(answer.status, 200);
-            let shown = shown(&answer.text_whole());
-            assert!(shown.contains_key("mediagate_build_info"));
-            all.extend(shown);
+            let client_metrics = parse_metrics(&answer.whole_text());
+            assert!(client_metrics.contains_key("mediagate_build_info"));
+            metrics.extend(client_metrics);
         }
-        let late = [
+        let delayed = [
             "mediagate_webhooks_attempts_total",
             "mediagate_trace_spans_total",
         ];
-        late.iter()
-            .all(|name| all.contains_key(*name))
-            .then_some(all)
+        delayed.iter()
+            .all(|name| metrics.contains_key(*name))
+            .then_some(metrics)
     })
     .await;
     let documented = documented();
-    for (name, labels) in &all {
+    for (name, labels) in &metrics {
         assert_eq!(documented.get(name), Some(labels), "{name}");
     }
-    // Most are there without a fault; the rest need one, and `tests/tidy` reads them from the source.
-    assert!(all.len() >= 15, "{:?}", all.keys());
+    // Most appear without a fault; the others need one, and `tests/tidy` reads them from the source.
+    assert!(metrics.len() >= 15, "{:?}", metrics.keys());
     server.stop().await;
 }

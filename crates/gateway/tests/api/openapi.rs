@@ -1,5 +1,5 @@
-//! `/openapi.json`. That served answers are as documented is checked by the
-//! caller of all tests, in `support/schema.rs`; here is what it rests on.
+//! `/openapi.json`. `support/schema.rs`, which the caller of all tests uses, checks that
+//! answers are as documented; these tests check the document itself.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ async fn the_document_is_served_and_covers_every_endpoint() {
     assert_eq!(&document, schema::document());
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["info"]["version"], "1.0.0");
-    let mut found = BTreeSet::new();
+    let mut documented = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys() {
-            found.insert(format!("{} {path}", method.to_uppercase()));
+            documented.insert(format!("{} {path}", method.to_uppercase()));
         }
     }
     let expected = [
@@ -60,7 +60,7 @@ async fn the_document_is_served_and_covers_every_endpoint() {
     ];
     let missing: Vec<_> = expected
         .iter()
-        .filter(|endpoint| !found.contains(**endpoint))
+        .filter(|endpoint| !documented.contains(**endpoint))
         .collect();
     assert!(missing.is_empty(), "not documented: {missing:?}");
     gateway.stop().await;
@@ -91,9 +91,9 @@ fn every_operation_has_a_name_a_success_an_error_and_its_path_parameters() {
                 .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
             {
                 assert!(
-                    parameters.iter().any(|one| one["name"] == part
-                        && one["in"] == "path"
-                        && one["required"] == true),
+                    parameters.iter().any(|parameter| parameter["name"] == part
+                        && parameter["in"] == "path"
+                        && parameter["required"] == true),
                     "{about}: {part}"
                 );
             }
@@ -102,7 +102,7 @@ fn every_operation_has_a_name_a_success_an_error_and_its_path_parameters() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_has_a_target() {
     fn walk(value: &Value, document: &Value) {
         match value {
             Value::Object(fields) => {
@@ -161,7 +161,7 @@ fn requests_of_the_specification_are_valid_by_the_document() {
     );
 }
 
-/// What the key check, fingerprints and quotes say of an endpoint is what is served.
+/// The table of orders, which the key check, fingerprints and quotes use, agrees with the document.
 #[test]
 fn every_order_is_placed_where_the_document_says() {
     for (endpoint, request, _) in mediagate_http::orders::ALL {

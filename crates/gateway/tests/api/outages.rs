@@ -1,4 +1,4 @@
-//! What callers see of a Postgres that stands still, is lost, or whose answers are.
+//! What callers see of a Postgres that hangs, is unreachable, or whose answers are lost.
 
 use std::time::Duration;
 
@@ -25,30 +25,30 @@ async fn tasks(gateway: &TestGateway) -> i64 {
     count.await.unwrap().unwrap()
 }
 
-// The proxy goes on while a gateway is opened, which blocks.
+// The proxy must run while a gateway is opened, which blocks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_stands_still_is_503_and_nothing_is_made() {
+async fn a_hanging_database_is_503_and_creates_nothing() {
     let gateway = gateway().await;
     let listed = gateway.get("/v1/tasks").await.ok();
     gateway.proxy().set(NetworkState::both(LinkState::held()));
     let order = videos_order();
     let cancel = format!("/v1/tasks/{}/cancel", uuid::Uuid::now_v7());
-    let nothing = json!({});
-    let all = async {
+    let empty_body = json!({});
+    let requests = async {
         tokio::join!(
             gateway.get("/v1/tasks"),
             gateway.get("/v1/models"),
             gateway.get("/v1/usage"),
             gateway.post("/v1/videos", &order),
-            gateway.post(&cancel, &nothing),
+            gateway.post(&cancel, &empty_body),
         )
     };
-    let answers = tokio::time::timeout(HANG, all).await.unwrap();
+    let answers = tokio::time::timeout(HANG, requests).await.unwrap();
     for answer in [&answers.0, &answers.1, &answers.2, &answers.3, &answers.4] {
         answer.refused(503, "overloaded");
         assert!(answer.header("retry-after").is_some());
     }
-    // It was there a moment ago, so a proxy need not give this process up yet.
+    // The database was reachable a moment ago, so a proxy may keep using this process.
     let ready = gateway.get("/readyz").await.ok();
     assert_eq!(ready, json!({"status": "ok", "away": ["database"]}));
     gateway.proxy().heal();
@@ -62,18 +62,18 @@ async fn a_database_that_stands_still_is_503_and_nothing_is_made() {
     gateway.stop().await;
 }
 
-/// Longer than a proxy shall send requests to a process without a database.
+/// For longer than a proxy should send requests to a process without a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
     let gateway = gateway().await;
     gateway.proxy().set(NetworkState::both(LinkState::held()));
-    let away = gateway.get("/readyz").await.ok();
-    assert_eq!(away["away"], json!(["database"]));
-    let given_up = eventually("it is given up", async || {
+    let readiness = gateway.get("/readyz").await.ok();
+    assert_eq!(readiness["away"], json!(["database"]));
+    let not_ready = eventually("it is given up", async || {
         let ready = gateway.get("/readyz").await;
         (ready.status != 200).then_some(ready)
     });
-    given_up.await.refused(503, "overloaded");
+    not_ready.await.refused(503, "overloaded");
     gateway.proxy().heal();
     eventually("it is back", async || {
         (gateway.get("/readyz").await.json == json!({"status": "ok"})).then_some(())
@@ -99,7 +99,7 @@ async fn a_database_that_is_gone_is_503() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_died_unused_are_replaced_unseen() {
+async fn broken_idle_connections_are_replaced_unnoticed() {
     let gateway = gateway().await;
     gateway.proxy().reset();
     gateway.post("/v1/videos", &videos_order()).await.ok();
@@ -109,7 +109,7 @@ async fn connections_that_died_unused_are_replaced_unseen() {
     gateway.stop().await;
 }
 
-/// Of a gateway's first request; one commit before it grants its key some requests.
+/// Cuts the commit of a gateway's first order; the commit before it grants the key some requests.
 fn commit_of_the_order() -> ConnectionCut {
     ConnectionCut {
         after: 1,
@@ -118,7 +118,7 @@ fn commit_of_the_order() -> ConnectionCut {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_whose_answer_is_lost_is_asked_about() {
+async fn a_commit_whose_answer_is_lost_is_looked_up() {
     let gateway = gateway().await;
     gateway.proxy().cut(commit_of_the_order().passing());
     gateway.post("/v1/videos", &videos_order()).await.ok();
@@ -128,7 +128,7 @@ async fn a_commit_whose_answer_is_lost_is_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_never_arrived_made_nothing() {
+async fn a_commit_that_never_arrived_creates_nothing() {
     let gateway = gateway().await;
     gateway.proxy().cut(commit_of_the_order());
     let lost = gateway.post("/v1/videos", &videos_order()).await;
@@ -163,7 +163,7 @@ async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_each_order_whose_commit_is_cut_there_is_one_task() {
+async fn every_order_whose_commit_is_cut_has_one_task() {
     cut_commits(12).await;
 }
 
@@ -173,7 +173,7 @@ async fn long_cut_commits() {
     cut_commits(1000).await;
 }
 
-/// Before or behind the commit, of the grant, the order or what follows it.
+/// Cuts connections before or after the commit of the grant, of the order or of the next transaction.
 async fn cut_commits(orders: u32) {
     let gateway = gateway().await;
     let unlimited = NewKey {
@@ -216,23 +216,23 @@ async fn cut_commits(orders: u32) {
 async fn processes_that_start_together_print_one_key() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let data = tempfile::tempdir().unwrap();
-    let words = ["--database", database.url.as_str(), "--workers", "1"];
+    let args = ["--database", database.url.as_str(), "--workers", "1"];
     let folders: Vec<_> = (0..4)
         .map(|number| data.path().join(number.to_string()))
         .collect();
     let starting = folders
         .iter()
-        .map(|folder| crate::support::program::Server::start(folder, &words));
+        .map(|folder| crate::support::program::Server::start(folder, &args));
     let servers = futures_util::future::join_all(starting).await;
-    // The key follows the line that says where the server is.
-    let listed = |said: &str| {
-        said.lines()
+    // The key follows the line with the server's address.
+    let count_keys = |stdout: &str| {
+        stdout.lines()
             .filter(|line| line.trim().starts_with("sk-mg-"))
             .count()
     };
     let mut printed = 0;
     for server in servers {
-        printed += listed(&server.stop().await);
+        printed += count_keys(&server.stop().await);
     }
     assert_eq!(printed, 1);
 }
@@ -254,13 +254,13 @@ async fn replicas_sign_media_addresses_alike() {
         let config = config(&folder.path().join(name));
         mediagate_core::app::App::open(config, mediagate_model::clock::Clock::system()).unwrap()
     };
-    let (one, other) = (open("one"), open("other"));
+    let (first, second) = (open("one"), open("other"));
     let id = mediagate_model::ids::AssetId::new();
-    let until = one.clock.now().plus(Duration::from_mins(1));
+    let until = first.clock.now().plus(Duration::from_mins(1));
     let media = mediagate_model::media::MediaType::Png;
     assert_eq!(
-        one.secrets.signer.path(id, media, until),
-        other.secrets.signer.path(id, media, until)
+        first.secrets.signer.path(id, media, until),
+        second.secrets.signer.path(id, media, until)
     );
 }
 
@@ -277,10 +277,10 @@ async fn a_database_is_migrated_by_command_where_servers_may_not() {
         "--migrate",
         "never",
     ];
-    let run = |words: &[&str]| {
-        let mut all = words.to_vec();
-        all.extend(settings);
-        output(program(&all))
+    let run = |args: &[&str]| {
+        let mut full_args = args.to_vec();
+        full_args.extend(settings);
+        output(program(&full_args))
     };
     let refused = run(&["keys", "list"]).await;
     assert_eq!(refused.status.code(), Some(1));

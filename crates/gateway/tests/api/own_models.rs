@@ -15,34 +15,34 @@ use crate::support::gateway::{finished, upload};
 use crate::support::program::Server;
 use crate::support::{Client, eventually, sound};
 
-/// The runtime's library; `None` after having said that nothing is tested.
+/// The runtime's library; `None`, after a notice, if nothing is tested.
 fn library() -> Option<PathBuf> {
     const PYTHON: &str = "MEDIAGATE_TEST_ONNX_PYTHON";
     let Some(python) = std::env::var_os(PYTHON) else {
         let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
         assert!(!is_ci, "{PYTHON} must name a Python with onnxruntime");
-        // Not by a macro, whose words the test harness would keep to itself.
-        let words =
+        // Not by a macro, whose output the test harness captures.
+        let notice =
             format!("\n*** NOT TESTED: models of the operator, because {PYTHON} is not set ***\n");
-        std::io::stderr().write_all(words.as_bytes()).unwrap();
+        std::io::stderr().write_all(notice.as_bytes()).unwrap();
         return None;
     };
     let code = "import onnxruntime, pathlib; \
                 print(next(pathlib.Path(onnxruntime.__file__).parent.glob('capi/libonnxruntime.so*')))";
-    let found = Command::new(python).args(["-c", code]).output().unwrap();
-    assert!(found.status.success(), "{found:?}");
-    Some(String::from_utf8(found.stdout).unwrap().trim().into())
+    let output = Command::new(python).args(["-c", code]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap().trim().into())
 }
 
-fn put(folder: &Path, name: &str) {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/own_models");
-    std::fs::copy(from.join(name), folder.join(name)).unwrap();
+fn copy_file(folder: &Path, name: &str) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/own_models");
+    std::fs::copy(source.join(name), folder.join(name)).unwrap();
 }
 
 async fn model(client: &Client) -> Option<Value> {
     let models = client.get("/v1/models").await.ok();
-    let mut all = models["data"].as_array().unwrap().iter();
-    all.find(|model| model["id"] == "six-stems").cloned()
+    let mut offered = models["data"].as_array().unwrap().iter();
+    offered.find(|model| model["id"] == "six-stems").cloned()
 }
 
 #[tokio::test]
@@ -56,14 +56,14 @@ async fn a_model_is_on_offer_as_soon_as_its_files_are_there() {
     let client = Client::new(&server.base, Some(&server.first_key().await));
     assert_eq!(model(&client).await, None);
 
-    // One that cannot be used hides no other.
+    // A broken model does not hide the others.
     std::fs::write(
         folder.join("broken.toml"),
         "name = \"broken\"\nkind = \"mdx\"",
     )
     .unwrap();
-    put(&folder, "six-stems.onnx");
-    put(&folder, "six-stems.toml");
+    copy_file(&folder, "six-stems.onnx");
+    copy_file(&folder, "six-stems.toml");
     let offered = eventually("the model is on offer", async || model(&client).await).await;
     let groups = &offered["capabilities"]["stems"];
     assert_eq!(
@@ -89,8 +89,8 @@ async fn a_model_is_on_offer_as_soon_as_its_files_are_there() {
         .iter()
         .map(|clip| clip["title"].as_str().unwrap())
         .collect();
-    let wanted = ["Vocals", "Drums", "Bass", "Guitar", "Keyboard", "Other"];
-    assert_eq!(titles, wanted.map(|group| format!("Song ({group})")));
+    let expected = ["Vocals", "Drums", "Bass", "Guitar", "Keyboard", "Other"];
+    assert_eq!(titles, expected.map(|group| format!("Song ({group})")));
     assert_sum(&client, &source, clips).await;
 
     order["stem_type_group_name"] = "Brass".into();
@@ -101,26 +101,26 @@ async fn a_model_is_on_offer_as_soon_as_its_files_are_there() {
     assert!(message.contains("Keyboard"), "{message}");
 
     std::fs::remove_file(folder.join("six-stems.toml")).unwrap();
-    let gone = async || model(&client).await.is_none().then_some(());
-    eventually("the model is gone", gone).await;
+    let is_gone = async || model(&client).await.is_none().then_some(());
+    eventually("the model is gone", is_gone).await;
     order["stem_type_group_name"] = "Guitar".into();
     let refused = client.post("/musicgen/submit/music", &order).await;
     refused.refused(404, "model_not_found");
     server.stop().await;
 }
 
-/// What was made with it when the process died is made in a child, which opens the
-/// model's files anew.
+/// A task that was running when the process died continues in a child, which opens the
+/// model's files again.
 #[tokio::test]
 async fn a_model_of_the_operator_works_in_a_child() {
     let Some(library) = library() else { return };
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("models");
     std::fs::create_dir(&folder).unwrap();
-    put(&folder, "six-stems.onnx");
-    put(&folder, "six-stems.toml");
-    let words = ["--onnx-library", library.to_str().unwrap()];
-    let server = Server::start(data.path(), &words).await;
+    copy_file(&folder, "six-stems.onnx");
+    copy_file(&folder, "six-stems.toml");
+    let args = ["--onnx-library", library.to_str().unwrap()];
+    let server = Server::start(data.path(), &args).await;
     let key = server.first_key().await;
     let client = Client::new(&server.base, Some(&key));
     eventually("the model is on offer", async || model(&client).await).await;
@@ -138,7 +138,7 @@ async fn a_model_of_the_operator_works_in_a_child() {
     })
     .await;
     server.crash();
-    let server = Server::start(data.path(), &words).await;
+    let server = Server::start(data.path(), &args).await;
     let client = Client::new(&server.base, Some(&key));
     eventually("a child works", async || server.engines().pop()).await;
     let task = finished(&client, id).await;

@@ -3,7 +3,7 @@
 use crate::support::TestGateway;
 
 #[tokio::test]
-async fn pages_run_nothing_that_is_not_their_own() {
+async fn pages_load_only_their_own_files() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let anyone = gateway.without_key();
     for path in ["/", "/console", "/console/tasks/some-id", "/pricing"] {
@@ -18,7 +18,7 @@ async fn pages_run_nothing_that_is_not_their_own() {
             policy.contains("default-src 'self'") && !policy.contains("unsafe"),
             "{policy}"
         );
-        // Films may be elsewhere, by https; nothing else.
+        // Only films may come from elsewhere, by https.
         assert!(
             policy.contains("media-src 'self' blob: https:;"),
             "{policy}"
@@ -26,7 +26,7 @@ async fn pages_run_nothing_that_is_not_their_own() {
         assert_eq!(policy.matches("https:").count(), 1, "{policy}");
         let text = String::from_utf8(page.bytes.to_vec()).unwrap();
         assert!(text.starts_with("<!DOCTYPE html>"), "{path}");
-        // Every file that the page names is there, on this server.
+        // This server has every file that the page names.
         let mut files = 0;
         for name in ["src=\"", "href=\""] {
             for rest in text.split(name).skip(1) {
@@ -38,7 +38,7 @@ async fn pages_run_nothing_that_is_not_their_own() {
                 let file = anyone.get(address).await;
                 assert_eq!(file.status, 200, "{path} names {address}");
                 assert!(file.header("cache-control").unwrap().contains("immutable"));
-                // A process of another version is asked for it again.
+                // A file of another version is not cached.
                 let (plain, version) = address.split_once("?v=").unwrap();
                 for other in [plain.to_owned(), format!("{plain}?v=0{version}")] {
                     let file = anyone.get(&other).await;
@@ -83,8 +83,8 @@ async fn the_documentation_is_served() {
             "{path}"
         );
     }
-    let found = text("/docs?q=Idempotency-Key").await;
-    assert!(found.contains("<ol class=\"hits\">"), "{found}");
+    let results = text("/docs?q=Idempotency-Key").await;
+    assert!(results.contains("<ol class=\"hits\">"), "{results}");
     let hostile = text("/docs?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E").await;
     assert!(!hostile.contains("<script>alert"));
     for missing in ["/docs/nothing", "/docs/..%2fREADME", "/docs/providers"] {
@@ -93,7 +93,7 @@ async fn the_documentation_is_served() {
     gateway.stop().await;
 }
 
-/// What a page links to below a path.
+/// The links of a page below a path.
 fn addresses<'a>(page: &'a str, below: &str) -> Vec<&'a str> {
     let links = page.split("href=\"").skip(1);
     let links = links.map(|rest| rest.split(['"', '#']).next().unwrap());

@@ -15,9 +15,9 @@ async fn song(gateway: &TestGateway, title: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_field_that_nobody_knows_is_ignored() {
+async fn an_unknown_field_is_ignored() {
     let mut gateway = TestGateway::builder().without_workers().start().await;
-    // The document, which the client would hold the request against, does not have it.
+    // The client would otherwise check the request against the document, which lacks the field.
     gateway.client.documented = false;
     let root = song(&gateway, "Root").await;
     let body = json!({"root_clip_id": root["id"], "name": "Night Voice", "extra": {}});
@@ -184,7 +184,7 @@ async fn wrong_fields_are_named() {
             .post(CREATE, &body)
             .await
             .refused(status, code)
-            .at(param);
+            .on_param(param);
     }
     let long = json!({"root_clip_id": id, "name": "ü".repeat(80), "description": "ü".repeat(1000)});
     gateway.post(CREATE, &long).await.ok();
@@ -203,18 +203,18 @@ async fn clips_must_be_complete_and_the_callers_own() {
         .post(CREATE, &body(&queued, Value::Null))
         .await
         .refused(409, "clip_not_ready")
-        .at("root_clip_id");
+        .on_param("root_clip_id");
     gateway
         .post(CREATE, &body(&root["id"], json!([queued])))
         .await
         .refused(409, "clip_not_ready")
-        .at("clips[0]");
+        .on_param("clips[0]");
     let stranger = gateway.caller("stranger", NewKey::default()).await;
     stranger
         .post(CREATE, &body(&root["id"], Value::Null))
         .await
         .refused(404, "clip_not_found")
-        .at("root_clip_id");
+        .on_param("root_clip_id");
     gateway.delete(&format!("/musicgen/clips/{id}")).await.ok();
     gateway
         .post(CREATE, &body(&root["id"], Value::Null))
@@ -227,10 +227,10 @@ async fn clips_must_be_complete_and_the_callers_own() {
 async fn personas_are_listed_and_deleted_and_strangers_see_none() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let root = song(&gateway, "Root").await;
-    let mut made = Vec::new();
+    let mut ids = Vec::new();
     for number in 0..3 {
         let body = json!({"root_clip_id": root["id"], "name": format!("Voice {number}")});
-        made.push(
+        ids.push(
             gateway.post(CREATE, &body).await.ok()["id"]
                 .as_str()
                 .unwrap()
@@ -240,19 +240,19 @@ async fn personas_are_listed_and_deleted_and_strangers_see_none() {
     let page = gateway.get("/musicgen/personas?limit=2").await.ok();
     assert_eq!(
         (&page["object"], &page["has_more"], &page["last_id"]),
-        (&json!("list"), &json!(true), &json!(made[1]))
+        (&json!("list"), &json!(true), &json!(ids[1]))
     );
     for persona in page["data"].as_array().unwrap() {
         assert_persona(persona, BRAND_FIELD);
     }
-    let rest = gateway
-        .get(&format!("/musicgen/personas?after={}", made[1]))
+    let second_page = gateway
+        .get(&format!("/musicgen/personas?after={}", ids[1]))
         .await
         .ok();
-    assert_eq!(rest["data"][0]["id"], made[0]);
+    assert_eq!(second_page["data"][0]["id"], ids[0]);
 
     let stranger = gateway.caller("stranger", NewKey::default()).await;
-    let path = format!("/musicgen/personas/{}", made[0]);
+    let path = format!("/musicgen/personas/{}", ids[0]);
     stranger.get(&path).await.refused(404, "persona_not_found");
     stranger
         .delete(&path)
@@ -289,7 +289,7 @@ async fn personas_are_listed_and_deleted_and_strangers_see_none() {
         .await
         .ok();
     let persona = gateway
-        .get(&format!("/musicgen/personas/{}", made[2]))
+        .get(&format!("/musicgen/personas/{}", ids[2]))
         .await
         .ok();
     assert_eq!(persona["clip"]["is_trashed"], true);

@@ -14,12 +14,12 @@ async fn the_price_list_is_a_page_and_json_with_the_same_facts() {
     let anyone = gateway.without_key();
     let facts = anyone.get("/pricing.json").await.ok();
     assert_eq!(facts, gateway.get("/v1/models").await.ok());
-    let asked = anyone
+    let answer = anyone
         .request(Method::GET, "/pricing")
         .header("accept", "application/json");
-    let asked = anyone.send(asked).await;
-    assert_eq!(asked.header("vary"), Some("accept"));
-    assert_eq!(asked.ok(), facts);
+    let answer = anyone.send(answer).await;
+    assert_eq!(answer.header("vary"), Some("accept"));
+    assert_eq!(answer.ok(), facts);
     for accept in [
         "text/html,application/xhtml+xml,*/*;q=0.8",
         "*/*",

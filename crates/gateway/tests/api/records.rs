@@ -1,4 +1,4 @@
-//! `record_ttl`: finished tasks leave, what was made and paid stays.
+//! `record_ttl`: finished tasks are removed, their results and sums stay.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const DAY: Duration = Duration::from_hours(24);
 const TTL: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn a_task_past_its_time_is_gone_and_its_sums_stay() {
+async fn an_expired_task_is_removed_and_its_sums_stay() {
     let gateway = TestGateway::builder()
         .set(|settings| settings.record_ttl = Some(Duration::from_secs(1)))
         .start()
@@ -25,7 +25,7 @@ async fn a_task_past_its_time_is_gone_and_its_sums_stay() {
     let body = answer.ok();
     let url = body["choices"][0]["message"]["content"].as_str().unwrap();
     let path = format!("/v1/tasks/{task}");
-    // Nobody asks for it to be done: upkeep looks often enough by itself.
+    // The regular upkeep removes it.
     eventually("the record leaves", async || {
         (gateway.get(&path).await.status == 404).then_some(())
     })
@@ -41,8 +41,8 @@ async fn a_task_past_its_time_is_gone_and_its_sums_stay() {
     assert_eq!(listed["data"], json!([]));
     let usage = gateway.get("/v1/usage").await.ok();
     assert_eq!(usage["total"]["succeeded"], 1);
-    let played = reqwest::get(url).await.unwrap();
-    assert_eq!(played.status(), 200, "an address lives as long as its file");
+    let file = reqwest::get(url).await.unwrap();
+    assert_eq!(file.status(), 200, "an address is valid as long as its file");
     gateway.stop().await;
 }
 
@@ -55,10 +55,10 @@ async fn clips_and_personas_outlive_the_task_that_made_them() {
         .await;
     let source = upload(&gateway, "Song", sound::wav_of(8_000, 1, &[100; 8000])).await;
     let order = json!({"task": "gen_stem", "continue_clip_id": source["id"]});
-    let made = gateway.post("/musicgen/submit/music", &order).await.ok();
-    let task = made["id"].as_str().unwrap();
+    let record = gateway.post("/musicgen/submit/music", &order).await.ok();
+    let task = record["id"].as_str().unwrap();
     finished(&gateway, task).await;
-    let stem = made["clips"][0]["id"].as_str().unwrap();
+    let stem = record["clips"][0]["id"].as_str().unwrap();
     let path = format!("/musicgen/clips/{stem}");
     let before = gateway.get(&path).await.ok();
     gateway.app.clock.advance(2 * DAY);
@@ -88,7 +88,7 @@ async fn clips_and_personas_outlive_the_task_that_made_them() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_makes_nothing_new_when_its_task_is_gone() {
+async fn a_repetition_creates_nothing_when_its_task_is_removed() {
     let gateway = TestGateway::builder()
         .manual_clock()
         .without_workers()
@@ -100,27 +100,27 @@ async fn a_request_that_comes_again_makes_nothing_new_when_its_task_is_gone() {
         request.header("idempotency-key", "k").json(&video_order())
     };
     // A caller that leaves before its answer.
-    let sent = tokio::spawn(request().send());
+    let first_request = tokio::spawn(request().send());
     eventually("a task is made", async || {
         let listed = gateway.get("/v1/tasks").await.ok();
         (listed["data"].as_array().unwrap().len() == 1).then_some(())
     })
     .await;
-    sent.abort();
+    first_request.abort();
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::ContentPolicy).await;
     gateway.app.clock.advance(2 * TTL);
     remove_expired(&gateway.app).await.unwrap();
-    let again = gateway.send(request()).await;
-    again.refused(404, "task_not_found");
+    let repetition = gateway.send(request()).await;
+    repetition.refused(404, "task_not_found");
     let listed = gateway.get("/v1/tasks").await.ok();
     assert_eq!(listed["data"], json!([]));
     gateway.stop().await;
 }
 
-/// A priced order whose answer is lost and whose record leaves: it is said once what it cost, and then made anew.
+/// A priced order whose answer is lost and whose record is removed: its repetition reports the cost once, the next one orders again.
 #[tokio::test]
-async fn an_order_whose_record_is_gone_says_what_it_cost_and_can_be_placed_anew() {
+async fn a_repetition_reports_the_cost_of_a_removed_order_which_can_then_be_placed_again() {
     let gateway = TestGateway::builder()
         .manual_clock()
         .toml(crate::money::PRICED)
@@ -131,38 +131,38 @@ async fn an_order_whose_record_is_gone_says_what_it_cost_and_can_be_placed_anew(
         let request = gateway.request(Method::POST, "/v1/chat/completions");
         request.json(&video_order())
     };
-    let sent = tokio::spawn(request().send());
+    let first_request = tokio::spawn(request().send());
     let task = eventually("a task is made", async || {
         let listed = gateway.get("/v1/tasks").await.ok();
         let first = listed["data"].as_array().unwrap().first()?;
         Some(first["id"].as_str().unwrap().to_owned())
     })
     .await;
-    sent.abort();
-    drop(sent.await);
+    first_request.abort();
+    drop(first_request.await);
     assert_eq!(gateway.finished(&task).await["cost_usd"], "0.10");
     gateway.app.clock.advance(2 * TTL);
     remove_expired(&gateway.app).await.unwrap();
 
-    let told = gateway.send(request()).await;
-    told.refused(404, "task_not_found");
+    let repetition = gateway.send(request()).await;
+    repetition.refused(404, "task_not_found");
     for part in [
         task.as_str(),
         "succeeded",
         "0.10 USD",
         "Nothing was made or charged now",
     ] {
-        assert!(told.message().contains(part), "{}", told.message());
+        assert!(repetition.message().contains(part), "{}", repetition.message());
     }
-    assert_eq!(told.header("x-task-id"), Some(task.as_str()));
-    assert_eq!(told.header("x-should-retry"), Some("false"));
-    // Its caller has been told: the next one orders.
-    let next = eventually("the next request is a new order", async || {
-        let next = gateway.send(request()).await;
-        (next.status == 200).then_some(next)
+    assert_eq!(repetition.header("x-task-id"), Some(task.as_str()));
+    assert_eq!(repetition.header("x-should-retry"), Some("false"));
+    // The caller knows now: the next request is a new order.
+    let new_order = eventually("the next request is a new order", async || {
+        let new_order = gateway.send(request()).await;
+        (new_order.status == 200).then_some(new_order)
     })
     .await;
-    assert_ne!(next.header("x-task-id"), Some(task.as_str()));
+    assert_ne!(new_order.header("x-task-id"), Some(task.as_str()));
     let account = gateway.get("/v1/account").await.ok();
     assert_eq!(account["spent_usd"], "0.20", "{account}");
     gateway.stop().await;

@@ -18,7 +18,7 @@ use crate::support::{Client, TestGateway, eventually};
 
 const OPENAI: &str = "openai-videos";
 
-/// One provider that works on so many jobs at a time.
+/// One provider with this limit of jobs at a time.
 fn settings(simulator: &Simulator, max_running: u32) -> String {
     let url = simulator.url(OPENAI);
     format!(
@@ -31,7 +31,7 @@ fn settings(simulator: &Simulator, max_running: u32) -> String {
 struct Scene {
     simulator: Simulator,
     folder: tempfile::TempDir,
-    /// `SQLite` without.
+    /// `SQLite` if there is none.
     database: Option<TestDatabase>,
     key: String,
     tasks: Vec<String>,
@@ -40,7 +40,7 @@ struct Scene {
 impl Scene {
     /// Three orders, a backup of the database while one of them is at the provider
     /// and two wait, and then the end of all three.
-    async fn play(database: Option<TestDatabase>) -> Self {
+    async fn set_up(database: Option<TestDatabase>) -> Self {
         let simulator = Simulator::start().await.unwrap();
         let slow = JobPlan {
             running: Duration::from_hours(1),
@@ -59,10 +59,10 @@ impl Scene {
         let server = scene.start(&[]).await;
         scene.key = server.first_key().await;
         let client = scene.client(&server);
-        // Two that are taken together may reach the provider in either order: one is there first.
+        // Tasks that are claimed together may reach the provider in any order: this one goes first.
         scene.order(&client, "one").await;
         eventually("one is at the provider", async || {
-            // A task is running before its order has left, and the answer is still to be written.
+            // A task is running before its order is sent and before the answer is recorded.
             let path = format!("/v1/tasks/{}/attempts", scene.tasks[0]);
             let attempts = client.get(&path).await.ok();
             (attempts["data"][0]["status"] == "accepted").then_some(())
@@ -75,13 +75,13 @@ impl Scene {
             database.back_up();
         } else {
             let backup = scene.folder.path().join("backup");
-            copy(&scene.data(), &backup);
-            // All else of the folder comes along where somebody copies it.
+            copy_database(&scene.data(), &backup);
+            // A copied folder contains these files, too.
             for name in ["mark", "signing.key"] {
-                std::fs::copy(scene.data().join(name), backup.join(name)).unwrap();
+                std::fs::copy_database(scene.data().join(name), backup.join(name)).unwrap();
             }
         }
-        // What is at the provider already takes for ever, and the others go by.
+        // The job at the provider takes forever, and the others overtake it.
         scene.simulator.world().set_plan(JobPlan::default());
         scene.configure(3);
         let server = scene.start(&[]).await;
@@ -96,9 +96,9 @@ impl Scene {
 
     async fn order(&mut self, client: &Client, prompt: &str) {
         let order = json!({"model": "film", "prompt": prompt, "seconds": "4"});
-        let made = client.post("/v1/videos", &order).await;
+        let answer = client.post("/v1/videos", &order).await;
         self.tasks
-            .push(made.header("x-task-id").unwrap().to_owned());
+            .push(answer.header("x-task-id").unwrap().to_owned());
     }
 
     fn configure(&self, max_running: u32) {
@@ -113,14 +113,14 @@ impl Scene {
         self.folder.path().join("data")
     }
 
-    async fn start(&self, more: &[&str]) -> Server {
-        self.start_in(&self.data(), more).await
+    async fn start(&self, flags: &[&str]) -> Server {
+        self.start_in(&self.data(), flags).await
     }
 
-    async fn start_in(&self, data: &Path, more: &[&str]) -> Server {
+    async fn start_in(&self, data: &Path, extra: &[&str]) -> Server {
         let config = self.folder.path().join("m.toml");
         let mut flags = vec!["--config", config.to_str().unwrap()];
-        flags.extend(more);
+        flags.extend(extra);
         Server::start(data, &flags).await
     }
 
@@ -131,33 +131,33 @@ impl Scene {
     fn restore(&self) {
         match &self.database {
             Some(database) => database.restore(),
-            None => copy(&self.folder.path().join("backup"), &self.data()),
+            None => copy_database(&self.folder.path().join("backup"), &self.data()),
         }
     }
 
-    async fn command(&self, words: &[&str]) -> String {
-        self.command_in(&self.data(), words).await
+    async fn command(&self, args: &[&str]) -> String {
+        self.command_in(&self.data(), args).await
     }
 
-    async fn command_in(&self, data: &Path, words: &[&str]) -> String {
-        let mut command = program(words);
+    async fn command_in(&self, data: &Path, args: &[&str]) -> String {
+        let mut command = program(args);
         command.arg("--data").arg(data);
         command
             .arg("--config")
             .arg(self.folder.path().join("m.toml"));
         let output = output(command).await;
-        assert!(output.status.success(), "{words:?}: {output:?}");
+        assert!(output.status.success(), "{args:?}: {output:?}");
         text(&output.stdout).to_owned()
     }
 }
 
-/// The database's files, in the place of those that are there.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
+/// Replaces the database's files.
+fn copy_database(source: &Path, target: &Path) {
+    std::fs::create_dir_all(target).unwrap();
     for name in ["mediagate.db", "mediagate.db-wal", "mediagate.db-shm"] {
-        let _ = std::fs::remove_file(to.join(name));
-        if from.join(name).exists() {
-            std::fs::copy(from.join(name), to.join(name)).unwrap();
+        let _ = std::fs::remove_file(target.join(name));
+        if source.join(name).exists() {
+            std::fs::copy_database(source.join(name), target.join(name)).unwrap();
         }
     }
 }
@@ -173,7 +173,7 @@ async fn a_restored_postgres_waits_for_the_operator_before_it_sends_again() {
 }
 
 async fn waits_for_the_operator(database: Option<TestDatabase>) {
-    let scene = Scene::play(database).await;
+    let scene = Scene::set_up(database).await;
     scene.restore();
     for _ in 0..2 {
         let server = scene.start(&[]).await;
@@ -188,9 +188,9 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
     }
     let server = scene.start(&[]).await;
     let client = scene.client(&server);
-    // The one at the provider is followed, and can be called off like the others.
-    let followed = client.get(&format!("/v1/tasks/{}", scene.tasks[0])).await;
-    assert_eq!(followed.ok()["status"], "running");
+    // The one at the provider is followed, and can be cancelled like the others.
+    let at_provider = client.get(&format!("/v1/tasks/{}", scene.tasks[0])).await;
+    assert_eq!(at_provider.ok()["status"], "running");
     scene.command(&["restored", "fail", &scene.tasks[1]]).await;
     let failed = finished(&client, &scene.tasks[1]).await;
     assert_eq!(failed["error"]["code"], "submission_unconfirmed");
@@ -204,14 +204,14 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
         .await
         .ok();
     scene.command(&["restored", "resubmit", "--all"]).await;
-    let made = finished(&client, &scene.tasks[2]).await;
-    assert_eq!(made["status"], "succeeded");
+    let resubmitted = finished(&client, &scene.tasks[2]).await;
+    assert_eq!(resubmitted["status"], "succeeded");
     assert_eq!(scene.simulator.world().accepted_count(OPENAI), 4);
     let list = scene.command(&["restored", "list"]).await;
     assert!(list.contains("No tasks"), "{list}");
     let audit = scene.command(&["audit", "--json"]).await;
     let audit: Vec<Value> = serde_json::from_str(&audit).unwrap();
-    for (action, by, task, status) in [
+    for (action, command, task, status) in [
         ("task.fail", "restored fail", &scene.tasks[1], "failed"),
         (
             "task.resubmit",
@@ -224,7 +224,7 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
         let entry = entry.unwrap();
         assert_eq!(
             (&entry["target"], &entry["actor"]["name"]),
-            (&json!(task), &json!(by))
+            (&json!(task), &json!(command))
         );
         assert_eq!(entry["before"], json!({"status": "queued", "held": true}));
         assert_eq!(entry["after"], json!({"status": status, "held": false}));
@@ -235,22 +235,22 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
 
 #[tokio::test]
 async fn a_copied_folder_orders_nothing_again() {
-    let scene = Scene::play(None).await;
+    let scene = Scene::set_up(None).await;
     let copied = scene.folder.path().join("backup");
     orders_nothing_again(&scene, &copied).await;
-    // Where it lies now is its place from here on.
+    // From now on the copied folder is its own place.
     let server = scene.start_in(&copied, &[]).await;
     let order = json!({"model": "film", "prompt": "four", "seconds": "4"});
     let client = scene.client(&server);
-    let made = client.post("/v1/videos", &order).await;
-    let task = made.header("x-task-id").unwrap();
+    let answer = client.post("/v1/videos", &order).await;
+    let task = answer.header("x-task-id").unwrap();
     assert_eq!(finished(&client, task).await["status"], "succeeded");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_copied_postgres_beside_a_new_folder_orders_nothing_again() {
-    let scene = Scene::play(Some(TestDatabase::create().await)).await;
+    let scene = Scene::set_up(Some(TestDatabase::create().await)).await;
     let database = scene.database.as_ref().unwrap();
     let toml = settings(&scene.simulator, 3);
     let toml = format!("database = \"{}_backup\"\n{toml}", database.url);
@@ -259,7 +259,7 @@ async fn a_copied_postgres_beside_a_new_folder_orders_nothing_again() {
     orders_nothing_again(&scene, &fresh).await;
 }
 
-/// A gateway on the copy holds what was not ordered yet when it was made.
+/// A gateway on the copy holds the tasks that were not submitted when the copy was made.
 async fn orders_nothing_again(scene: &Scene, copied: &Path) {
     let server = scene.start_in(copied, &[]).await;
     let list = scene.command_in(copied, &["restored", "list"]).await;
@@ -270,15 +270,15 @@ async fn orders_nothing_again(scene: &Scene, copied: &Path) {
 
 #[tokio::test]
 async fn the_operator_says_that_a_database_was_restored() {
-    let scene = Scene::play(None).await;
+    let scene = Scene::set_up(None).await;
     scene.restore();
-    // Another machine: nothing but the database came with it.
+    // Another machine: only the database was restored there.
     std::fs::remove_file(scene.data().join("mark")).unwrap();
     let server = scene.start(&["--after-restore"]).await;
     let list = scene.command(&["restored", "list"]).await;
     assert_eq!(list.lines().skip(1).count(), 2, "{list}");
     server.stop().await;
-    // Nothing is held that came since.
+    // Later orders are not held.
     let server = scene.start(&[]).await;
     let client = scene.client(&server);
     client
@@ -289,31 +289,31 @@ async fn the_operator_says_that_a_database_was_restored() {
         .await
         .ok();
     let order = json!({"model": "film", "prompt": "four", "seconds": "4"});
-    let made = client.post("/v1/videos", &order).await;
-    let task = made.header("x-task-id").unwrap();
+    let answer = client.post("/v1/videos", &order).await;
+    let task = answer.header("x-task-id").unwrap();
     assert_eq!(finished(&client, task).await["status"], "succeeded");
     assert_eq!(scene.simulator.world().accepted_count(OPENAI), 4);
     server.stop().await;
 }
 
-/// While the database was away, the leases of those who lived through its promotion ran out.
+/// During the outage, the leases of processes that survived the promotion expired.
 #[tokio::test]
-async fn a_start_after_a_promotion_waits_for_who_lived_through_it() {
+async fn a_start_after_a_promotion_waits_for_surviving_processes() {
     let simulator = Simulator::start().await.unwrap();
-    for vouches in [true, false] {
+    for is_alive in [true, false] {
         let builder = TestGateway::builder().on_postgres().without_workers();
         let gateway = builder.toml(&settings(&simulator, 1)).start().await;
         let order = json!({"model": "film", "prompt": "a lake"});
         gateway.post("/v1/videos", &order).await.ok();
         restored_backup::check(&gateway.app, false).await.unwrap();
         let promoted = gateway.app.store.write(|conn| -> Result<_, StoreError> {
-            let place = store::restored::place(conn)?.unwrap();
-            let before = DatabaseLocation {
+            let location = store::restored::place(conn)?.unwrap();
+            let previous = DatabaseLocation {
                 timeline: Some("0".into()),
-                ..place
+                ..location
             };
-            store::restored::set_place(conn, &before)?;
-            // The mark outside is older.
+            store::restored::set_place(conn, &previous)?;
+            // The mark outside the database is older.
             let mark = store::restored::mark(conn)?.unwrap();
             let mark = DatabaseMark {
                 count: mark.count + 1,
@@ -328,17 +328,17 @@ async fn a_start_after_a_promotion_waits_for_who_lived_through_it() {
         let app = gateway.app.clone();
         let heartbeat = async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if vouches {
-                let beat = app
+            if is_alive {
+                let extended = app
                     .store
                     .write(move |conn| store::workers::prolong(conn, "living", until));
-                assert!(beat.await.unwrap());
+                assert!(extended.await.unwrap());
             }
         };
-        let (checked, ()) = tokio::join!(restored_backup::check(&gateway.app, false), heartbeat);
-        checked.unwrap();
-        let held = restored_backup::list(&gateway.app).await.unwrap();
-        assert_eq!(held.len(), usize::from(!vouches));
+        let (check, ()) = tokio::join!(restored_backup::check(&gateway.app, false), heartbeat);
+        check.unwrap();
+        let held_tasks = restored_backup::list(&gateway.app).await.unwrap();
+        assert_eq!(held_tasks.len(), usize::from(!is_alive));
         gateway.stop().await;
     }
 }

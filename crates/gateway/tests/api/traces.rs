@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use simulator::{Fault, FaultProxy, NetworkState, RequestRole, Simulator, WebhookReceiver};
 
 use crate::process::Process;
-use crate::support::collector::{Answer, Collector, Seen};
+use crate::support::collector::{Answer, Collector, ReceivedSpan};
 use crate::support::gateway::finished;
 use crate::support::program::{Server, program};
 use crate::support::{Client, eventually, videos_order};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-/// What no span may hold.
+/// A text that no span may contain.
 const PROMPT: &str = "a prompt that nobody else may read";
 
 /// The settings file of a gateway with one hosted model.
@@ -34,11 +34,11 @@ fn settings(folder: &Path, provider: &Simulator) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A server that tells this collector.
-async fn traced(data: &Path, url: &str, more: &[&str]) -> (Server, Client) {
-    let mut words = vec!["--telemetry-otlp", url];
-    words.extend(more);
-    let server = Server::start(data, &words).await;
+/// A server that exports to this collector.
+async fn start_traced(data: &Path, url: &str, extra: &[&str]) -> (Server, Client) {
+    let mut args = vec!["--telemetry-otlp", url];
+    args.extend(extra);
+    let server = Server::start(data, &args).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
     (server, client)
 }
@@ -48,22 +48,22 @@ async fn order(client: &Client, body: &Value, headers: &[(&str, &str)]) -> Strin
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let made = client.send(request).await;
-    assert_eq!(made.status, 200, "{}", made.text());
-    made.header("x-task-id").unwrap().to_owned()
+    let answer = client.send(request).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.header("x-task-id").unwrap().to_owned()
 }
 
-fn one<'a>(spans: &'a [Seen], name: &str) -> &'a Seen {
-    let mut found = spans.iter().filter(|span| span.name == name);
-    let first = found
+fn single_span<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
+    let mut matching = spans.iter().filter(|span| span.name == name);
+    let first = matching
         .next()
         .unwrap_or_else(|| panic!("no {name}: {spans:#?}"));
-    assert!(found.next().is_none(), "more than one {name}");
+    assert!(matching.next().is_none(), "more than one {name}");
     first
 }
 
 /// The span that a `traceparent` names.
-fn sender<'a>(spans: &'a [Seen], traceparent: &str) -> &'a Seen {
+fn sender<'a>(spans: &'a [ReceivedSpan], traceparent: &str) -> &'a ReceivedSpan {
     let id = traceparent.split('-').nth(2).unwrap();
     let sender = spans.iter().find(|span| span.id == id);
     sender.unwrap_or_else(|| panic!("nobody sent {traceparent}: {spans:#?}"))
@@ -78,7 +78,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         WebhookReceiver::start().await.unwrap(),
     );
     let provider = Simulator::start().await.unwrap();
-    // Until the process is dead nobody learns that the job is done.
+    // Nobody learns that the job is done until the process is dead.
     let busy = Fault::Status {
         status: 503,
         retry_after: None,
@@ -88,9 +88,9 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         .world()
         .order_fault(busy, None, Some(RequestRole::Poll), 1000);
     let file = settings(folder.path(), &provider);
-    let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
-    let hook = receiver.url("/hook");
-    let body = json!({"model": "film", "prompt": PROMPT, "seconds": "4", "callback_url": hook});
+    let (server, client) = start_traced(folder.path(), &collector.url, &["--config", &file]).await;
+    let callback_url = receiver.url("/hook");
+    let body = json!({"model": "film", "prompt": PROMPT, "seconds": "4", "callback_url": callback_url});
     let headers = [("traceparent", PARENT), ("tracestate", "acme=a1, other=b2")];
     let task = order(&client, &body, &headers).await;
     // Accepted and submitted by one process, which is killed; the rest is done by another.
@@ -99,10 +99,10 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     server.crash();
     provider.world().clear_faults();
     let data = folder.path().to_str().unwrap();
-    let words = ["worker", "--data", data, "--config", &file];
+    let args = ["worker", "--data", data, "--config", &file];
     let url = collector.url.as_str();
     let otlp = ["--telemetry-otlp", url, "--log-format", "json"];
-    let mut command = program(&[&words[..], &otlp].concat());
+    let mut command = program(&[&args[..], &otlp].concat());
     let worker = Process::start(&mut command);
     let posted = receiver.wait_for_count(1).await;
     let webhook = collector.span("webhook").await;
@@ -128,11 +128,11 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         request.process["service.instance.id"],
         webhook.process["service.instance.id"]
     );
-    assert_eq!(one(&spans, "accept").parent, request.id);
-    let submitted = one(&spans, "provider submit");
+    assert_eq!(single_span(&spans, "accept").parent, request.id);
+    let submitted = single_span(&spans, "provider submit");
     assert_eq!(submitted.attribute("mediagate.provider"), "acme");
     assert_eq!(submitted.attribute("mediagate.outcome"), "ok");
-    let run = one(&spans, "run");
+    let run = single_span(&spans, "run");
     assert_eq!(
         (run.parent.as_str(), run.kind),
         (request.id.as_str(), SpanKind::Consumer)
@@ -140,18 +140,18 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     assert_eq!(run.attribute("mediagate.task_id"), task);
     assert_eq!(run.attribute("mediagate.attempt"), "2");
     assert_eq!(run.attribute("mediagate.outcome"), "made");
-    // The run that died never ended; what it did names it all the same.
+    // The span of the killed run never ended, but its children still name it.
     assert!(submitted.parent != run.id && !submitted.parent.is_empty());
     assert_eq!(settled.parent, run.id);
-    let results = one(&spans, "results");
+    let results = single_span(&spans, "results");
     assert_eq!(results.parent, run.id);
-    assert_eq!(one(&spans, "provider download").parent, results.id);
+    assert_eq!(single_span(&spans, "provider download").parent, results.id);
     assert_eq!(
         (webhook.parent.as_str(), webhook.kind),
         (request.id.as_str(), SpanKind::Client)
     );
 
-    // Whoever was called knows who called.
+    // Callees receive the caller's span.
     let journal = provider.world().journal();
     for (role, name) in [
         (RequestRole::Submit, "provider submit"),
@@ -168,23 +168,23 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         webhook.id
     );
 
-    // Nothing of what the caller wrote, no address and no secret.
-    let whole: Vec<u8> = collector.bodies().concat();
-    let whole = String::from_utf8_lossy(&whole);
+    // No text of the caller, no address and no secret.
+    let traces: Vec<u8> = collector.bodies().concat();
+    let traces = String::from_utf8_lossy(&traces);
     let key = client.key.as_deref().unwrap();
     for secret in [
         PROMPT,
-        hook.as_str(),
+        callback_url.as_str(),
         provider.url("openai-videos").as_str(),
         "127.0.0.1",
         "sk-sim",
         key,
     ] {
-        assert!(!whole.contains(secret), "{secret}");
+        assert!(!traces.contains(secret), "{secret}");
     }
     // Lines of the log can be found by the trace.
-    let logged = worker.logged();
-    let mut lines = logged
+    let log = worker.stderr();
+    let mut lines = log
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines
@@ -195,42 +195,42 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_names_no_trace_begins_one_and_what_is_malformed_is_ignored() {
+async fn a_request_without_a_valid_traceparent_starts_a_trace() {
     let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    let (server, client) = traced(folder.path(), &collector.url, &[]).await;
-    let wrong = (
+    let (server, client) = start_traced(folder.path(), &collector.url, &[]).await;
+    let malformed = (
         "traceparent",
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1",
     );
     let mut tasks = Vec::new();
-    for headers in [&[][..], &[wrong]] {
+    for headers in [&[][..], &[malformed]] {
         tasks.push(order(&client, &videos_order(), headers).await);
     }
     for task in &tasks {
         finished(&client, task).await;
     }
-    // Whatever is asked, its name comes from the API.
-    let odd = client.request(Method::from_bytes(b"ODD").unwrap(), "/no/such/path");
+    // Span names come from the API, never from the request.
+    let odd_request = client.request(Method::from_bytes(b"ODD").unwrap(), "/no/such/path");
     assert_eq!(
         client
             .http
-            .execute(odd.build().unwrap())
+            .execute(odd_request.build().unwrap())
             .await
             .unwrap()
             .status(),
         404
     );
-    let said = server.stop().await;
-    assert!(said.contains("ready at"));
-    // All was sent before it ended.
+    let stdout = server.stop().await;
+    assert!(stdout.contains("ready at"));
+    // All spans were sent before it ended.
     let spans = collector.spans();
     for task in &tasks {
         let run = spans
             .iter()
             .find(|span| span.attribute("mediagate.task_id") == task);
         let run = run.unwrap();
-        let mut of_trace = spans.iter().filter(|span| span.trace == run.trace);
-        let root = of_trace.find(|span| span.parent.is_empty()).unwrap();
+        let mut trace_spans = spans.iter().filter(|span| span.trace == run.trace);
+        let root = trace_spans.find(|span| span.parent.is_empty()).unwrap();
         assert_eq!(
             (root.name.as_str(), &run.parent),
             ("POST /v1/videos", &root.id)
@@ -243,32 +243,32 @@ async fn a_caller_that_names_no_trace_begins_one_and_what_is_malformed_is_ignore
     }
     let names = ["GET /readyz", "GET /healthz"];
     assert!(!spans.iter().any(|span| names.contains(&span.name.as_str())));
-    let odd = one(&spans, "HTTP");
-    assert_eq!(odd.attribute("http.request.method"), "_OTHER");
+    let odd_request = single_span(&spans, "HTTP");
+    assert_eq!(odd_request.attribute("http.request.method"), "_OTHER");
     assert_eq!(
         (
-            odd.attribute("http.route"),
-            odd.attribute("http.response.status_code")
+            odd_request.attribute("http.route"),
+            odd_request.attribute("http.response.status_code")
         ),
         ("", "404")
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_callers_decision_not_to_sample_is_kept_and_told_on() {
+async fn the_callers_decision_not_to_sample_is_kept_and_passed_on() {
     let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
     let provider = Simulator::start().await.unwrap();
     let file = settings(folder.path(), &provider);
-    let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
+    let (server, client) = start_traced(folder.path(), &collector.url, &["--config", &file]).await;
     let unsampled = format!("{}00", &PARENT[..PARENT.len() - 2]);
-    let film = json!({"model": "film", "prompt": PROMPT, "seconds": "4"});
-    let task = order(&client, &film, &[("traceparent", &unsampled)]).await;
+    let body = json!({"model": "film", "prompt": PROMPT, "seconds": "4"});
+    let task = order(&client, &body, &[("traceparent", &unsampled)]).await;
     let record = client.request(Method::GET, &format!("/v1/tasks/{task}?wait=30"));
     let record = client.send(record.header("traceparent", &unsampled)).await;
     assert_eq!(record.ok()["status"], "succeeded");
     server.stop().await;
-    let kept: Vec<Seen> = collector.spans();
-    assert!(!kept.iter().any(|span| span.trace == TRACE), "{kept:#?}");
+    let spans: Vec<ReceivedSpan> = collector.spans();
+    assert!(!spans.iter().any(|span| span.trace == TRACE), "{spans:#?}");
     let journal = provider.world().journal();
     let submitted = journal
         .iter()
@@ -282,10 +282,10 @@ async fn the_callers_decision_not_to_sample_is_kept_and_told_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_share_of_nothing_keeps_nothing_whatever_callers_say() {
+async fn a_sample_rate_of_zero_exports_nothing() {
     let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    let more = ["--telemetry-sample", "0"];
-    let (server, client) = traced(folder.path(), &collector.url, &more).await;
+    let args = ["--telemetry-sample", "0"];
+    let (server, client) = start_traced(folder.path(), &collector.url, &args).await;
     assert_eq!(client.get("/v1/models").await.status, 200);
     let request = client
         .request(Method::GET, "/v1/models")
@@ -297,14 +297,14 @@ async fn a_share_of_nothing_keeps_nothing_whatever_callers_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_collector_nothing_is_read_stored_or_sent_on() {
+async fn without_a_collector_no_trace_context_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let provider = Simulator::start().await.unwrap();
     let file = settings(folder.path(), &provider);
     let server = Server::start(folder.path(), &["--config", &file]).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
-    let film = json!({"model": "film", "prompt": PROMPT, "seconds": "4"});
-    let task = order(&client, &film, &[("traceparent", PARENT)]).await;
+    let body = json!({"model": "film", "prompt": PROMPT, "seconds": "4"});
+    let task = order(&client, &body, &[("traceparent", PARENT)]).await;
     assert_eq!(finished(&client, &task).await["status"], "succeeded");
     assert!(!provider.world().journal().is_empty());
     for call in provider.world().journal() {
@@ -313,23 +313,23 @@ async fn without_a_collector_nothing_is_read_stored_or_sent_on() {
     server.stop().await;
 }
 
-/// The value of the metric with this outcome.
-async fn counted(client: &Client, outcome: &str) -> u64 {
-    let metrics = client.get("/metrics").await.text_whole();
+/// The number of spans with this outcome.
+async fn span_count(client: &Client, outcome: &str) -> u64 {
+    let metrics = client.get("/metrics").await.whole_text();
     let name = format!("mediagate_trace_spans_total{{outcome=\"{outcome}\"}} ");
     let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
     value.map_or(0, |value| value.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_busy_gets_a_batch_again_and_one_that_refuses_does_not() {
+async fn a_busy_collector_gets_a_batch_again_and_a_refusing_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let answers = vec![Answer::Status(503), Answer::Status(429)];
     let collector = Collector::answering(answers, Answer::Status(200)).await;
-    let (server, client) = traced(folder.path(), &collector.url, &[]).await;
+    let (server, client) = start_traced(folder.path(), &collector.url, &[]).await;
     client.get("/v1/models").await.ok();
     eventually("the batch is taken", async || {
-        (counted(&client, "sent").await > 0).then_some(())
+        (span_count(&client, "sent").await > 0).then_some(())
     })
     .await;
     let spans = collector.spans();
@@ -339,42 +339,42 @@ async fn a_collector_that_is_busy_gets_a_batch_again_and_one_that_refuses_does_n
         .collect();
     assert_eq!(models.len(), 3, "{spans:#?}");
     assert!(models.iter().all(|span| span.id == models[0].id));
-    assert_eq!(counted(&client, "refused").await, 0);
+    assert_eq!(span_count(&client, "refused").await, 0);
     collector.answer(Answer::Partly(1));
     client.get("/v1/tasks").await.ok();
     eventually("one is refused", async || {
-        (counted(&client, "refused").await == 1).then_some(())
+        (span_count(&client, "refused").await == 1).then_some(())
     })
     .await;
     collector.answer(Answer::Status(400));
     client.get("/v1/account").await.ok();
     eventually("all are refused", async || {
-        (counted(&client, "refused").await > 1).then_some(())
+        (span_count(&client, "refused").await > 1).then_some(())
     })
     .await;
-    let account = || {
+    let account_spans = || {
         let spans = collector.spans().into_iter();
         spans.filter(|span| span.name == "GET /v1/account").count()
     };
     collector.answer(Answer::Status(200));
     client.get("/v1/usage").await.ok();
     collector.span("GET /v1/usage").await;
-    assert_eq!(account(), 1);
+    assert_eq!(account_spans(), 1);
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_a_collector_and_what_does_not_fit_is_counted() {
+async fn nobody_waits_for_a_collector_and_dropped_spans_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::answering(Vec::new(), Answer::Late(Duration::from_hours(1))).await;
-    let (server, client) = traced(folder.path(), &collector.url, &[]).await;
+    let (server, client) = start_traced(folder.path(), &collector.url, &[]).await;
     client.get("/v1/models").await.ok();
     eventually("a batch is on its way", async || {
         (collector.requests() > 0).then_some(())
     })
     .await;
-    // More than fit while it answers nothing.
-    let many = (0..32).map(|_| {
+    // More spans than fit while the collector does not answer.
+    let clients = (0..32).map(|_| {
         let client = client.clone();
         tokio::spawn(async move {
             for _ in 0..300 {
@@ -383,46 +383,46 @@ async fn nobody_waits_for_a_collector_and_what_does_not_fit_is_counted() {
             }
         })
     });
-    for one in many.collect::<Vec<_>>() {
-        one.await.unwrap();
+    for client_task in clients.collect::<Vec<_>>() {
+        client_task.await.unwrap();
     }
-    assert!(counted(&client, "dropped").await > 0);
-    assert_eq!(counted(&client, "sent").await, 0);
-    // Nor is its end held up for long: the server stops by itself.
+    assert!(span_count(&client, "dropped").await > 0);
+    assert_eq!(span_count(&client, "sent").await, 0);
+    // Its shutdown is not delayed for long, either.
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes() {
+async fn an_unreachable_collector_is_logged_once_and_used_when_it_returns() {
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::start().await;
-    let there = collector.url.strip_prefix("http://").unwrap();
-    let way = FaultProxy::start(there.parse().unwrap()).await.unwrap();
-    way.set(NetworkState {
+    let collector_address = collector.url.strip_prefix("http://").unwrap();
+    let proxy = FaultProxy::start(collector_address.parse().unwrap()).await.unwrap();
+    proxy.set(NetworkState {
         refuses: true,
         ..NetworkState::default()
     });
-    let url = format!("http://{}", way.address());
-    let (server, client) = traced(folder.path(), &url, &[]).await;
+    let url = format!("http://{}", proxy.address());
+    let (server, client) = start_traced(folder.path(), &url, &[]).await;
     client.get("/v1/models").await.ok();
     eventually("it is said", async || {
         server
-            .logged()
+            .stderr()
             .contains("the trace collector does not accept spans")
             .then_some(())
     })
     .await;
     assert_eq!(collector.requests(), 0);
-    way.heal();
+    proxy.heal();
     collector.span("GET /v1/models").await;
-    let logged = server.logged();
+    let log = server.stderr();
     assert_eq!(
-        logged
+        log
             .matches("the trace collector does not accept spans")
             .count(),
         1,
-        "{logged}"
+        "{log}"
     );
-    assert!(!logged.contains(&url), "{logged}");
+    assert!(!log.contains(&url), "{log}");
     server.stop().await;
 }

@@ -1,7 +1,7 @@
-// What every browser test needs: a browser, pages that may not complain, and what must hold for each of them.
+// The support of every browser test: a browser, pages that must report no errors, and checks for every page.
 //
-// MEDIAGATE_URL and MEDIAGATE_KEY say where and who, CHROMIUM which browser, and SCREENSHOTS names a folder for
-// pictures of everything that is visited.
+// MEDIAGATE_URL and MEDIAGATE_KEY are the gateway and its key, CHROMIUM is the browser, and SCREENSHOTS is a folder for
+// screenshots of every visited page.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -36,8 +36,8 @@ before(async () => {
 after(() => browser?.close());
 
 /**
- * A test with a page of its own, which must neither complain nor ask anyone else for anything. `base` and `key`
- * are of another gateway than the usual one.
+ * A test with its own page, which must report no errors and send no request to another origin. `base` and `key`
+ * are for another gateway than the usual one.
  */
 export function see(name, { base = URL_BASE, key, ...options }, visit) {
   test(name, () => visiting(name, { base, key, ...options }, visit));
@@ -57,7 +57,7 @@ export async function visiting(name, { base = URL_BASE, key, ...options }, visit
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("request", (request) => {
     const { protocol, origin } = new URL(request.url());
-    if (!["data:", "blob:"].includes(protocol) && origin !== base) complaints.push(`asks ${origin}`);
+    if (!["data:", "blob:"].includes(protocol) && origin !== base) complaints.push(`a request to ${origin}`);
   });
   try {
     await visit(page, complaints);
@@ -74,54 +74,54 @@ export async function shoot(page, name, options = { fullPage: true }) {
   if (SCREENSHOTS) await page.screenshot({ path: path.join(SCREENSHOTS, `${name.replaceAll(/[ /]/g, "-")}.png`), ...options });
 }
 
-/** Nothing may stand out to the right: a phone would scroll sideways. */
+/** Asserts that nothing overflows to the right, where a phone would scroll sideways. */
 export async function assertFits(page) {
-  // Not `innerWidth`: that grows with what stands out.
+  // Not `innerWidth`, which grows with overflowing content.
   const { width, height } = page.viewportSize();
   for (const narrow of width < 500 ? [width, 320] : [width]) {
     await page.setViewportSize({ width: narrow, height });
-    const [content, outside] = await page.evaluate((narrow) => {
-      const outside = [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > narrow);
-      return [document.documentElement.scrollWidth, outside.slice(0, 8).map((one) => one.outerHTML.slice(0, 80))];
+    const [content, overflowing] = await page.evaluate((narrow) => {
+      const overflowing = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > narrow);
+      return [document.documentElement.scrollWidth, overflowing.slice(0, 8).map((element) => element.outerHTML.slice(0, 80))];
     }, narrow);
-    assert.ok(content <= narrow, `the page is ${content} wide in a window of ${narrow}: ${outside.join("\n")}`);
+    assert.ok(content <= narrow, `the page is ${content} wide in a window of ${narrow}: ${overflowing.join("\n")}`);
   }
   await page.setViewportSize({ width, height });
 }
 
-/** Nobody is shut out, as far as a program can tell. */
+/** Asserts that axe finds no accessibility violation. */
 export async function assertAccessible(page) {
-  const found = await page.evaluate(async () => {
+  const messages = await page.evaluate(async () => {
     const { violations } = await globalThis.axe.run();
-    return violations.flatMap((one) => one.nodes.map((node) => `${one.id} at ${node.target}: ${[...node.any, ...node.all, ...node.none].map((check) => check.message)[0]}`));
+    return violations.flatMap((violation) => violation.nodes.map((node) => `${violation.id} at ${node.target}: ${[...node.any, ...node.all, ...node.none].map((check) => check.message)[0]}`));
   });
-  assert.deepEqual(found, []);
+  assert.deepEqual(messages, []);
 }
 
-/** Presses Tab until something named so has the focus; fails if the focus falls to nowhere. */
+/** Presses Tab until an element whose name starts so has the focus. */
 export async function tabTo(page, name) {
   for (let presses = 0; presses < 80; presses += 1) {
     await page.keyboard.press("Tab");
-    const found = await page.evaluate(() => {
+    const focused = await page.evaluate(() => {
       const { activeElement: at, body } = document;
       if (at === body) return null;
       return at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.innerText || at.title || at.tagName;
     });
-    if (found === null) continue; // The browser's own controls come between the last element and the first.
-    if (found.trim().startsWith(name)) return;
+    if (focused === null) continue; // The browser's own controls come between the last element and the first.
+    if (focused.trim().startsWith(name)) return;
   }
   assert.fail(`no Tab leads to “${name}”`);
 }
 
-/** Plays a little of a video or a sound, and says what it is. */
+/** Plays the start of a video or a sound, and returns its size, its duration and whether it has sound. */
 export async function play(media) {
   return media.evaluate(async (element) => {
     element.muted = true;
     await element.play();
-    const until = Date.now() + 10_000;
+    const deadline = Date.now() + 10_000;
     while (element.currentTime < 0.3) {
       if (element.error) throw new Error(element.error.message);
-      if (Date.now() > until) throw new Error(`still at ${element.currentTime}, ready state ${element.readyState}`);
+      if (Date.now() > deadline) throw new Error(`still at ${element.currentTime}, ready state ${element.readyState}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     element.pause();
@@ -130,8 +130,8 @@ export async function play(media) {
   });
 }
 
-export async function assertPictures(place) {
-  const pictures = place.locator("img");
+export async function assertPictures(container) {
+  const pictures = container.locator("img");
   assert.ok((await pictures.count()) > 0);
   for (const picture of await pictures.all()) {
     await picture.evaluate((img) => { img.loading = "eager"; return img.decode(); });
@@ -167,7 +167,7 @@ export function wav() {
   return data;
 }
 
-/** The key that opens the console, typed as a person does. */
+/** Signs in to the console with a key, as a person does. */
 export async function signIn(page, key = KEY) {
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Sign in" }).click();

@@ -1,4 +1,4 @@
-// The console in a real browser: what a person makes, finds again and takes home, on every size of screen.
+// The console in a real browser: making, finding and downloading media, on every size of screen.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -16,7 +16,7 @@ for (const [view, options] of Object.entries(VIEWS)) {
     await assertAccessible(page);
     await shoot(page, `console sign in ${view}`);
     await signIn(page);
-    // The address that was asked for is what is shown.
+    // The requested view is shown.
     await page.getByRole("heading", { name: "Tasks" }).waitFor();
     assert.equal(await page.getByLabel("Status").inputValue(), "failed");
   });
@@ -35,16 +35,16 @@ see("a refused key", DESKTOP, async (page, complaints) => {
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 });
 
-see("a video is made, found again and shown from its address", { ...DESKTOP, key: KEY }, async (page) => {
+see("a video is made, found again and shown at its URL", { ...DESKTOP, key: KEY }, async (page) => {
   await page.goto("/console");
   await page.waitForURL("**/console/create");
   await page.getByLabel("Prompt", { exact: true }).fill("A harbour at dusk, slow pan left, sound of waves");
   await page.getByLabel("Length").selectOption("1");
   await page.getByLabel("Size").selectOption("854x480");
   await page.getByRole("button", { name: "Generate · free" }).click();
-  const seen = await play(page.locator(".result video"));
-  assert.deepEqual([seen.width, seen.height], [854, 480]);
-  assert.ok(seen.sounds, "the waves are heard");
+  const video = await play(page.locator(".result video"));
+  assert.deepEqual([video.width, video.height], [854, 480]);
+  assert.ok(video.sounds, "the video has sound");
   await shoot(page, "console create result");
   await page.getByRole("link", { name: "Open the task" }).click();
   await page.getByRole("heading", { name: "Timeline" }).waitFor();
@@ -62,18 +62,18 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
   await page.waitForURL(/q=harbour/);
   await page.getByLabel("Status").selectOption("succeeded");
   await page.waitForURL(/status=succeeded/);
-  const found = page.locator("tbody tr", { hasText: "A harbour at dusk" }).first();
-  await found.waitFor();
-  assert.match(await found.innerText(), /free/);
+  const row = page.locator("tbody tr", { hasText: "A harbour at dusk" }).first();
+  await row.waitFor();
+  assert.match(await row.innerText(), /free/);
   await page.reload();
-  await found.waitFor();
+  await row.waitFor();
   assert.equal(await page.getByLabel("Search").inputValue(), "harbour dusk");
   await page.getByLabel("Status").selectOption("cancelled");
   await page.waitForURL(/status=cancelled/);
   await page.goBack();
-  await found.waitFor();
+  await row.waitFor();
   await page.goto(`/console/tasks?q=${id}`);
-  await found.waitFor();
+  await row.waitFor();
   assert.equal(await page.locator("tbody tr").count(), 1);
   await page.goto("/console/tasks?q=nothing-has-these-words");
   await page.getByText("No task matches").waitFor();
@@ -84,7 +84,7 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
   assert.equal(await page.getByLabel("Size").inputValue(), "854x480");
 });
 
-see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) => {
+see("the code has the form's values", { ...DESKTOP, key: KEY }, async (page) => {
   await page.goto("/console/create/animatic-1");
   const prompt = "Don't blink: $HOME, `ls` and \\ in a \"garden\"";
   await page.getByLabel("Prompt", { exact: true }).fill(prompt);
@@ -92,10 +92,10 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
   await page.getByRole("tab", { name: "Code" }).click();
   const code = page.getByRole("region", { name: /The form as/ });
   const curl = await code.innerText();
-  const made = JSON.parse(execFileSync("sh", ["-c", curl], { env: { ...process.env, MEDIAGATE_KEY: KEY }, encoding: "utf8" }));
-  assert.equal(made.object, "video");
-  assert.equal(made.seconds, "1");
-  const task = made.id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  const video = JSON.parse(execFileSync("sh", ["-c", curl], { env: { ...process.env, MEDIAGATE_KEY: KEY }, encoding: "utf8" }));
+  assert.equal(video.object, "video");
+  assert.equal(video.seconds, "1");
+  const task = video.id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
   await page.goto(`/console/tasks/${task}`);
   await page.getByText("Task input").waitFor();
   await page.getByRole("definition").filter({ hasText: "Don't blink" }).waitFor();
@@ -115,7 +115,7 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
   await assertAccessible(page);
 });
 
-see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
+see("a song is separated, mixed and downloaded", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
   await page.goto("/console/create/stems-dsp-1");
   await page.getByRole("button", { name: /^Generate/ }).click();
   await page.getByText("Choose a song first.").waitFor();
@@ -133,16 +133,16 @@ see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptD
   await page.waitForFunction(() => document.querySelector("[data-position]").value > 0.5);
   await page.getByRole("button", { name: "Mute Vocals" }).click();
   await page.getByRole("button", { name: "Solo Drums" }).click();
-  assert.deepEqual(await tracks.evaluateAll((all) => all.filter((one) => !one.matches(".silent")).map((one) => one.getAttribute("aria-label"))), ["Drums"]);
+  assert.deepEqual(await tracks.evaluateAll((all) => all.filter((track) => !track.matches(".silent")).map((track) => track.getAttribute("aria-label"))), ["Drums"]);
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByLabel("Position").press("End");
   assert.equal(await clock.innerText(), "0:04 / 0:04");
   await assertAccessible(page);
   await shoot(page, "console mixer");
 
-  const [one] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: /^Download Vocals/ }).click()]);
-  assert.equal(one.suggestedFilename(), "Night ferry – Vocals.flac");
-  assert.ok(isFlac(readFileSync(await one.path())));
+  const [vocals] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: /^Download Vocals/ }).click()]);
+  assert.equal(vocals.suggestedFilename(), "Night ferry – Vocals.flac");
+  assert.ok(isFlac(readFileSync(await vocals.path())));
   const [all] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download all" }).click()]);
   assert.equal(all.suggestedFilename(), "Night ferry – stems.zip");
   const names = execFileSync("python3", ["-c", "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')", await all.path()], { encoding: "utf8" });
@@ -239,7 +239,7 @@ see("a task is cancelled, and the focus stays on the page", { ...DESKTOP, key: K
   await assertAccessible(page);
 });
 
-see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (page, complaints) => {
+see("a webhook is added, tested and deleted", { ...DESKTOP, key: KEY }, async (page, complaints) => {
   await page.goto("/console/webhooks");
   await page.getByRole("button", { name: "New endpoint" }).click();
   const dialog = page.getByRole("dialog");
@@ -248,7 +248,7 @@ see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (pa
   await page.locator("#hook-url[aria-invalid]").waitFor();
   assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
   await shoot(page, "console webhook refused");
-  // Nobody listens there: the gateway may ask, and the delivery fails.
+  // No server listens there: the URL is accepted, and the delivery fails.
   await dialog.getByLabel("URL").fill("https://127.0.0.2/hook");
   await dialog.getByRole("button", { name: "Add endpoint" }).click();
   assert.match(await dialog.getByRole("region", { name: "The secret" }).innerText(), /^whsec_/);
@@ -265,7 +265,7 @@ see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (pa
   await page.waitForURL(/\/webhooks$/);
 });
 
-/** Every view, with what must be there before it is looked at. */
+/** Every view, with the selector of its content. */
 const PLACES = {
   create: "form",
   "create/stems-dsp-1": "form",
@@ -284,11 +284,11 @@ const PLACES = {
   audit: "table",
 };
 
-see("the days below Spend's bars stay inside, however many there are", { ...PHONE, key: KEY }, async (page) => {
+see("the days below Spend's bars do not overflow, however many there are", { ...PHONE, key: KEY }, async (page) => {
   const headers = { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" };
   const order = { model: "animatic-1", messages: [{ role: "user", content: "a lake" }], video: { seconds: 1, size: "480x480" } };
-  const made = await fetch(`${URL_BASE}/v1/chat/completions`, { method: "POST", headers, body: JSON.stringify(order) });
-  assert.equal(made.status, 200, await made.text());
+  const response = await fetch(`${URL_BASE}/v1/chat/completions`, { method: "POST", headers, body: JSON.stringify(order) });
+  assert.equal(response.status, 200, await response.text());
   const day = (/** @type {number} */ ago) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
   for (const days of [1, 2, 7, 8, 9, 10, 15, 17, 20, 22, 25, 26, 28, 31, 73]) {
     await page.goto(`/console/spend?from=${day(days - 1)}&to=${day(0)}`);
@@ -299,9 +299,9 @@ see("the days below Spend's bars stay inside, however many there are", { ...PHON
 
 for (const [view, options] of Object.entries(VIEWS)) {
   see(`every view, ${view}`, { ...options, key: KEY }, async (page) => {
-    for (const [place, sign] of Object.entries(PLACES)) {
+    for (const [place, selector] of Object.entries(PLACES)) {
       await page.goto(`/console/${place}`);
-      await page.locator(`main :is(${sign})`).first().waitFor();
+      await page.locator(`main :is(${selector})`).first().waitFor();
       await page.locator(".skeleton").first().waitFor({ state: "detached" });
       assert.equal(await page.locator("main [role=alert]").count(), 0, place);
       await assertFits(page);
@@ -320,7 +320,7 @@ see("a phone's bar leads to every view", { ...PHONE, key: KEY }, async (page) =>
   await page.getByRole("heading", { name: "Webhooks" }).waitFor();
 });
 
-see("a key without scopes is told so", DESKTOP, async (page) => {
+see("a key without scopes sees a message", DESKTOP, async (page) => {
   const response = await fetch(`${URL_BASE}/v1/admin/keys`, { method: "POST", headers: { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" }, body: JSON.stringify({ name: "reader", scopes: ["tasks:read"] }) });
   const { key } = await response.json();
   await page.goto("/console/create");

@@ -1,5 +1,5 @@
-// Whatever is pressed is done once: double clicks, clicks while something is under way, and the code that the console
-// shows. These tests have a gateway of their own.
+// Every action is done once: after double clicks, after clicks during a request, and by the code that the console
+// shows. These tests have their own gateway.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -10,7 +10,7 @@ import { startProgram, until } from "./program.mjs";
 
 const SONG = { name: "Night ferry.wav", mimeType: "audio/wav", buffer: wav() };
 const PICTURE = { name: "lake.png", mimeType: "image/png", buffer: Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64") };
-/** How long every write is under way. */
+/** How long every write request takes. */
 const SLOW_MS = 150;
 let program;
 
@@ -19,15 +19,15 @@ before(async () => {
 });
 after(() => program?.stop());
 
-const visit = (name, how) => visiting(name, { ...DESKTOP, base: program.url, key: program.key }, how);
-const all = async (path) => (await program.call("GET", path)).data;
+const visit = (name, steps) => visiting(name, { ...DESKTOP, base: program.url, key: program.key }, steps);
+const fetchList = async (path) => (await program.call("GET", path)).data;
 const idOf = (video) => video.id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
 const finished = (task) => until(async () => {
   const record = await program.call("GET", `/v1/tasks/${task}?wait=30`);
   return !["queued", "running"].includes(record.status) && record;
 });
 
-/** A separation that has ended, and its source clip. */
+/** A finished separation, and its source clip. */
 async function separation() {
   const form = new FormData();
   form.append("file", new Blob([SONG.buffer]), "Old ferry.wav");
@@ -36,8 +36,8 @@ async function separation() {
   return { clip, stems: await finished(id) };
 }
 
-/** What a page sends that could be done twice. */
-function writes(page) {
+/** The write requests that the page sends from now on. */
+function recordWrites(page) {
   const sent = [];
   page.on("request", (request) => {
     const { pathname } = new URL(request.url());
@@ -48,53 +48,53 @@ function writes(page) {
 }
 
 test("a first video is made once by a double click", () => visit("first twice", async (page) => {
-  const sent = writes(page);
+  const sent = recordWrites(page);
   await page.goto("/console/create");
   await page.getByRole("button", { name: "Create a sample video" }).dblclick();
   await page.locator(".result video").waitFor();
-  assert.equal((await all("/v1/tasks")).length, 1);
+  assert.equal((await fetchList("/v1/tasks")).length, 1);
   const again = page.getByRole("button", { name: "Again" });
   await again.dblclick();
   await page.getByText(/Waiting in the queue|In progress/).waitFor();
   await again.waitFor();
-  assert.equal((await all("/v1/tasks")).length, 2);
+  assert.equal((await fetchList("/v1/tasks")).length, 2);
   assert.deepEqual(sent.map(({ step }) => step), ["POST /v1/videos", "POST /v1/videos"]);
 }));
 
-test("a song that is ordered again while it is handed in is one upload and one order", () => visit("song twice", async (page) => {
-  const sent = writes(page);
-  const before = (await all("/v1/tasks")).length;
+test("a song that is ordered again during its upload is one upload and one order", () => visit("song twice", async (page) => {
+  const sent = recordWrites(page);
+  const before = (await fetchList("/v1/tasks")).length;
   let release;
-  const held = new Promise((resolve) => (release = resolve));
+  const released = new Promise((resolve) => (release = resolve));
   await page.route("**/uploads/audio", async (route) => {
-    await held;
+    await released;
     return route.continue();
   });
   await page.goto("/console/create/stems-dsp-1");
   await page.getByLabel(/^Song/).setInputFiles(SONG);
-  const make = page.getByRole("button", { name: /^Generate/ });
-  await make.dblclick();
+  const generate = page.getByRole("button", { name: /^Generate/ });
+  await generate.dblclick();
   await page.getByText("Uploading and decoding the song").waitFor();
   await page.locator("[data-writes][aria-busy=true]").waitFor();
   await assertAccessible(page);
-  await make.click();
-  await make.dblclick();
+  await generate.click();
+  await generate.dblclick();
   release();
-  await make.click();
+  await generate.click();
   await page.getByText(/Waiting in the queue|In progress/).waitFor();
-  await make.click();
+  await generate.click();
   await page.getByRole("link", { name: "Open the mixer" }).waitFor();
   assert.deepEqual(sent.map(({ step }) => step), ["POST /musicgen/uploads/audio", "POST /musicgen/submit/music"]);
   assert.equal(new Set(sent.map(({ key }) => key)).size, 2, "each step has a key");
-  const clips = await all("/musicgen/clips?limit=100");
+  const clips = await fetchList("/musicgen/clips?limit=100");
   assert.equal(clips.filter((clip) => clip.metadata.type === "upload").length, 1);
-  assert.equal((await all("/v1/tasks")).length, before + 1);
+  assert.equal((await fetchList("/v1/tasks")).length, before + 1);
 }));
 
 test("an upload whose answer is lost is repeated with its key, and made once", () => visit("lost upload", async (page, complaints) => {
-  const count = async () => (await all("/musicgen/clips?limit=100")).filter((clip) => clip.metadata.type === "upload").length;
+  const count = async () => (await fetchList("/musicgen/clips?limit=100")).filter((clip) => clip.metadata.type === "upload").length;
   const before = await count();
-  const sent = writes(page);
+  const sent = recordWrites(page);
   let isLost = false;
   await page.route("**/uploads/audio", async (route) => {
     if (isLost) return route.continue();
@@ -113,17 +113,17 @@ test("an upload whose answer is lost is repeated with its key, and made once", (
   complaints.length = 0; // The browser reports the lost connection itself.
 }));
 
-test("an answer that is cut short is no answer: a list is asked for again, an order repeated with its key", () => visit("cut short", async (page) => {
+test("a truncated answer is no answer: a list is requested again, an order repeated with its key", () => visit("cut short", async (page) => {
   await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A lake", seconds: "1" });
-  const before = (await all("/v1/tasks")).length;
-  const sent = writes(page);
+  const before = (await fetchList("/v1/tasks")).length;
+  const sent = recordWrites(page);
   const cut = [];
   await page.route(/\/v1\/(tasks|videos)(\?|$)/, async (route) => {
     const request = route.request();
     const step = `${request.method()} ${new URL(request.url()).pathname}`;
     if (cut.includes(step)) return route.continue();
     cut.push(step);
-    // What the gateway did stands; the connection ends in the middle of what it says.
+    // The gateway has done its work; the connection ends in the middle of the answer.
     const response = await route.fetch();
     const text = await response.text();
     return route.fulfill({ status: response.status(), contentType: "application/json", body: text.slice(0, text.length / 2) });
@@ -137,29 +137,29 @@ test("an answer that is cut short is no answer: a list is asked for again, an or
   assert.deepEqual([...cut].sort(), ["GET /v1/tasks", "POST /v1/videos"]);
   assert.equal(sent.length, 2);
   assert.equal(new Set(sent.map(({ key }) => key)).size, 1);
-  assert.equal((await all("/v1/tasks")).length, before + 1);
+  assert.equal((await fetchList("/v1/tasks")).length, before + 1);
 }));
 
-test("no button writes twice, however it is pressed", () => visit("every button", async (page) => {
+test("no button writes twice, however it is clicked", () => visit("every button", async (page) => {
   const { clip } = await separation();
   const hook = await program.call("POST", "/v1/webhooks", { url: "https://hooks.example.com/once" });
   await program.call("POST", `/v1/webhooks/${hook.id}/test`);
   await program.call("POST", "/v1/admin/keys", { name: "spare" });
-  const sent = writes(page);
-  // Until nothing is under way any more, and no next step begins.
-  const open = new Set();
-  page.on("request", (request) => request.method() === "GET" || open.add(request));
-  for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => open.delete(request));
+  const sent = recordWrites(page);
+  // Waits until no request is open and no next one begins.
+  const openRequests = new Set();
+  page.on("request", (request) => request.method() === "GET" || openRequests.add(request));
+  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => openRequests.delete(request));
   const settled = async () => {
-    for (let quiet = 0; quiet < 5; quiet = open.size ? 0 : quiet + 1) await pause(50);
+    for (let quiet = 0; quiet < 5; quiet = openRequests.size ? 0 : quiet + 1) await pause(50);
   };
   await page.route("**/*", async (route) => {
     const request = route.request();
     if (request.method() === "GET") return route.fallback();
     await pause(SLOW_MS);
-    // What would end the session or what the test looks at is only counted.
-    const isEnd = request.method() === "DELETE" || /\/admin\/keys\/[^/]+\/rotate$/.test(request.url());
-    return isEnd ? route.fulfill({ json: {} }) : route.continue();
+    // A request that would end the session or delete what the test uses is only counted.
+    const isFulfilledHere = request.method() === "DELETE" || /\/admin\/keys\/[^/]+\/rotate$/.test(request.url());
+    return isFulfilledHere ? route.fulfill({ json: {} }) : route.continue();
   });
   const links = async () => {
     await page.goto("/console/create");
@@ -167,8 +167,8 @@ test("no button writes twice, however it is pressed", () => visit("every button"
     await rail.nth(5).waitFor();
     return (await rail.evaluateAll((found) => found.map((link) => link.getAttribute("href")))).filter((href) => href.startsWith("/console/"));
   };
-  const running = async () => `/console/tasks/${idOf(await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A slow river", seconds: "20", size: "1920x1080" }))}`;
-  const places = [...(await links()), "/console/create/stems-dsp-1", "/console/create/veo", `/console/library/clips/${clip.id}`, `/console/webhooks/${hook.id}`, running];
+  const runningTask = async () => `/console/tasks/${idOf(await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A slow river", seconds: "20", size: "1920x1080" }))}`;
+  const places = [...(await links()), "/console/create/stems-dsp-1", "/console/create/veo", `/console/library/clips/${clip.id}`, `/console/webhooks/${hook.id}`, runningTask];
   const seen = new Set();
   const steps = new Set();
   const enter = async (place) => {
@@ -177,26 +177,26 @@ test("no button writes twice, however it is pressed", () => visit("every button"
     await page.locator(".skeleton").first().waitFor({ state: "detached" });
     await page.waitForLoadState("networkidle", { timeout: 2000 }).catch(() => {}); // A stream of events never ends.
   };
-  for (const where of places) {
-    const place = typeof where === "string" ? where : await where();
+  for (const target of places) {
+    const place = typeof target === "string" ? target : await target();
     await enter(place);
     const buttons = page.locator("main button:visible:not([role=tab])");
-    const names = await buttons.evaluateAll((found) => found.map((one) => one.innerText));
-    for (const [at, name] of names.entries()) {
+    const names = await buttons.evaluateAll((found) => found.map((element) => element.innerText));
+    for (const [index, name] of names.entries()) {
       // One of each kind: rows have the same buttons.
       const kind = `${place} ${name}`;
       if (seen.has(kind)) continue;
       seen.add(kind);
       await enter(place);
-      let writer = buttons.nth(at);
+      let writer = buttons.nth(index);
       if (!(await writer.count())) continue;
-      if (!(await writer.evaluate((one) => one.matches("[data-writes]")))) {
+      if (!(await writer.evaluate((element) => element.matches("[data-writes]")))) {
         await writer.click();
         writer = page.locator("dialog [data-writes]").first();
         if (!(await writer.count())) continue;
       }
       // A filled form may have more buttons.
-      await writer.evaluate((one) => one.setAttribute("data-pressed", ""));
+      await writer.evaluate((element) => element.setAttribute("data-pressed", ""));
       writer = page.locator("[data-pressed]");
       await fill(writer);
       sent.length = 0;
@@ -206,7 +206,7 @@ test("no button writes twice, however it is pressed", () => visit("every button"
       await settled();
       for (const { step, key } of sent) {
         assert.ok(key, `${step} has a key`);
-        assert.equal(sent.filter((one) => one.step === step).length, 1, `“${name}” at ${place}: ${step}`);
+        assert.equal(sent.filter((write) => write.step === step).length, 1, `“${name}” at ${place}: ${step}`);
         steps.add(step.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "ID").replace(/(accounts|providers)\/.+\//, "$1/ID/"));
       }
     }
@@ -216,20 +216,20 @@ test("no button writes twice, however it is pressed", () => visit("every button"
   }
 }));
 
-/** Fills what a button's form requires. */
+/** Fills the required fields of a button's form. */
 async function fill(writer) {
   const form = writer.locator("xpath=ancestor::form");
   if (!(await form.count())) return;
   for (const field of await form.locator("input[required], textarea[required]").all()) {
     if (await field.inputValue()) continue;
-    const kind = await field.evaluate((one) => one.type === "url" ? "url" : one.inputMode);
+    const kind = await field.evaluate((element) => element.type === "url" ? "url" : element.inputMode);
     await field.fill({ url: "https://hooks.example.com/twice", decimal: "5" }[kind] || `twice-${Date.now()}`);
   }
   const song = form.locator("input[type=file][accept^=audio]");
   if (await song.count()) await song.setInputFiles({ ...SONG, name: `Song ${Date.now()}.wav` });
 }
 
-test("the code that is shown makes one order however often it runs", () => visit("code twice", async (page) => {
+test("the shown code makes one order however often it runs", () => visit("code twice", async (page) => {
   await page.goto("/console/create/animatic-1");
   await page.getByLabel("Prompt", { exact: true }).fill("A mill by a stream");
   await page.getByLabel("Length").selectOption("1");
@@ -239,8 +239,8 @@ test("the code that is shown makes one order however often it runs", () => visit
   const [, key] = /^KEY=(order-[0-9a-f]{32})$/m.exec(curl);
   assert.match(curl, /change the key/);
   const run = () => JSON.parse(execFileSync("sh", ["-c", curl], { env: { ...process.env, MEDIAGATE_KEY: program.key }, encoding: "utf8" }));
-  const made = run();
-  assert.equal(run().id, made.id);
+  const video = run();
+  assert.equal(run().id, video.id);
   for (const language of ["Python", "TypeScript", "Go"]) {
     await page.getByRole("tab", { name: language }).click();
     const text = await code.innerText();
@@ -269,13 +269,13 @@ test("a task that is varied keeps its picture, also after a reload", () => visit
   assert.equal(await page.getByLabel("Prompt", { exact: true }).inputValue(), "A boat on this lake");
   await page.getByRole("button", { name: /^Generate/ }).click();
   await page.locator(".result video").waitFor();
-  const [second] = await all("/v1/tasks?limit=1");
+  const [second] = await fetchList("/v1/tasks?limit=1");
   assert.notEqual(second.id, first);
   const { input } = await program.call("GET", `/v1/tasks/${second.id}`);
   assert.ok(input.image?.url, JSON.stringify(input));
 }));
 
-test("every kind of medium comes along, or nothing is ordered until it is chosen or left out", () => visit("vary all", async (page, complaints) => {
+test("a varied task keeps every medium, or nothing is ordered until it is replaced or removed", () => visit("vary all", async (page, complaints) => {
   const picture = `data:image/png;base64,${PICTURE.buffer.toString("base64")}`;
   const source = await finished(idOf(await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A boat", seconds: "1", size: "480x480", input_reference: picture })));
   const { image } = source.input;
@@ -286,17 +286,17 @@ test("every kind of medium comes along, or nothing is ordered until it is chosen
     Object.assign(record.input, { image: medium("picture-1"), end_image: medium("picture-2"), reference_images: [medium("picture-3")] });
     return route.fulfill({ json: record });
   });
-  const ordered = [];
+  const orders = [];
   await page.route("**/v1/videos", (route) => {
-    ordered.push(route.request().postDataJSON());
+    orders.push(route.request().postDataJSON());
     return route.fulfill({ status: 400, json: { error: { message: "Not now.", code: "invalid_value" } } });
   });
-  const make = page.getByRole("button", { name: /^Generate/ });
+  const generate = page.getByRole("button", { name: /^Generate/ });
   await page.goto(`/console/create/animatic-1?from=${source.id}`);
   await until(async () => (await page.locator(".drop img").count()) === 3);
-  await make.click();
-  await until(() => ordered.length === 1);
-  const [body] = ordered.splice(0);
+  await generate.click();
+  await until(() => orders.length === 1);
+  const [body] = orders.splice(0);
   for (const url of [body.input_reference.image_url, body.end_image, ...body.reference_images]) assert.match(url, /^data:image\/png;base64,/);
   assert.equal(body.reference_images.length, 1);
 
@@ -305,23 +305,23 @@ test("every kind of medium comes along, or nothing is ordered until it is chosen
   for (const name of ["first frame", "last frame", "reference 1"]) {
     await page.getByText(`The ${name} of that task is no longer available.`, { exact: true }).waitFor();
     await assertAccessible(page);
-    await make.click();
+    await generate.click();
     await page.getByText("Choose another, or remove it.").first().waitFor();
-    assert.deepEqual(ordered, [], "nothing is ordered without it");
+    assert.deepEqual(orders, [], "nothing is ordered without it");
     await page.getByRole("button", { name: `Remove the ${name}` }).click();
   }
-  await make.click();
-  await until(() => ordered.length === 1);
-  assert.ok(!("input_reference" in ordered[0] || "end_image" in ordered[0] || "reference_images" in ordered[0]));
+  await generate.click();
+  await until(() => orders.length === 1);
+  assert.ok(!("input_reference" in orders[0] || "end_image" in orders[0] || "reference_images" in orders[0]));
 
   const { clip, stems } = await separation();
   await page.goto(`/console/create/${stems.model}?from=${stems.id}`);
   await page.getByText(clip.title).waitFor();
   await page.route(`**/musicgen/clips/${clip.id}`, (route) => route.fulfill({ status: 404, json: { error: { message: "It is gone.", code: "clip_not_found" } } }));
-  const sent = writes(page);
+  const sent = recordWrites(page);
   await page.reload();
   await page.getByText("The song of that task is no longer available.", { exact: true }).waitFor();
-  await make.click();
+  await generate.click();
   await page.getByText("Choose another, or remove it.").waitFor();
   assert.deepEqual(sent, []);
   complaints.length = 0; // The browser reports the refused requests itself.

@@ -1,5 +1,5 @@
-// The operator's views in a real browser: keys, accounts, providers, who changed what, and sessions by cookie. These
-// tests have a gateway of their own, with simulated providers.
+// The operator's views in a real browser: keys, accounts, providers, the audit log, and sessions by cookie. These
+// tests have their own gateway, with simulated providers.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -13,9 +13,9 @@ before(async () => {
 });
 after(() => program?.stop());
 
-const visit = (name, how, options = {}) => visiting(name, { ...DESKTOP, base: program.url, key: program.key, ...options }, how);
+const visit = (name, steps, options = {}) => visiting(name, { ...DESKTOP, base: program.url, key: program.key, ...options }, steps);
 
-test("a key is made, works, is changed, exchanged and taken back", () => visit("keys", async (page, complaints) => {
+test("a key is created, works, is changed, rotated and revoked", () => visit("keys", async (page, complaints) => {
   await page.goto("/console/keys");
   const dialog = page.getByRole("dialog");
   await page.getByRole("button", { name: "New key" }).click();
@@ -29,8 +29,8 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await dialog.getByLabel("Budget renews").selectOption("month");
   await dialog.getByRole("button", { name: "Create key" }).click();
   const key = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
-  const known = async (secret) => (await fetch(`${program.url}/v1/account`, { headers: { Authorization: `Bearer ${secret}` } })).status;
-  assert.equal(await known(key), 200);
+  const statusWith = async (secret) => (await fetch(`${program.url}/v1/account`, { headers: { Authorization: `Bearer ${secret}` } })).status;
+  assert.equal(await statusWith(key), 200);
   await assertAccessible(page);
   await shoot(page, "console key made", {});
   await page.keyboard.press("Escape");
@@ -45,13 +45,13 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await dialog.getByRole("button", { name: "Rotate" }).click();
   const next = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
   assert.notEqual(next, key);
-  assert.equal(await known(next), 200);
-  await until(async () => (await known(key)) === 401);
+  assert.equal(await statusWith(next), 200);
+  await until(async () => (await statusWith(key)) === 401);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Revoke Nightly build" }).first().click();
   await dialog.getByRole("button", { name: "Revoke the key" }).click();
   await dialog.waitFor({ state: "detached" });
-  await until(async () => (await known(next)) === 401);
+  await until(async () => (await statusWith(next)) === 401);
   assert.notEqual(await page.evaluate(() => document.activeElement.tagName), "BODY");
 
   await page.goto("/console/audit?action=key.create");
@@ -62,7 +62,7 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await page.locator("tbody tr", { hasText: "key.revoke" }).first().waitFor();
 }));
 
-test("an account is made and credited, and the books add up", () => visit("accounts", async (page) => {
+test("an account is created and credited, and the ledger adds up", () => visit("accounts", async (page) => {
   await page.goto("/console/accounts");
   const dialog = page.getByRole("dialog");
   await page.getByRole("button", { name: "New account" }).click();
@@ -73,7 +73,7 @@ test("an account is made and credited, and the books add up", () => visit("accou
   await dialog.getByLabel("Amount in USD").fill("12.5");
   await dialog.getByRole("button", { name: "Add credit" }).click();
   await page.locator("tbody tr", { hasText: "studio" }).getByText("12.50 USD").first().waitFor();
-  // One that may spend without limit owes nothing: no balance below zero.
+  // An account that may spend without limit shows no negative balance.
   await page.getByText("not prepaid").waitFor();
   assert.doesNotMatch(await page.locator("main").innerText(), /[-−–]\s?\d/);
   await page.getByRole("link", { name: "Margins" }).click();
@@ -84,7 +84,7 @@ test("an account is made and credited, and the books add up", () => visit("accou
   await assertAccessible(page);
 }));
 
-test("a provider that refuses is named, paused and resumed", () => visit("providers", async (page) => {
+test("a provider that refuses is shown, paused and resumed", () => visit("providers", async (page) => {
   await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 401 } }, provider: "fal", role: "submit", times: 50 }) });
   const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt: "A locked door", seconds: "4" });
   const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
@@ -104,7 +104,7 @@ test("a provider that refuses is named, paused and resumed", () => visit("provid
   await page.locator("tbody tr", { hasText: /pause/ }).first().waitFor();
 }));
 
-test("what the work brought in and what providers were paid is told for every account", () => visit("margin", async (page) => {
+test("charges and provider costs are shown for every account", () => visit("margin", async (page) => {
   const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt: "A fair price", seconds: "4" });
   const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
   let record;
@@ -123,7 +123,7 @@ test("what the work brought in and what providers were paid is told for every ac
   await page.getByRole("columnheader", { name: "Margin" }).waitFor({ state: "detached" });
 }));
 
-test("a range of days is in the address, and its bars are told apart by group", () => visit("spend", async (page) => {
+test("a range of days is in the URL, and its bars are distinguished by group", () => visit("spend", async (page) => {
   await page.goto("/console/spend?by=model");
   const chart = page.getByRole("img", { name: /^Dollars by day/ });
   await chart.waitFor();
@@ -140,24 +140,24 @@ test("a range of days is in the address, and its bars are told apart by group", 
   assert.match(csv.suggestedFilename(), /^usage-.*\.csv$/);
 }, { acceptDownloads: true }));
 
-test("a tab that nobody touches asks for nothing", () => visit("idle", async (page) => {
+test("an idle tab sends no requests", () => visit("idle", async (page) => {
   await page.clock.install();
-  const asked = [];
+  const requests = [];
   for (const place of ["create", "library", "tasks", "tasks?of=all", "spend", "keys", "webhooks", "now", "providers", "accounts", "audit"]) {
     await page.goto(`/console/${place}`);
     await page.locator("main :is(table, .card, .figures, .tile, .empty)").first().waitFor();
     await page.locator(".skeleton").first().waitFor({ state: "detached" });
-    // The price of an untouched form is asked for once.
+    // The price of an untouched form is requested once.
     await page.clock.runFor(2000);
-    const note = (request) => asked.push(`${place}: ${request.url()}`);
-    page.on("request", note);
+    const record = (request) => requests.push(`${place}: ${request.url()}`);
+    page.on("request", record);
     await page.clock.runFor(120_000);
-    page.off("request", note);
+    page.off("request", record);
   }
-  assert.deepEqual(asked, []);
+  assert.deepEqual(requests, []);
 }));
 
-test("what happens is seen as it happens", () => visit("now", async (page) => {
+test("events are shown as they happen", () => visit("now", async (page) => {
   await page.goto("/console/now");
   await page.getByText("adds up").waitFor();
   await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A live wire", seconds: "1" });

@@ -31,7 +31,7 @@ for (const [view, options] of Object.entries(VIEWS)) {
   });
 }
 
-see("an unknown address", DESKTOP, async (page, complaints) => {
+see("an unknown path", DESKTOP, async (page, complaints) => {
   const response = await page.goto("/nowhere");
   assert.equal(response.status(), 404);
   await shoot(page, "not found");
@@ -62,15 +62,15 @@ for (const [view, options] of Object.entries(VIEWS)) {
   });
 }
 
-see("the links of the pages lead somewhere", DESKTOP, async (page) => {
-  const addresses = new Set();
+see("the links of the pages work", DESKTOP, async (page) => {
+  const links = new Set();
   for (const place of ["/", "/pricing", "/console"]) {
     await page.goto(place);
-    for (const link of await page.locator("a[href]").evaluateAll((all) => all.map((a) => a.href))) addresses.add(link.split("#")[0]);
+    for (const link of await page.locator("a[href]").evaluateAll((all) => all.map((a) => a.href))) links.add(link.split("#")[0]);
   }
-  for (const address of addresses) {
-    const response = await page.request.get(address);
-    const wanted = address.endsWith("/v1/models") ? 401 : 200; // The one that wants a key.
-    assert.equal(response.status(), wanted, address);
+  for (const link of links) {
+    const response = await page.request.get(link);
+    const expected = link.endsWith("/v1/models") ? 401 : 200; // It needs a key.
+    assert.equal(response.status(), expected, link);
   }
 });

@@ -9,7 +9,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const PROGRAM = process.env.MEDIAGATE_PROGRAM || fileURLToPath(new URL("../../../../target/debug/mediagate", import.meta.url));
-// Built beside it.
+// Built into the same folder.
 const SIMULATOR = path.join(path.dirname(PROGRAM), "simulator");
 
 /** A gateway with its own data and two simulated providers of one model, `veo` at 0.40 USD a second. */
@@ -52,7 +52,7 @@ routes = [{ provider = "fal", model = "fal-ai/veo3.1", cost = { unit = "second",
       const response = await fetch(program.url + address, { method, headers: { Authorization: `Bearer ${program.key}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
       return response.json();
     },
-    /** Stops, copies a finished free task into the past so many times, and starts again. */
+    /** Stops the gateway, copies a finished free task this number of times with earlier times, and starts it again. */
     multiply: async (times) => {
       await kill();
       execFileSync("python3", ["-c", MULTIPLY, path.join(folder, "data/mediagate.db"), String(times)]);
@@ -82,17 +82,17 @@ database.executemany(f"INSERT INTO tasks ({', '.join(row)}) VALUES ({', '.join('
 database.commit()
 `;
 
-/** Waits until an action answers something true; what it throws is not yet true. */
-export async function until(action, patience = 60_000) {
-  const end = Date.now() + patience;
+/** Waits until an action returns something truthy; an exception counts as not yet. */
+export async function until(action, timeout = 60_000) {
+  const deadline = Date.now() + timeout;
   for (;;) {
     try {
-      const found = await action();
-      if (found) return found;
+      const result = await action();
+      if (result) return result;
     } catch (error) {
-      if (Date.now() > end) throw error;
+      if (Date.now() > deadline) throw error;
     }
-    if (Date.now() > end) throw new Error(`still not: ${action}`);
+    if (Date.now() > deadline) throw new Error(`timed out: ${action}`);
     await pause(50);
   }
 }

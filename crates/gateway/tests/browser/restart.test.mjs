@@ -1,5 +1,5 @@
-// The console and a gateway that dies, comes back, fails over and has much to show. These tests start a gateway of
-// their own, to kill it.
+// The console and a gateway that is killed, restarts, fails over and has many tasks. These tests start their own
+// gateway, to kill it.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -14,17 +14,17 @@ before(async () => {
 });
 after(() => program?.stop());
 
-const visit = (name, how) => visiting(name, { ...DESKTOP, base: program.url, key: program.key }, how);
+const visit = (name, steps) => visiting(name, { ...DESKTOP, base: program.url, key: program.key }, steps);
 
-test("a gateway that is killed while a video is made is followed, and makes it once", () => visit("killed", async (page, complaints) => {
+test("a page follows its task although the gateway is killed, and the video is made once", () => visit("killed", async (page, complaints) => {
   await page.goto("/console/create/animatic-1");
   const fill = async () => {
     await page.getByLabel("Prompt", { exact: true }).fill("A lake at dawn");
     await page.getByLabel("Length").selectOption("12");
   };
-  const make = page.getByRole("button", { name: /^Generate/ });
+  const generate = page.getByRole("button", { name: /^Generate/ });
   await fill();
-  await make.waitFor();
+  await generate.waitFor();
   const keys = [];
   await page.route("**/v1/videos", async (route) => {
     keys.push(route.request().headers()["idempotency-key"]);
@@ -33,28 +33,28 @@ test("a gateway that is killed while a video is made is followed, and makes it o
     await program.kill();
     return route.abort("connectionreset");
   });
-  await make.click();
+  await generate.click();
   await page.getByText(LOST).waitFor();
   await assertAccessible(page);
   await shoot(page, "console connection lost");
-  await make.click(); // It joins the first.
+  await generate.click(); // It joins the first request.
   await program.start();
 
-  // Killed once more while it is made: the page goes on following, even after a reload.
+  // Killed once more while the video is made: the page follows the task, even after a reload.
   await page.getByText(/Waiting in the queue|In progress/).waitFor();
   await program.kill();
   await page.getByText(LOST).waitFor();
   await program.start();
   await page.reload();
-  const seen = await play(page.locator(".result video"));
-  assert.ok(seen.duration > 11, `${seen.duration} s`);
-  assert.equal(new Set(keys).size, 1, "one key for one form");
+  const video = await play(page.locator(".result video"));
+  assert.ok(video.duration > 11, `${video.duration} s`);
+  assert.equal(new Set(keys).size, 1, "one idempotency key for one form");
   const tasks = async () => (await program.call("GET", "/v1/tasks")).data;
-  assert.deepEqual((await tasks()).map((task) => task.status), ["succeeded"], "one task, although it was asked for twice");
+  assert.deepEqual((await tasks()).map((task) => task.status), ["succeeded"], "one task, although it was ordered twice");
 
   // Its result was shown, so the next click is another order.
   await fill();
-  await make.click();
+  await generate.click();
   await page.getByText(/Waiting in the queue|In progress/).waitFor();
   const [second] = await tasks();
   assert.equal((await tasks()).length, 2);
@@ -63,7 +63,7 @@ test("a gateway that is killed while a video is made is followed, and makes it o
   complaints.length = 0; // The browser reports the lost connections itself.
 }));
 
-test("the price is on the button, and the time line tells of a provider that refused", () => visit("failover", async (page) => {
+test("the price is on the button, and the timeline shows a provider that refused", () => visit("failover", async (page) => {
   await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 429 } }, provider: "fal", role: "submit", times: 20 }) });
   await page.goto("/console/create/veo");
   await page.getByLabel("Prompt", { exact: true }).fill("A kite over a dune");
@@ -79,16 +79,16 @@ test("the price is on the button, and the time line tells of a provider that ref
   await page.getByText("3.20 USD").first().waitFor();
 }));
 
-test("a progress that nobody told is called a guess", () => visit("guess", async (page) => {
+test("an estimated progress is shown as an estimate", () => visit("guess", async (page) => {
   const { id } = await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A slow river", seconds: "12" });
   const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
-  const guess = { status: "running", progress: 37, progress_estimated: true };
+  const estimate = { status: "running", progress: 37, progress_estimated: true };
   await page.route("**/v1/tasks?*", async (route) => {
     const list = await (await route.fetch()).json();
-    return route.fulfill({ json: { ...list, data: list.data.map((one) => (one.id === task ? { ...one, ...guess } : one)) } });
+    return route.fulfill({ json: { ...list, data: list.data.map((entry) => (entry.id === task ? { ...entry, ...estimate } : entry)) } });
   });
-  await page.route(`**/v1/tasks/${task}`, async (route) => route.fulfill({ json: { ...(await (await route.fetch()).json()), ...guess } }));
-  await page.route(`**/v1/tasks/${task}/events*`, () => {}); // Nothing is told.
+  await page.route(`**/v1/tasks/${task}`, async (route) => route.fulfill({ json: { ...(await (await route.fetch()).json()), ...estimate } }));
+  await page.route(`**/v1/tasks/${task}/events*`, () => {}); // No event arrives.
   await page.goto("/console/tasks");
   await page.locator("tbody tr", { hasText: "A slow river" }).getByText("about 37 %").waitFor();
   await page.goto(`/console/tasks/${task}`);
@@ -96,7 +96,7 @@ test("a progress that nobody told is called a guess", () => visit("guess", async
   await program.call("POST", `/v1/tasks/${task}/cancel`);
 }));
 
-test("a view whose gateway is gone says so, and comes back by itself", () => visit("gone", async (page, complaints) => {
+test("a view shows that its gateway is unreachable, and recovers by itself", () => visit("gone", async (page, complaints) => {
   await page.goto("/console/tasks");
   await page.locator("table").waitFor();
   await program.kill();
@@ -110,7 +110,7 @@ test("a view whose gateway is gone says so, and comes back by itself", () => vis
   complaints.length = 0; // The browser reports the lost connections itself.
 }));
 
-test("a hidden tab asks for nothing", () => visit("hidden", async (page) => {
+test("a hidden tab sends no requests", () => visit("hidden", async (page) => {
   const { id } = await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A hidden valley", seconds: "8" });
   const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
   const hide = (value) => page.evaluate((hidden) => {
@@ -120,11 +120,11 @@ test("a hidden tab asks for nothing", () => visit("hidden", async (page) => {
   await page.goto("/console/tasks");
   await page.locator("tbody tr").first().waitFor();
   await hide(true);
-  const asked = [];
-  page.on("request", (request) => asked.push(request.url()));
+  const requests = [];
+  page.on("request", (request) => requests.push(request.url()));
   let record;
   do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));
-  assert.deepEqual(asked, []);
+  assert.deepEqual(requests, []);
   await hide(false);
   await page.locator("tbody tr", { hasText: "A hidden valley" }).getByText("succeeded").waitFor();
 }));

@@ -1,4 +1,4 @@
-// Runs the files of tests side by side: each waits more than it works, and has a gateway or an account of its own.
+// Runs the test files in parallel: each mostly waits, and has its own gateway or account.
 // Node's own option for it is newer than Debian's Node.
 
 import { readdirSync } from "node:fs";

@@ -1,5 +1,5 @@
-// The pictures in the README, light and dark. SCREENS names the folder that they are written to; without it, they are
-// taken and thrown away.
+// The pictures in the README, light and dark. SCREENS is the folder that they are written to; without it, they are
+// discarded.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { visiting, wav } from "./browser.mjs";
 import { startProgram } from "./program.mjs";
 
 const { SCREENS } = process.env;
-const MOST_BYTES = 400_000;
+const MAX_BYTES = 400_000;
 let program;
 
 before(async () => {
@@ -23,12 +23,12 @@ for (const colorScheme of ["light", "dark"]) {
       await page.locator(".skeleton").first().waitFor({ state: "detached" });
       await page.evaluate(() => Promise.all([...document.images].map((image) => image.decode().catch(() => {}))));
       const picture = await page.screenshot();
-      assert.ok(picture.length < MOST_BYTES, `${name} has ${picture.length} bytes`);
+      assert.ok(picture.length < MAX_BYTES, `${name} has ${picture.length} bytes`);
       if (SCREENS) writeFileSync(path.join(SCREENS, `${name}-${colorScheme}.png`), picture);
     };
     for (const [prompt, seconds] of [["A kite over a dune, slow pan left", "8"], ["Rain on a tin roof at night", "4"]]) {
       const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt, seconds });
-      await ended(id);
+      await waitUntilSucceeded(id);
     }
     await page.goto("/console/create/stems-dsp-1");
     await page.getByLabel(/^Song/).setInputFiles({ name: "Night ferry.wav", mimeType: "audio/wav", buffer: wav() });
@@ -67,7 +67,7 @@ for (const colorScheme of ["light", "dark"]) {
   }));
 }
 
-async function ended(id) {
+async function waitUntilSucceeded(id) {
   const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
   let record;
   do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));

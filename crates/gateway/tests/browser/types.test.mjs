@@ -1,4 +1,4 @@
-// The console's scripts are plain JavaScript; their types are in comments, and right.
+// The console's scripts are plain JavaScript with types in comments, which TypeScript checks.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -6,8 +6,8 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { test } from "node:test";
 
-test("the console's scripts fit their types", () => {
+test("the types of the console's scripts are correct", () => {
   const folder = fileURLToPath(new URL(".", import.meta.url));
-  const found = spawnSync(process.execPath, [path.join(folder, "node_modules/typescript/bin/tsc"), "--project", folder], { encoding: "utf8" });
-  assert.equal(found.status, 0, found.stdout);
+  const result = spawnSync(process.execPath, [path.join(folder, "node_modules/typescript/bin/tsc"), "--project", folder], { encoding: "utf8" });
+  assert.equal(result.status, 0, result.stdout);
 });

@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Looks until `look` finds something; fails after a minute.
+/// Polls `probe` until it returns something; fails after a minute.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
-    mut look: impl FnMut() -> F,
+    mut probe: impl FnMut() -> F,
 ) -> T {
     for _ in 0..3000 {
-        if let Some(found) = look().await {
-            return found;
+        if let Some(value) = probe().await {
+            return value;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("never came to pass: {what}");
+    panic!("not within a minute: {what}");
 }
 
 /// A port of this machine at which nobody listens.
@@ -26,19 +26,19 @@ pub(crate) fn free_port() -> u16 {
     free.local_addr().unwrap().port()
 }
 
-/// The library that tells a process another time.
+/// The library that gives a process another time.
 pub(crate) fn faketime() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
-    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
-    let found = found.find(|path| path.exists());
-    found.expect("faketime is not installed; ./scripts/test installs it")
+    let mut libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let library = libraries.find(|path| path.exists());
+    library.expect("faketime is not installed; ./scripts/test installs it")
 }
 
-/// The program with these words, and no setting from this process's environment. `MEDIAGATE_TEST_PROGRAM`
+/// The program with these arguments, and no setting from this process's environment. `MEDIAGATE_TEST_PROGRAM`
 /// names a copy for a long run, during which the built one may change.
-pub(crate) fn program(words: &[&str]) -> Command {
+pub(crate) fn program(args: &[&str]) -> Command {
     let copy = std::env::var_os("MEDIAGATE_TEST_PROGRAM").map(PathBuf::from);
-    other_program(&copy.unwrap_or_else(built_program), words)
+    other_program(&copy.unwrap_or_else(built_program), args)
 }
 
 /// The gateway of this build. Cargo puts test programs and benchmarks into a folder beside it.
@@ -51,9 +51,9 @@ pub(crate) fn built_program() -> PathBuf {
 }
 
 /// The same, of another version.
-pub(crate) fn other_program(path: &Path, words: &[&str]) -> Command {
+pub(crate) fn other_program(path: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(path);
-    command.args(words).stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MEDIAGATE_") {
             command.env_remove(name);
@@ -72,25 +72,25 @@ pub(crate) async fn output(mut command: Command) -> Output {
 /// A child and what it writes. It is killed when dropped.
 pub(crate) struct Process {
     child: Child,
-    said: Arc<Mutex<String>>,
-    logged: Arc<Mutex<String>>,
-    listeners: Vec<JoinHandle<()>>,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
     pub(crate) fn start(command: &mut Command) -> Self {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (said, logged) = (Arc::default(), Arc::default());
-        let listeners = vec![
-            listen(child.stdout.take().unwrap(), Arc::clone(&said)),
-            listen(child.stderr.take().unwrap(), Arc::clone(&logged)),
+        let (stdout, stderr) = (Arc::default(), Arc::default());
+        let readers = vec![
+            collect_output(child.stdout.take().unwrap(), Arc::clone(&stdout)),
+            collect_output(child.stderr.take().unwrap(), Arc::clone(&stderr)),
         ];
         Self {
             child,
-            said,
-            logged,
-            listeners,
+            stdout,
+            stderr,
+            readers,
         }
     }
 
@@ -99,19 +99,19 @@ impl Process {
     }
 
     /// What it has written to standard output so far.
-    pub(crate) fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.lock().unwrap().clone()
     }
 
     /// What it has written to standard error so far.
-    pub(crate) fn logged(&self) -> String {
-        self.logged.lock().unwrap().clone()
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
     }
 
     /// Where a server that is ready can be reached.
     pub(crate) fn base(&self) -> Option<String> {
-        let said = self.said.lock().unwrap();
-        let (_, rest) = said.split_once("ready at ")?;
+        let stdout = self.stdout.lock().unwrap();
+        let (_, rest) = stdout.split_once("ready at ")?;
         let (base, _) = rest.split_once(' ')?;
         Some(base.to_owned())
     }
@@ -122,20 +122,20 @@ impl Process {
         assert!(sent.success());
     }
 
-    /// Whether the whole process was stopped.
-    pub(crate) fn stands_still(&self) -> bool {
+    /// Whether the whole process is stopped by a signal.
+    pub(crate) fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        // The state comes behind the name, which is in brackets.
+        // The state follows the name, which is in parentheses.
         stat.is_ok_and(|stat| {
             stat.rsplit_once(") ")
                 .is_some_and(|(_, rest)| rest.starts_with('T'))
         })
     }
 
-    /// How it ended, if it did; all that it wrote is there then.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    /// The exit status, once it has ended; all of its output has been read by then.
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().unwrap()?;
-        self.listen_to_the_end();
+        self.join_readers();
         Some(status)
     }
 
@@ -143,12 +143,12 @@ impl Process {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.listen_to_the_end();
+        self.join_readers();
     }
 
-    fn listen_to_the_end(&mut self) {
-        for listener in self.listeners.drain(..) {
-            listener.join().unwrap();
+    fn join_readers(&mut self) {
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
         }
     }
 }
@@ -160,15 +160,15 @@ impl Drop for Process {
     }
 }
 
-fn listen(
-    mut from: impl std::io::Read + Send + 'static,
-    into: Arc<Mutex<String>>,
+fn collect_output(
+    mut pipe: impl std::io::Read + Send + 'static,
+    output: Arc<Mutex<String>>,
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = from.read(&mut buffer) {
+        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
             let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
-            into.lock().unwrap().push_str(&text);
+            output.lock().unwrap().push_str(&text);
         }
     })
 }

@@ -1,6 +1,6 @@
-//! No two files of the pure crates need each other, straight or around corners: what belongs
+//! No two files of the pure crates depend on each other, directly or through others: what belongs
 //! together is one file, and what two files share is a third. In the larger crates the same holds
-//! for rooms: the modules of the crate, each with all below it.
+//! for the top-level modules, each with all below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,39 +10,39 @@ use super::{files, root};
 /// Modules of a crate by their paths, such as `picture::decode`; the crate's own file has none.
 type Modules = BTreeMap<String, String>;
 
-/// What each needs, without itself.
-type Needs = BTreeMap<String, BTreeSet<String>>;
+/// What each module depends on, without itself.
+type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn there_are_no_circles_of_files() {
+fn files_have_no_cyclic_dependencies() {
     for name in ["animatic", "artwork", "stems"] {
         let modules = modules(&root().join(format!("../{name}/src")));
         assert!(modules.len() > 5, "{name} was not found");
-        let found = circles(&needs(&modules, |file| file));
-        assert!(found.is_empty(), "{name}: {}", found.join(", "));
+        let cycles = cycles(&dependencies(&modules, |file| file));
+        assert!(cycles.is_empty(), "{name}: {}", cycles.join(", "));
     }
 }
 
 #[test]
-fn there_are_no_circles_of_rooms() {
+fn top_level_modules_have_no_cyclic_dependencies() {
     let crates = std::fs::read_dir(root().join("..")).unwrap();
-    let mut looked_at = 0;
+    let mut checked = 0;
     for folder in crates.map(|entry| entry.unwrap().path()) {
         let files = modules(&folder.join("src"));
-        let needs = needs(&files, |module| module.split("::").next().unwrap());
-        let found = circles(&needs);
+        let dependencies = dependencies(&files, |module| module.split("::").next().unwrap());
+        let cycles = cycles(&dependencies);
         let name = folder.file_name().unwrap().to_string_lossy();
-        assert!(found.is_empty(), "{name}: {}", found.join(", "));
-        looked_at += usize::from(!needs.is_empty());
+        assert!(cycles.is_empty(), "{name}: {}", cycles.join(", "));
+        checked += usize::from(!dependencies.is_empty());
     }
-    assert!(looked_at > 15, "{looked_at} crates");
+    assert!(checked > 15, "{checked} crates");
 }
 
 #[test]
-fn a_circle_is_seen_however_it_is_written() {
-    let needs = |texts: &[(&str, &str)]| -> Needs {
+fn a_cycle_is_found_in_every_notation() {
+    let dependencies_of = |texts: &[(&str, &str)]| -> Dependencies {
         let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
-        needs(&texts.iter().map(owned).collect(), |file| file)
+        dependencies(&texts.iter().map(owned).collect(), |file| file)
     };
     let root = ("", "pub use b::{Thing};");
     for (b, c) in [
@@ -50,27 +50,27 @@ fn a_circle_is_seen_however_it_is_written() {
         ("use super::c;", "fn f() { super::b::g() }"),
         ("use crate::{a, c::x};", "use crate::Thing;"),
     ] {
-        let found = circles(&needs(&[root, ("a", ""), ("b", b), ("c", c)]));
+        let found = cycles(&dependencies_of(&[root, ("a", ""), ("b", b), ("c", c)]));
         assert_eq!(found, ["b -> c", "c -> b"], "{b} {c}");
     }
     let parent = ("a", "mod b;\nfn f() { b::g() }");
-    let found = circles(&needs(&[root, parent, ("a::b", "use super::Thing;")]));
+    let found = cycles(&dependencies_of(&[root, parent, ("a::b", "use super::Thing;")]));
     assert_eq!(found, ["a -> a::b", "a::b -> a"]);
-    let straight = needs(&[
+    let acyclic = dependencies_of(&[
         root,
         ("a", "mod b;\nuse b::x;"),
         ("a::b", ""),
         ("b", "use crate::a;"),
     ]);
-    assert_eq!(circles(&straight), [""; 0]);
+    assert_eq!(cycles(&acyclic), [""; 0]);
 }
 
 fn modules(src: &Path) -> Modules {
     let mut modules = Modules::new();
     for path in files(src, "rs") {
-        let below = path.strip_prefix(src).unwrap().with_extension("");
-        let below = below.to_str().unwrap().replace('/', "::");
-        let name = match below.as_str() {
+        let path_below = path.strip_prefix(src).unwrap().with_extension("");
+        let path_below = path_below.to_str().unwrap().replace('/', "::");
+        let name = match path_below.as_str() {
             "main" => continue,
             "lib" => "",
             other => other.strip_suffix("::mod").unwrap_or(other),
@@ -86,69 +86,69 @@ fn modules(src: &Path) -> Modules {
     modules
 }
 
-/// What each room needs of the others. A room is what `room` says of a module's path.
-fn needs(modules: &Modules, room: fn(&str) -> &str) -> Needs {
-    let mut needs = Needs::new();
-    // The crate's own file names all others, and these the crate's words.
+/// The dependencies between groups of modules; `group` maps a module's path to its group.
+fn dependencies(modules: &Modules, group: fn(&str) -> &str) -> Dependencies {
+    let mut dependencies = Dependencies::new();
+    // The crate's own file names all others, and they use its names.
     for name in modules.keys().filter(|name| !name.is_empty()) {
-        let of = needs.entry(room(name).to_owned()).or_default();
-        of.extend(
-            needed(modules, name)
+        let others = dependencies.entry(group(name).to_owned()).or_default();
+        others.extend(
+            dependencies_of(modules, name)
                 .iter()
-                .map(|other| room(other).to_owned()),
+                .map(|other| group(other).to_owned()),
         );
-        of.remove(room(name));
-        of.remove("");
+        others.remove(group(name));
+        others.remove("");
     }
-    needs
+    dependencies
 }
 
-/// The pairs of which the one needs the other, and around some corner the other the one.
-fn circles(needs: &Needs) -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, others) in needs {
+/// The pairs in which the first depends on the second, and the second on the first, perhaps through others.
+fn cycles(dependencies: &Dependencies) -> Vec<String> {
+    let mut cycles = Vec::new();
+    for (name, others) in dependencies {
         for other in others
             .iter()
-            .filter(|other| reached(needs, other).contains(name.as_str()))
+            .filter(|other| reachable(dependencies, other).contains(name.as_str()))
         {
-            found.push(format!("{name} -> {other}"));
+            cycles.push(format!("{name} -> {other}"));
         }
     }
-    found
+    cycles
 }
 
-/// All modules that a module needs, by way of others too.
-fn reached<'a>(needs: &'a Needs, from: &str) -> BTreeSet<&'a str> {
-    let mut seen = BTreeSet::new();
-    let mut open = vec![from.to_owned()];
-    while let Some(at) = open.pop() {
-        for next in &needs[&at] {
-            if seen.insert(next.as_str()) {
-                open.push(next.clone());
+/// All modules that a module depends on, directly or through others.
+fn reachable<'a>(dependencies: &'a Dependencies, from: &str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut pending = vec![from.to_owned()];
+    while let Some(module) = pending.pop() {
+        for next in &dependencies[&module] {
+            if reached.insert(next.as_str()) {
+                pending.push(next.clone());
             }
         }
     }
-    seen
+    reached
 }
 
 /// The modules that a module names.
-fn needed(modules: &Modules, name: &str) -> BTreeSet<String> {
+fn dependencies_of(modules: &Modules, name: &str) -> BTreeSet<String> {
     let text = &modules[name];
     let parent: Vec<&str> = name.split("::").collect();
-    let mut found = BTreeSet::new();
+    let mut dependencies = BTreeSet::new();
     for path in paths(text, "crate::") {
-        found.extend(module(modules, &path));
+        dependencies.extend(module(modules, &path));
     }
     for path in paths(text, "super::") {
-        let mut above = parent.clone();
+        let mut ancestors = parent.clone();
         let mut rest = path.as_str();
-        above.pop();
+        ancestors.pop();
         while let Some(after) = rest.strip_prefix("super::") {
-            above.pop();
+            ancestors.pop();
             rest = after;
         }
-        above.push(rest);
-        found.extend(module(modules, &above.join("::")));
+        ancestors.push(rest);
+        dependencies.extend(module(modules, &ancestors.join("::")));
     }
     let below = format!("{name}::");
     for child in modules
@@ -156,67 +156,67 @@ fn needed(modules: &Modules, name: &str) -> BTreeSet<String> {
         .filter_map(|other| other.strip_prefix(&below))
     {
         if !child.contains("::") && !paths(text, &format!("{child}::")).is_empty() {
-            found.insert(format!("{below}{child}"));
+            dependencies.insert(format!("{below}{child}"));
         }
     }
-    found.remove(name);
-    found
+    dependencies.remove(name);
+    dependencies
 }
 
-/// The module in which a path ends or the one that the crate's own file says that it is from.
+/// The module that a path names, or the one from which the crate's own file re-exports its first name.
 fn module(modules: &Modules, path: &str) -> Option<String> {
     let first = path.split("::").next()?;
-    if let Some(module) = known(modules, path) {
+    if let Some(module) = longest_module_prefix(modules, path) {
         return Some(module.to_owned());
     }
-    let ours = paths(modules.get("")?, "use ");
-    let from = ours
+    let imports = paths(modules.get("")?, "use ");
+    let import = imports
         .iter()
-        .find(|ours| ours.rsplit("::").next() == Some(first))?;
-    known(modules, from).map(ToOwned::to_owned)
+        .find(|import| import.rsplit("::").next() == Some(first))?;
+    longest_module_prefix(modules, import).map(ToOwned::to_owned)
 }
 
 /// The longest beginning of a path that is a module.
-fn known<'a>(modules: &Modules, path: &'a str) -> Option<&'a str> {
-    let ends = path.match_indices("::").map(|(at, _)| at);
-    let prefixes: Vec<&str> = ends.map(|end| &path[..end]).chain([path]).collect();
+fn longest_module_prefix<'a>(modules: &Modules, path: &'a str) -> Option<&'a str> {
+    let separators = path.match_indices("::").map(|(at, _)| at);
+    let prefixes: Vec<&str> = separators.map(|end| &path[..end]).chain([path]).collect();
     let mut longest_first = prefixes.into_iter().rev();
     longest_first.find(|prefix| modules.contains_key(*prefix))
 }
 
-/// What follows `start` wherever it begins a path, one path for each name of a list.
+/// The rest of every path that begins with `start`, one for each name of a list.
 fn paths(text: &str, start: &str) -> Vec<String> {
-    let part_of_a_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    let mut found = Vec::new();
-    for (at, _) in text.match_indices(start) {
-        if !text[..at].ends_with(part_of_a_path) {
-            expand("", &text[at + start.len()..], &mut found);
+    let is_path_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut paths = Vec::new();
+    for (start_index, _) in text.match_indices(start) {
+        if !text[..start_index].ends_with(is_path_part) {
+            expand("", &text[start_index + start.len()..], &mut paths);
         }
     }
-    found
+    paths
 }
 
-fn expand(prefix: &str, text: &str, found: &mut Vec<String>) {
+fn expand(prefix: &str, text: &str, paths: &mut Vec<String>) {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
     let (head, rest) = text.split_at(end.unwrap_or(text.len()));
     let Some(list) = rest
         .strip_prefix('{')
         .filter(|_| head.is_empty() || head.ends_with("::"))
     else {
-        found.push(format!("{prefix}{head}").trim_end_matches(':').to_owned());
+        paths.push(format!("{prefix}{head}").trim_end_matches(':').to_owned());
         return;
     };
     let mut depth = 0;
-    let mut item = 0;
-    for (at, c) in list.char_indices() {
+    let mut item_start = 0;
+    for (index, c) in list.char_indices() {
         match c {
             '{' => depth += 1,
             ',' | '}' if depth == 0 => {
-                let name = list[item..at].trim();
+                let name = list[item_start..index].trim();
                 if !name.is_empty() {
-                    expand(&format!("{prefix}{head}"), name, found);
+                    expand(&format!("{prefix}{head}"), name, paths);
                 }
-                item = at + 1;
+                item_start = index + 1;
                 if c == '}' {
                     return;
                 }

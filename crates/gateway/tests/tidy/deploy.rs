@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Files that hold no settings of the program: what checks the others.
+/// The tests of `deploy/`, which hold no settings of the program.
 const CHECKS: &str = "deploy/tests";
 
 fn repository() -> PathBuf {
@@ -23,28 +23,28 @@ fn mediagate(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.output().unwrap()
 }
 
-/// Words that begin like the program's variables.
+/// The names in a text that begin like the program's variables.
 fn variables(text: &str) -> BTreeSet<&str> {
-    let word = |at: usize| {
-        let rest = &text[at..];
+    let name_at = |start: usize| {
+        let rest = &text[start..];
         let end = rest.find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
         &rest[..end.unwrap_or(rest.len())]
     };
-    let found = text.match_indices("MEDIAGATE_").map(|(at, _)| word(at));
-    // `MEDIAGATE_…` speaks of all of them.
+    let names = text.match_indices("MEDIAGATE_").map(|(start, _)| name_at(start));
+    // `MEDIAGATE_…` stands for all of them.
     found.filter(|name| *name != "MEDIAGATE_").collect()
 }
 
-fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.ends_with(CHECKS) {
             continue;
         }
         if path.is_dir() {
-            texts(&path, found);
+            collect_files(&path, paths);
         } else {
-            found.push(path);
+            paths.push(path);
         }
     }
 }
@@ -55,21 +55,21 @@ fn variables_are_those_of_the_program() {
     let known = variables(&help);
     assert!(known.len() > 30, "the help shows only {known:?}");
     let mut paths = vec![repository().join("docs/deployment.md")];
-    texts(&repository().join("deploy"), &mut paths);
-    let (mut named, mut wrong) = (0, String::new());
+    collect_files(&repository().join("deploy"), &mut paths);
+    let (mut count, mut unknown) = (0, String::new());
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         for name in variables(&text) {
-            named += 1;
+            count += 1;
             if !known.contains(name) {
-                let _ = writeln!(wrong, "{} sets {name}", path.display());
+                let _ = writeln!(unknown, "{} sets {name}", path.display());
             }
         }
     }
-    assert!(named > 20, "only {named} variables were found");
+    assert!(count > 20, "only {count} variables were found");
     assert!(
-        wrong.is_empty(),
-        "the program knows none of these:\n{wrong}"
+        unknown.is_empty(),
+        "the program knows none of these:\n{unknown}"
     );
 }
 
@@ -96,8 +96,8 @@ fn settings_are_those_of_the_program() {
         let path = folder.path().join("mediagate.toml");
         std::fs::write(&path, &settings).unwrap();
         let arguments = ["config", "check", "--config", path.to_str().unwrap()];
-        let checked = mediagate(&arguments, &SECRETS);
-        let said = String::from_utf8_lossy(&checked.stderr);
-        assert!(checked.status.success(), "{settings}\n{said}");
+        let output = mediagate(&arguments, &SECRETS);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{settings}\n{stderr}");
     }
 }

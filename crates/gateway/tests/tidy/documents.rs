@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders that hold nothing of ours; `.gitignore` has the same, and `.git`.
+/// Folders whose contents are not the repository's: those of `.gitignore`, and `.git`.
 const FOREIGN: [&str; 6] = [
     ".git",
     "__pycache__",
@@ -20,7 +20,7 @@ const FOREIGN: [&str; 6] = [
 /// reader's own `mediagate.toml` or `song.mp3`.
 const ENDINGS: [&str; 9] = ["css", "js", "md", "mjs", "py", "rs", "sh", "sql", "tsv"];
 
-/// What looks like one of our folders, and is somebody else's name: models in the
+/// Names that look like our folders but are not: models in the
 /// catalogue are `provider/model`, `models/…` is a repository on a model hub, and `media/folder-id`
 /// lies in an operator's data folder.
 const FOREIGN_NAMES: [&str; 10] = [
@@ -72,7 +72,7 @@ impl Tree {
         }
     }
 
-    /// Whether a file or folder ends so: documents name `store/tasks.rs`, not all of its path.
+    /// Whether a file or folder has this name or path ending: documents name `store/tasks.rs`, not the whole path.
     fn has(&self, name: &str) -> bool {
         let tail = format!("/{name}");
         self.paths.contains(name) || self.paths.iter().any(|path| path.ends_with(&tail))
@@ -112,15 +112,15 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter_map(|(number, fenced, line)| (!fenced).then_some((number, line)))
 }
 
-/// What stands between backticks, word by word: `cargo bench -p stems` has four. In a
-/// fenced block it is the words that begin with a folder of the root.
+/// The words between backticks: `cargo bench -p stems` has four. In a
+/// fenced block, the words that begin with a folder of the root.
 fn words<'a>(tree: &'a Tree, fenced: bool, line: &'a str) -> Vec<&'a str> {
     if fenced {
-        let in_the_root = |word: &&str| {
+        let is_in_root = |word: &&str| {
             let folder = word.split_once('/').map(|(folder, _)| folder);
             folder.is_some_and(|folder| tree.paths.contains(folder))
         };
-        return line.split_whitespace().filter(in_the_root).collect();
+        return line.split_whitespace().filter(is_in_root).collect();
     }
     let code = line.split('`').skip(1).step_by(2);
     code.flat_map(str::split_whitespace).collect()
@@ -128,20 +128,20 @@ fn words<'a>(tree: &'a Tree, fenced: bool, line: &'a str) -> Vec<&'a str> {
 
 /// Whether a word can only be meant as a path of this repository.
 fn is_path(tree: &Tree, word: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    if !word.chars().all(plain) || word.starts_with(['/', '.']) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if !word.chars().all(is_plain) || word.starts_with(['/', '.']) {
         return false;
     }
     let ending = word.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let in_a_folder = || {
+    let is_in_a_folder = || {
         let folder = word.split_once('/').map(|(folder, _)| folder);
-        let foreign = FOREIGN_NAMES.iter().any(|name| word.starts_with(name));
-        folder.is_some_and(|folder| tree.folders.contains(folder)) && !foreign
+        let is_foreign = FOREIGN_NAMES.iter().any(|name| word.starts_with(name));
+        folder.is_some_and(|folder| tree.folders.contains(folder)) && !is_foreign
     };
-    ENDINGS.contains(&ending) || in_a_folder()
+    ENDINGS.contains(&ending) || is_in_a_folder()
 }
 
-/// The folder of `…/NAME.rs`, which a recipe says of a file that is to be written.
+/// The folder of `…/NAME.rs`, by which a recipe means a file that the reader creates.
 fn without_placeholder(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some((folder, file)) if file.is_empty() || file.starts_with("NAME.") => folder,
@@ -150,10 +150,10 @@ fn without_placeholder(path: &str) -> &str {
 }
 
 #[test]
-fn documents_name_only_what_is_there() {
+fn documents_name_only_existing_paths() {
     let tree = Tree::read();
     let mut missing = String::new();
-    let mut named = 0;
+    let mut count = 0;
     for document in tree.documents() {
         let text = text_of(document);
         for (number, fenced, line) in lines(&text) {
@@ -161,24 +161,24 @@ fn documents_name_only_what_is_there() {
                 if !is_path(&tree, word) {
                     continue;
                 }
-                named += 1;
+                count += 1;
                 if !tree.has(without_placeholder(word)) {
                     let _ = writeln!(missing, "{document}:{number} names {word}");
                 }
             }
         }
     }
-    assert!(named > 100, "only {named} paths were recognised");
+    assert!(count > 100, "only {count} paths were recognised");
     assert!(missing.is_empty(), "these are not there:\n{missing}");
 }
 
-/// The fragment that a heading is reached by: small letters, dashes for spaces.
+/// The fragment of a heading: lower case, dashes for spaces.
 fn fragment(heading: &str) -> String {
-    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    let is_kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     heading
         .chars()
-        .filter(kept)
+        .filter(is_kept)
         .collect::<String>()
         .replace(' ', "-")
 }
@@ -191,7 +191,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A relative target as a path below the root.
-fn resolved(document: &str, target: &str) -> String {
+fn resolve(document: &str, target: &str) -> String {
     let mut path = PathBuf::new();
     let folder = Path::new(document).parent().unwrap();
     for part in folder.join(target).components() {
@@ -204,7 +204,7 @@ fn resolved(document: &str, target: &str) -> String {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_have_targets() {
     let tree = Tree::read();
     let mut broken = String::new();
     for document in tree.documents() {
@@ -214,13 +214,13 @@ fn links_between_documents_lead_somewhere() {
                 let target = if target.is_empty() {
                     document.clone()
                 } else {
-                    resolved(document, target)
+                    resolve(document, target)
                 };
-                let leads = tree.paths.contains(&target)
+                let exists = tree.paths.contains(&target)
                     && (heading.is_empty()
                         || prose(&text_of(&target))
                             .any(|(_, line)| line.starts_with('#') && fragment(line) == heading));
-                if !leads {
+                if !exists {
                     let _ = writeln!(broken, "{document}:{number} links to {link}");
                 }
             }
@@ -263,10 +263,10 @@ fn the_list_of_commands_is_complete() {
         .map_while(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .collect();
-    let page = text_of("docs/admin.md");
-    let shown: Vec<&str> = page
+    let document = text_of("docs/admin.md");
+    let documented: Vec<&str> = document
         .lines()
         .filter_map(|line| line.strip_prefix("| `mediagate ")?.split([' ', '`']).next())
         .collect();
-    assert_eq!(shown, listed, "docs/admin.md");
+    assert_eq!(documented, listed, "docs/admin.md");
 }

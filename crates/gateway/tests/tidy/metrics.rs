@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use mediagate_telemetry::counters::{METRICS, MetricKind};
 
-/// Labels that Prometheus adds when it scrapes, and that of a histogram's buckets.
+/// Labels that Prometheus adds when it scrapes, and the label of a histogram's buckets.
 const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
 
 fn repository() -> PathBuf {
@@ -23,8 +23,8 @@ fn word(text: &str) -> &str {
     &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
 }
 
-/// The labels of each metric, as the macros name them that record it.
-fn coded() -> BTreeMap<String, BTreeSet<String>> {
+/// The labels of each metric, as the recording macros name them.
+fn recorded_metrics() -> BTreeMap<String, BTreeSet<String>> {
     let paths = super::files(&repository().join("crates"), "rs").into_iter();
     let paths = paths.filter(|path| path.components().any(|part| part.as_os_str() == "src"));
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -35,12 +35,12 @@ fn coded() -> BTreeMap<String, BTreeSet<String>> {
                 if text[..at].ends_with(is_word) {
                     continue;
                 }
-                let call = balanced(&text[at + kind.len()..]);
-                let Some((name, own)) = call.trim_start().strip_prefix('"').map(recorded) else {
+                let call = until_closed(&text[at + kind.len()..]);
+                let Some((name, recorded_labels)) = call.trim_start().strip_prefix('"').map(parse_recording) else {
                     continue;
                 };
-                let known = labels.entry(name.clone()).or_insert_with(|| own.clone());
-                assert_eq!(*known, own, "{name} has other labels in {}", path.display());
+                let first = labels.entry(name.clone()).or_insert_with(|| recorded_labels.clone());
+                assert_eq!(*first, recorded_labels, "{name} has other labels in {}", path.display());
             }
         }
     }
@@ -48,7 +48,7 @@ fn coded() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// The text until the parenthesis is closed that was opened before it.
-fn balanced(text: &str) -> &str {
+fn until_closed(text: &str) -> &str {
     let mut depth = 1;
     let end = text.find(|c| {
         depth += i32::from(c == '(') - i32::from(c == ')');
@@ -58,7 +58,7 @@ fn balanced(text: &str) -> &str {
 }
 
 /// The name and labels in the arguments of a recording macro, after their first quote.
-fn recorded(arguments: &str) -> (String, BTreeSet<String>) {
+fn parse_recording(arguments: &str) -> (String, BTreeSet<String>) {
     let (name, rest) = arguments.split_once('"').unwrap();
     let quoted: Vec<&str> = rest.split('"').collect();
     let labels = quoted
@@ -72,7 +72,7 @@ fn recorded(arguments: &str) -> (String, BTreeSet<String>) {
 
 #[test]
 fn the_metrics_document_has_the_labels_of_the_code() {
-    let coded = coded();
+    let coded = recorded_metrics();
     let text = std::fs::read_to_string(repository().join("docs/operations.md")).unwrap();
     let rows = text
         .lines()
@@ -86,17 +86,17 @@ fn the_metrics_document_has_the_labels_of_the_code() {
             .map(|label| label.trim().trim_matches('`').to_owned())
             .filter(|label| !label.is_empty())
             .collect();
-        let own = coded.get(name);
-        let own = own.unwrap_or_else(|| panic!("nothing records {name}"));
-        assert_eq!(documented, *own, "docs/operations.md: {name}");
+        let expected = coded.get(name);
+        let expected = expected.unwrap_or_else(|| panic!("nothing records {name}"));
+        assert_eq!(documented, *expected, "docs/operations.md: {name}");
         compared += 1;
     }
     assert_eq!(compared, METRICS.len());
 }
 
-/// What belongs together: an expression with its legend, or a rule with its annotations.
+/// An expression with its legend, or a rule with its annotations.
 struct Query {
-    place: String,
+    location: String,
     text: String,
 }
 
@@ -114,144 +114,144 @@ fn metric_of(series: &str) -> Option<&'static str> {
 
 impl Query {
     fn series(&self) -> impl Iterator<Item = (&str, &str)> {
-        let found = self.text.match_indices("mediagate_");
-        let found = found.filter(|(at, _)| !self.text[..*at].ends_with(is_word));
-        found.map(|(at, _)| {
-            let name = word(&self.text[at..]);
-            (name, &self.text[at + name.len()..])
+        let matches = self.text.match_indices("mediagate_");
+        let matches = matches.filter(|(index, _)| !self.text[..*index].ends_with(is_word));
+        matches.map(|(index, _)| {
+            let name = word(&self.text[index..]);
+            (name, &self.text[index + name.len()..])
         })
     }
 
-    /// Labels that are asked for, with the metric whose they must be, if it is one.
+    /// The labels in the query, each with the metric that must have it, if one is named.
     fn labels(&self) -> Vec<(Option<&str>, &str)> {
-        let mut found = Vec::new();
+        let mut labels = Vec::new();
         for (name, rest) in self.series() {
             let selector = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
             let matchers = selector.map_or("", |(matchers, _)| matchers);
             for matcher in matchers
                 .split(',')
                 .map(str::trim)
-                .filter(|one| !one.is_empty())
+                .filter(|matcher| !matcher.is_empty())
             {
-                found.push((Some(name), word(matcher)));
+                labels.push((Some(name), word(matcher)));
             }
             // label_values(metric, label)
             if let Some(rest) = rest.strip_prefix(", ").filter(|rest| rest.ends_with(')')) {
-                found.push((Some(name), word(rest)));
+                labels.push((Some(name), word(rest)));
             }
         }
         for clause in ["by (", "on (", "without ("] {
             for list in self.text.split(clause).skip(1) {
                 let (list, _) = list.split_once(')').unwrap();
-                found.extend(list.split(',').map(|label| (None, label.trim())));
+                labels.extend(list.split(',').map(|label| (None, label.trim())));
             }
         }
-        for shown in ["$labels.", "{{"] {
-            let after = self.text.split(shown).skip(1);
-            found.extend(
+        for template in ["$labels.", "{{"] {
+            let after = self.text.split(template).skip(1);
+            labels.extend(
                 after
                     .map(word)
                     .filter(|label| !label.is_empty())
                     .map(|label| (None, label)),
             );
         }
-        found
+        labels
     }
 
-    /// What is wrong with it.
+    /// Appends what is wrong with it to `wrong`.
     fn check(&self, coded: &BTreeMap<String, BTreeSet<String>>, wrong: &mut String) {
-        let mut all: BTreeSet<&str> = OF_PROMETHEUS.into();
+        let mut known_labels: BTreeSet<&str> = OF_PROMETHEUS.into();
         for (series, _) in self.series() {
             match metric_of(series) {
-                Some(name) => all.extend(coded[name].iter().map(String::as_str)),
-                None => drop(writeln!(wrong, "{}: there is no {series}", self.place)),
+                Some(name) => known_labels.extend(coded[name].iter().map(String::as_str)),
+                None => drop(writeln!(wrong, "{}: there is no {series}", self.location)),
             }
         }
         for (series, label) in self.labels() {
-            let own = series.and_then(metric_of).map(|name| &coded[name]);
-            let has = OF_PROMETHEUS.contains(&label)
-                || own.map_or(all.contains(label), |own| own.contains(label));
-            if !has {
-                let _ = writeln!(wrong, "{}: nothing has the label {label}", self.place);
+            let labels = series.and_then(metric_of).map(|name| &coded[name]);
+            let is_known = OF_PROMETHEUS.contains(&label)
+                || labels.map_or(known_labels.contains(label), |labels| labels.contains(label));
+            if !is_known {
+                let _ = writeln!(wrong, "{}: nothing has the label {label}", self.location);
             }
         }
     }
 }
 
 /// Every panel's target and every variable of a board.
-fn of_board(board: &serde_json::Value) -> Vec<Query> {
-    let mut found = Vec::new();
+fn board_queries(board: &serde_json::Value) -> Vec<Query> {
+    let mut queries = Vec::new();
     for panel in board["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
             let text = ["expr", "legendFormat"].map(|key| target[key].as_str().unwrap());
-            let place = panel["title"].as_str().unwrap().to_owned();
-            found.push(Query {
-                place,
+            let location = panel["title"].as_str().unwrap().to_owned();
+            queries.push(Query {
+                location,
                 text: text.join(" "),
             });
         }
     }
     for variable in board["templating"]["list"].as_array().unwrap() {
         if let Some(text) = variable["query"]["query"].as_str() {
-            let place = variable["name"].as_str().unwrap().to_owned();
-            found.push(Query {
-                place,
+            let location = variable["name"].as_str().unwrap().to_owned();
+            queries.push(Query {
+                location,
                 text: text.to_owned(),
             });
         }
     }
-    found
+    queries
 }
 
 /// Every alert rule, with its annotations.
-fn of_rules(text: &str) -> Vec<Query> {
+fn rule_queries(text: &str) -> Vec<Query> {
     let rules = text.split("- alert: ").skip(1);
     let rules = rules.map(|rule| Query {
-        place: word(rule).to_owned(),
+        location: word(rule).to_owned(),
         text: rule.to_owned(),
     });
     rules.collect()
 }
 
 #[test]
-fn the_board_and_the_alerts_ask_for_what_there_is() {
+fn the_board_and_the_alerts_use_existing_metrics_and_labels() {
     let deploy = repository().join("deploy");
-    let mut queries = of_rules(&std::fs::read_to_string(deploy.join("alerts.yaml")).unwrap());
+    let mut queries = rule_queries(&std::fs::read_to_string(deploy.join("alerts.yaml")).unwrap());
     let boards = super::files(&deploy.join("grafana"), "json");
     for board in &boards {
         let board = std::fs::read_to_string(board).unwrap();
-        queries.extend(of_board(&serde_json::from_str(&board).unwrap()));
+        queries.extend(board_queries(&serde_json::from_str(&board).unwrap()));
     }
     assert!(
         queries.len() > 40,
         "only {} queries were read",
         queries.len()
     );
-    let (coded, mut wrong) = (coded(), String::new());
+    let (coded, mut wrong) = (recorded_metrics(), String::new());
     for query in &queries {
         query.check(&coded, &mut wrong);
     }
     assert!(wrong.is_empty(), "deploy/:\n{wrong}");
 
-    let asked: BTreeSet<&str> = queries
+    let used: BTreeSet<&str> = queries
         .iter()
         .flat_map(Query::series)
         .filter_map(|(series, _)| metric_of(series))
         .collect();
-    let unseen: Vec<&str> = METRICS
+    let unused: Vec<&str> = METRICS
         .iter()
         .map(|(name, ..)| *name)
-        .filter(|name| !asked.contains(name))
+        .filter(|name| !used.contains(name))
         .collect();
     assert!(
-        unseen.is_empty(),
-        "neither a board nor an alert shows {unseen:?}"
+        unused.is_empty(),
+        "neither a board nor an alert shows {unused:?}"
     );
 }
 
 #[test]
 fn a_wrong_name_or_label_is_found() {
-    let coded = coded();
+    let coded = recorded_metrics();
     for (text, mistakes) in [
         (
             r#"rate(mediagate_upstream_calls_total{provider="a", stage=~"b"}[5m]) {{stage}}"#,
@@ -267,9 +267,9 @@ fn a_wrong_name_or_label_is_found() {
         ("mediagate_route_open {{models}} {{ $labels.stage }}", 2),
         ("label_values(mediagate_route_open, models)", 1),
     ] {
-        let (place, mut wrong) = (String::new(), String::new());
+        let (location, mut wrong) = (String::new(), String::new());
         let query = Query {
-            place,
+            location,
             text: text.to_owned(),
         };
         query.check(&coded, &mut wrong);

@@ -15,7 +15,7 @@ const NOUNS: &str = "
     Price Protocol Provenance Provider Quality Query Quote Reaction Readiness Recipe Recording Route Row Scene
     Scope Secret Settings Shot Shutdown Simulator Stem Stft Store Submission Tariff Task Template Thumbnail
     Timestamp Upstream Video World";
-/// Types of one name in one crate: dialects of a request, and what a build with or without a feature has.
+/// Names that several types of one crate share: dialects of a request, and variants for builds with and without a feature.
 const SHARED: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
 /// Associated types, whose names their traits gave them.
 const OF_TRAITS: &[&str] = &[
@@ -36,27 +36,27 @@ const QUESTION_WORDS: &[&str] = &[
     "How", "What", "When", "Where", "Whether", "Which", "Who", "Why",
 ];
 
-/// Where tests begin that stand in the file of their code.
+/// The beginning of the tests in a source file.
 const TESTS: &str = "#[cfg(test)]\nmod tests {";
 
 /// The types of a source file, up to its tests.
 fn types(text: &str) -> Vec<&str> {
     const KINDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
     let code = text.split(TESTS).next().unwrap();
-    let defined = code.lines().filter_map(|line| {
+    let names = code.lines().filter_map(|line| {
         let is_associated = line.starts_with(' ');
         let mut words = line.split_whitespace();
-        let mut first = words.next()?;
-        if first == "pub" || first.starts_with("pub(") {
-            first = words.find(|word| !word.ends_with(')'))?;
+        let mut keyword = words.next()?;
+        if keyword == "pub" || keyword.starts_with("pub(") {
+            keyword = words.find(|word| !word.ends_with(')'))?;
         }
-        let name = KINDS.contains(&first).then(|| words.next())??;
+        let name = KINDS.contains(&keyword).then(|| words.next())??;
         let end = name.find(|letter: char| !letter.is_alphanumeric());
         let name = &name[..end.unwrap_or(name.len())];
         let is_type = name.starts_with(|letter: char| letter.is_uppercase());
         (is_type && !(is_associated && OF_TRAITS.contains(&name))).then_some(name)
     });
-    defined.collect()
+    names.collect()
 }
 
 fn is_one_word(name: &str) -> bool {
@@ -65,16 +65,16 @@ fn is_one_word(name: &str) -> bool {
 
 /// The types of a crate, and in how many files each is defined.
 fn types_of(folder: &Path) -> BTreeMap<String, usize> {
-    let mut found = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for path in files(&folder.join("src"), "rs") {
         if path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs") {
             continue;
         }
         for name in types(&std::fs::read_to_string(&path).unwrap()) {
-            *found.entry(name.to_owned()).or_insert(0) += 1;
+            *counts.entry(name.to_owned()).or_insert(0) += 1;
         }
     }
-    found
+    counts
 }
 
 #[test]
@@ -104,11 +104,11 @@ fn modules_open_with_a_noun() {
     for path in sources.filter(|path| path.components().any(|part| part.as_os_str() == "src")) {
         let text = std::fs::read_to_string(&path).unwrap();
         let opening = text.strip_prefix("//! ").unwrap_or_default();
-        let first = opening
+        let first_word = opening
             .split(|letter: char| !letter.is_alphanumeric())
             .next();
-        let asks = first.is_some_and(|first| QUESTION_WORDS.contains(&first));
-        assert!(!asks, "{} opens with a question word", path.display());
+        let is_question = first_word.is_some_and(|first_word| QUESTION_WORDS.contains(&first_word));
+        assert!(!is_question, "{} opens with a question word", path.display());
     }
 }
 

@@ -1,5 +1,5 @@
-//! How callers behave: they time out, count, repeat themselves, hang up, come
-//! back, and ask for something else under the same name.
+//! How callers behave: they time out, count their tries, repeat themselves, hang up, come
+//! back, and ask for something else under the same key.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,24 +9,24 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::dice::Dice;
-use crate::intent::{Intent, Way, turned};
+use crate::intent::{Intent, RetryStyle, with_reversed_members};
 use crate::stage::{Door, Key};
-use crate::tries::{Answer, Got, Try, send};
+use crate::tries::{Answer, TryOutcome, Try, send};
 
-/// Longest that a caller waits because it was told to.
+/// The longest pause that a caller makes because an answer asks for it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
 /// A hang-up is noticed within a second; this long a caller stays away.
 const AWAY: Duration = Duration::from_millis(1500);
 
-/// What a caller was told.
+/// What a caller wanted, and its tries.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct CallerHistory {
     pub(crate) intent: Intent,
     pub(crate) tries: Vec<Try>,
 }
 
-/// Tasks that callers heard of, with the key that knows them.
-pub(crate) type Seen = Arc<Mutex<Vec<(usize, String)>>>;
+/// Tasks that callers know of, each with the number of its key.
+pub(crate) type SeenTasks = Arc<Mutex<Vec<(usize, String)>>>;
 
 /// A caller at work.
 pub(crate) struct Caller {
@@ -34,55 +34,55 @@ pub(crate) struct Caller {
     pub(crate) door: Door,
     pub(crate) key: Key,
     pub(crate) dice: Dice,
-    pub(crate) seen: Seen,
+    pub(crate) seen_tasks: SeenTasks,
     pub(crate) until: Instant,
     /// Whether some retries are sent twice, as by a network that repeats what it carries.
-    pub(crate) twins: bool,
-    pub(crate) told: Told,
+    pub(crate) sends_duplicates: bool,
+    pub(crate) history: CallerHistory,
 }
 
 /// What a caller does after a try.
 enum Next {
-    /// It has what it wants.
+    /// It has its result.
     Done,
     /// It gives up.
     Stop,
-    /// It comes again.
+    /// It tries again after this pause.
     Again(Duration),
 }
 
 impl Caller {
-    /// Asks until it has it, gives up, or its time is over.
-    pub(crate) async fn ask(mut self) -> Told {
-        match self.told.intent.way {
-            Way::Counting => self.count().await,
-            Way::Keyed => self.with_a_key().await,
-            Way::Plain => self.come_back().await,
-            Way::Sdk => {}
+    /// Sends requests until it has its result, gives up, or its time is over.
+    pub(crate) async fn run(mut self) -> CallerHistory {
+        match self.history.intent.style {
+            RetryStyle::Counting => self.repeat_counting().await,
+            RetryStyle::Keyed => self.repeat_with_key().await,
+            RetryStyle::Plain => self.repeat_same_body().await,
+            RetryStyle::Sdk => {}
         }
-        self.told
+        self.history
     }
 
-    /// Asks once more for what it has, by its key.
-    pub(crate) async fn ask_once(mut self) -> Told {
+    /// Asks once more for the result it has, by its key.
+    pub(crate) async fn repeat_once(mut self) -> CallerHistory {
         let headers = self.key_headers();
-        let patience = self.patience(0);
-        let one = self.send_one(&headers, patience).await;
-        self.note(one);
-        self.told
+        let timeout = self.timeout(0);
+        let attempt = self.send_once(&headers, timeout).await;
+        self.record(attempt);
+        self.history
     }
 
     /// As the SDKs do: every repetition carries its number. Now and then one that
     /// was held up on its way arrives together with the next.
-    async fn count(&mut self) {
+    async fn repeat_counting(&mut self) {
         for count in 0..=self.dice.between(2, 8) {
-            let patience = self.patience(20);
+            let timeout = self.timeout(20);
             let headers = [("x-stainless-retry-count", count.to_string())];
-            let next = if count > 0 && self.twins && self.dice.chance(25) {
-                self.send_two(&headers, patience).await
+            let next = if count > 0 && self.sends_duplicates && self.dice.chance(25) {
+                self.send_twice(&headers, timeout).await
             } else {
-                let one = self.send_one(&headers, patience).await;
-                self.note(one)
+                let attempt = self.send_once(&headers, timeout).await;
+                self.record(attempt)
             };
             match next {
                 Next::Done | Next::Stop => return,
@@ -96,21 +96,21 @@ impl Caller {
     }
 
     /// Every request carries the same key; now and then two at once.
-    async fn with_a_key(&mut self) {
+    async fn repeat_with_key(&mut self) {
         let headers = self.key_headers();
         for _ in 0..self.dice.between(3, 8) {
-            let patience = self.patience(30);
+            let timeout = self.timeout(30);
             let next = if self.dice.chance(25) {
-                self.send_two(&headers, patience).await
+                self.send_twice(&headers, timeout).await
             } else {
-                let one = self.send_one(&headers, patience).await;
-                self.note(one)
+                let attempt = self.send_once(&headers, timeout).await;
+                self.record(attempt)
             };
             match next {
                 Next::Stop => return,
                 Next::Done => {
                     if self.dice.chance(40) {
-                        self.ask_otherwise(&headers).await;
+                        self.send_other_body(&headers).await;
                     }
                     if !self.dice.chance(50) {
                         return;
@@ -126,34 +126,34 @@ impl Caller {
     }
 
     fn key_headers(&self) -> [(&'static str, String); 1] {
-        [("idempotency-key", format!("key-{}", self.told.intent.tag))]
+        [("idempotency-key", format!("key-{}", self.history.intent.tag))]
     }
 
-    /// The same key for another thing.
-    async fn ask_otherwise(&mut self, headers: &[(&'static str, String)]) {
-        let other = self.told.intent.otherwise();
-        let intent = std::mem::replace(&mut self.told.intent, other);
-        let patience = self.patience(0);
-        let mut one = self.send_one(headers, patience).await;
-        self.told.intent = intent;
-        one.otherwise = true;
-        self.told.tries.push(one);
+    /// The same key with another body.
+    async fn send_other_body(&mut self, headers: &[(&'static str, String)]) {
+        let other = self.history.intent.with_other_tag();
+        let intent = std::mem::replace(&mut self.history.intent, other);
+        let timeout = self.timeout(0);
+        let mut attempt = self.send_once(headers, timeout).await;
+        self.history.intent = intent;
+        attempt.has_other_body = true;
+        self.history.tries.push(attempt);
     }
 
-    /// Nothing but the identical body tells that it is the same caller.
-    async fn come_back(&mut self) {
+    /// Only the identical body shows that it is the same caller.
+    async fn repeat_same_body(&mut self) {
         for _ in 0..self.dice.between(3, 8) {
-            // An answer that comes at once may be on its way when the caller
-            // leaves, and then nobody can tell.
-            let waits = self.told.intent.waits();
-            let patience = self.patience(if waits { 50 } else { 0 });
-            let one = self.send_one(&[], patience).await;
-            let left = matches!(one.got, Got::HungUp);
-            let unconfirmed = one
+            // An immediate answer may be on its way when the caller
+            // leaves, and then nobody can tell whether it arrived.
+            let waits_for_result = self.history.intent.waits_for_result();
+            let timeout = self.timeout(if waits_for_result { 50 } else { 0 });
+            let attempt = self.send_once(&[], timeout).await;
+            let hung_up = matches!(attempt.outcome, TryOutcome::HungUp);
+            let unconfirmed = attempt
                 .answer()
                 .is_some_and(|answer| answer.is("submission_unconfirmed"));
-            let pause = match self.note(one) {
-                Next::Again(_) if left => AWAY,
+            let pause = match self.record(attempt) {
+                Next::Again(_) if hung_up => AWAY,
                 Next::Again(pause) => pause,
                 Next::Stop if unconfirmed && self.dice.chance(50) => Duration::ZERO,
                 Next::Done | Next::Stop => return,
@@ -164,40 +164,40 @@ impl Caller {
         }
     }
 
-    /// How long it stays now; at most until its time is over.
-    fn patience(&mut self, percent: u64) -> Duration {
-        let leaves = self.dice.chance(percent);
-        let soon = self.dice.millis(500, 1500);
-        let left = self.until.saturating_duration_since(Instant::now());
-        if leaves { soon.min(left) } else { left }
+    /// How long it waits this time; at most until its time is over.
+    fn timeout(&mut self, percent: u64) -> Duration {
+        let leaves_early = self.dice.chance(percent);
+        let short = self.dice.millis(500, 1500);
+        let remaining = self.until.saturating_duration_since(Instant::now());
+        if leaves_early { short.min(remaining) } else { remaining }
     }
 
-    /// Waits, and until somebody is there; false when the caller's time is over.
+    /// Waits for the pause and until a gateway answers; false when the caller's time is over.
     async fn pause(&self, pause: Duration) -> bool {
-        let come = async {
+        let back_online = async {
             tokio::time::sleep(pause).await;
             self.door.opened().await
         };
-        tokio::time::timeout_at(self.until, come).await.is_ok()
+        tokio::time::timeout_at(self.until, back_online).await.is_ok()
     }
 
-    async fn send_one(&mut self, headers: &[(&'static str, String)], patience: Duration) -> Try {
+    async fn send_once(&mut self, headers: &[(&'static str, String)], timeout: Duration) -> Try {
         let request = self.request(headers);
-        send(request, &self.told.intent, patience).await
+        send(request, &self.history.intent, timeout).await
     }
 
-    /// Two at once, of which the first may leave early; what to do after the other.
-    async fn send_two(&mut self, headers: &[(&'static str, String)], patience: Duration) -> Next {
-        let (one, other) = (self.request(headers), self.request(headers));
-        let left = self.patience(0);
-        let intent = &self.told.intent;
-        let (one, other) = tokio::join!(send(one, intent, patience), send(other, intent, left));
-        self.note(one);
-        self.note(other)
+    /// Two at once, of which the first may time out early; what to do after the second.
+    async fn send_twice(&mut self, headers: &[(&'static str, String)], first_timeout: Duration) -> Next {
+        let (first, second) = (self.request(headers), self.request(headers));
+        let second_timeout = self.timeout(0);
+        let intent = &self.history.intent;
+        let (first, second) = tokio::join!(send(first, intent, first_timeout), send(second, intent, second_timeout));
+        self.record(first);
+        self.record(second)
     }
 
     fn request(&mut self, headers: &[(&'static str, String)]) -> reqwest::RequestBuilder {
-        let intent = &self.told.intent;
+        let intent = &self.history.intent;
         // Nobody listens there while the gateway is down.
         let base = self
             .door
@@ -213,8 +213,8 @@ impl Caller {
             let part = Part::bytes(recording.clone()).file_name("song.wav");
             return request.multipart(Form::new().part("file", part).text("title", title));
         }
-        let text = if intent.way == Way::Keyed && self.dice.chance(30) {
-            turned(&intent.body)
+        let text = if intent.style == RetryStyle::Keyed && self.dice.chance(30) {
+            with_reversed_members(&intent.body)
         } else {
             intent.body.to_string()
         };
@@ -223,50 +223,50 @@ impl Caller {
             .body(text)
     }
 
-    fn note(&mut self, one: Try) -> Next {
-        if let Some(task) = &one.task {
-            let mut seen = self.seen.lock().unwrap();
-            seen.push((self.told.intent.key, task.clone()));
+    fn record(&mut self, attempt: Try) -> Next {
+        if let Some(task) = &attempt.task {
+            let mut seen = self.seen_tasks.lock().unwrap();
+            seen.push((self.history.intent.key, task.clone()));
         }
-        // The SDKs wait for 0.4 s at least, and processes rest on it.
-        let pause = if self.told.intent.way == Way::Counting {
+        // The SDKs wait for at least 0.4 s, and the gateway relies on it.
+        let pause = if self.history.intent.style == RetryStyle::Counting {
             self.dice.millis(400, 700)
         } else {
             self.dice.millis(100, 400)
         };
-        let next = match &one.got {
-            Got::Whole(answer) if answer.is_good() => Next::Done,
-            Got::Whole(answer) if answer.should_retry => Next::Again(told_pause(answer, pause)),
-            Got::Whole(_) => Next::Stop,
-            Got::Unreached | Got::Lost | Got::HungUp => Next::Again(pause),
+        let next = match &attempt.outcome {
+            TryOutcome::Answered(answer) if answer.is_good() => Next::Done,
+            TryOutcome::Answered(answer) if answer.should_retry => Next::Again(pause_before_retry(answer, pause)),
+            TryOutcome::Answered(_) => Next::Stop,
+            TryOutcome::Unreached | TryOutcome::Lost | TryOutcome::HungUp => Next::Again(pause),
         };
-        self.told.tries.push(one);
+        self.history.tries.push(attempt);
         next
     }
 }
 
-fn told_pause(answer: &Answer, otherwise: Duration) -> Duration {
-    let told = answer.retry_after.map(Duration::from_secs);
-    told.unwrap_or(otherwise).min(LONGEST_PAUSE)
+fn pause_before_retry(answer: &Answer, default: Duration) -> Duration {
+    let announced = answer.retry_after.map(Duration::from_secs);
+    announced.unwrap_or(default).min(LONGEST_PAUSE)
 }
 
-/// Calls tasks off at random moments; what it was told, by task.
-pub(crate) async fn call_off(
+/// Cancels tasks at random moments; the state in each answer, by task.
+pub(crate) async fn cancel_randomly(
     http: reqwest::Client,
     door: Door,
     keys: Vec<Key>,
-    seen: Seen,
+    seen: SeenTasks,
     mut dice: Dice,
     times: u64,
 ) -> Vec<(String, String)> {
-    let mut ended = Vec::new();
+    let mut cancelled = Vec::new();
     for _ in 0..times {
         tokio::time::sleep(dice.millis(50, 800)).await;
-        let known = seen.lock().unwrap().clone();
-        let (Some(base), false) = (door.address(), known.is_empty()) else {
+        let tasks = seen.lock().unwrap().clone();
+        let (Some(base), false) = (door.address(), tasks.is_empty()) else {
             continue;
         };
-        let recent = &known[known.len().saturating_sub(20)..];
+        let recent = &tasks[tasks.len().saturating_sub(20)..];
         let (key, task) = dice.pick(recent);
         let request = http
             .post(format!("{base}/v1/tasks/{task}/cancel"))
@@ -275,14 +275,14 @@ pub(crate) async fn call_off(
         let Ok(answer) = request.send().await else {
             continue;
         };
-        let called_off = answer.status().is_success();
+        let is_cancelled = answer.status().is_success();
         let Ok(view) = answer.json::<serde_json::Value>().await else {
             continue;
         };
-        if called_off {
+        if is_cancelled {
             let state = view["status"].as_str().unwrap().to_owned();
-            ended.push((task.clone(), state));
+            cancelled.push((task.clone(), state));
         }
     }
-    ended
+    cancelled
 }

@@ -1,4 +1,4 @@
-//! Named crash points in turn: the process dies there, comes back, and
+//! Named crash points in turn: the process crashes there and restarts, and
 //! nobody pays twice.
 
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::callers::{Told, call_off};
+use crate::callers::{CallerHistory, cancel_randomly};
 use crate::dice::Dice;
 use crate::faults;
-use crate::intent::{Intent, Kind, Way};
-use crate::knobs::{Kept, Knobs};
+use crate::intent::{Intent, Kind, RetryStyle};
+use crate::knobs::{DatabaseKind, Knobs};
 use crate::run::Run;
 use crate::settings::SONGS;
 use crate::stage::Stage;
 
 /// How long callers try.
 const CALLERS: Duration = Duration::from_secs(45);
-/// How often there is a bit of everything, at most, until the point is reached: a
-/// busy machine may need more than one try to call off a job while it runs.
+/// The most waves of orders until the point is reached: a
+/// busy machine may need several tries to cancel a job while it runs.
 const WAVES: u32 = 12;
-/// How long each has.
+/// How long a wave lasts.
 const WAVE: Duration = Duration::from_secs(10);
-/// How long jobs of the first wave run; those of each later one as much longer.
+/// How long jobs of the first wave run; those of each later wave run longer by this much.
 const RUNNING: Duration = Duration::from_secs(2);
-/// Points at once: most of the time of each is spent waiting.
+/// Points at once: each mostly waits.
 const AT_ONCE: usize = 4;
 
 /// The names of all points; none in a build that leaves them out.
@@ -39,10 +39,10 @@ pub(crate) fn names() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// How many of the points a walk goes to.
+/// Which of the points a walk visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointSelection {
-    /// A third of them, drawn from the seed: each run draws another.
+    /// A third of them, drawn from the seed; each run draws others.
     Third,
     All,
 }
@@ -59,16 +59,16 @@ async fn long_crash_points() {
 }
 
 async fn walk_crashes(points: PointSelection) {
-    let stage = Stage::prepare(Kept::Sqlite).await;
+    let stage = Stage::prepare(DatabaseKind::Sqlite).await;
     walk(points, |point, dice| {
         let stage = stage.copy();
-        async move { one(stage, dice, &point).await }
+        async move { crash_at(stage, dice, &point).await }
     })
     .await;
 }
 
-/// These points in turn, some at once; fails with all that was found.
-pub(crate) async fn walk<One, Found>(points: PointSelection, one: One)
+/// Visits these points, some at once; fails with all violations.
+pub(crate) async fn walk<One, Found>(points: PointSelection, run_point: One)
 where
     One: Fn(String, Dice) -> Found,
     Found: Future<Output = Vec<String>> + Send + 'static,
@@ -76,123 +76,123 @@ where
     let knobs = Knobs::read();
     println!("MEDIAGATE_TORTURE_SEED={}", knobs.seed);
     let mut dice = Dice::new(knobs.seed);
-    let mut points_left = names();
-    let wanted = match points {
-        PointSelection::All => points_left.len(),
-        PointSelection::Third => points_left.len().div_ceil(3),
+    let mut remaining = names();
+    let count = match points {
+        PointSelection::All => remaining.len(),
+        PointSelection::Third => remaining.len().div_ceil(3),
     };
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut all = JoinSet::new();
-    for _ in 0..wanted {
-        let drawn = dice.roll(points_left.len() as u64);
-        let point = points_left.swap_remove(usize::try_from(drawn).unwrap());
-        let (places, work) = (places.clone(), one(point.clone(), dice.fork()));
-        all.spawn(async move {
-            let _place = places.acquire().await.unwrap();
-            let found = work.await;
-            println!("{point}: {} violations", found.len());
-            let named = found.into_iter().map(|what| format!("{point}: {what}"));
-            named.collect::<Vec<_>>()
+    let slots = Arc::new(Semaphore::new(AT_ONCE));
+    let mut walks = JoinSet::new();
+    for _ in 0..count {
+        let index = dice.roll(remaining.len() as u64);
+        let point = remaining.swap_remove(usize::try_from(index).unwrap());
+        let (slots, walk) = (slots.clone(), run_point(point.clone(), dice.fork()));
+        walks.spawn(async move {
+            let _slot = slots.acquire().await.unwrap();
+            let violations = walk.await;
+            println!("{point}: {} violations", violations.len());
+            let labelled = violations.into_iter().map(|violation| format!("{point}: {violation}"));
+            labelled.collect::<Vec<_>>()
         });
     }
-    let found = all.join_all().await.concat();
+    let violations = walks.join_all().await.concat();
     assert!(
-        found.is_empty(),
+        violations.is_empty(),
         "{} violations:\n{}",
-        found.len(),
-        found.join("\n")
+        violations.len(),
+        violations.join("\n")
     );
 }
 
-/// The gateway dies at this point under a bit of everything; what is wrong then.
-async fn one(stage: Stage, dice: Dice, point: &str) -> Vec<String> {
+/// The gateway crashes at this point under a mix of orders; returns the violations.
+async fn crash_at(stage: Stage, dice: Dice, point: &str) -> Vec<String> {
     let mut run = Run::new(stage, dice);
     run.bring_up(Some(point.to_owned())).await;
-    let crowd = crowd(&mut run, Run::has_died).await;
-    let reached = run.totals.crashes.contains_key(point);
-    run.found
-        .unless(reached, || "nothing passes this point".into());
+    let callers = spawn_callers(&mut run, Run::has_died).await;
+    let is_reached = run.totals.crashes.contains_key(point);
+    run.violations
+        .unless(is_reached, || "nothing passes this point".into());
     if run.server.is_none() {
         run.bring_up(None).await;
     }
-    crowd.leave(&mut run).await;
+    callers.finish(&mut run).await;
     run.settle().await;
-    run.found.0
+    run.violations.0
 }
 
-/// Callers under way, and such as call off what others ordered.
-pub(crate) struct Crowd {
-    callers: JoinSet<Told>,
+/// Running callers, and those that cancel the tasks of others.
+pub(crate) struct CallerGroup {
+    callers: JoinSet<CallerHistory>,
     cancelling: Vec<JoinHandle<Vec<(String, String)>>>,
 }
 
-/// Lets waves of callers ask for a bit of everything, until it has come to this.
-pub(crate) async fn crowd(run: &mut Run, mut is_there: impl FnMut(&mut Run) -> bool) -> Crowd {
-    let mut crowd = Crowd {
+/// Starts waves of callers with a mix of orders until `is_reached`.
+pub(crate) async fn spawn_callers(run: &mut Run, mut is_reached: impl FnMut(&mut Run) -> bool) -> CallerGroup {
+    let mut group = CallerGroup {
         callers: JoinSet::new(),
         cancelling: Vec::new(),
     };
     for wave in 0..WAVES {
-        // Long enough for something to be called off while it runs, however busy the machine is.
-        run.calm.running = RUNNING * (wave + 1);
-        faults::calm(run.stage.simulator.world(), run.calm);
+        // Long enough to cancel a job while it runs, however busy the machine is.
+        run.default_plan.running = RUNNING * (wave + 1);
+        faults::reset_providers(run.stage.simulator.world(), run.default_plan);
         let until = Instant::now() + CALLERS;
         for intent in workload(run) {
             let caller = run.caller(intent, until);
-            crowd.callers.spawn(caller.ask());
+            group.callers.spawn(caller.run());
         }
-        let (http, door, seen) = (run.http.clone(), run.stage.door.clone(), run.seen.clone());
+        let (http, door, seen) = (run.http.clone(), run.stage.door.clone(), run.seen_tasks.clone());
         let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
-        let cancelling = call_off(http, door, keys, seen, dice, 12);
-        crowd.cancelling.push(tokio::spawn(cancelling));
+        let cancelling = cancel_randomly(http, door, keys, seen, dice, 12);
+        group.cancelling.push(tokio::spawn(cancelling));
         let next = Instant::now() + WAVE;
         while Instant::now() < next {
-            if is_there(run) {
-                return crowd;
+            if is_reached(run) {
+                return group;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    crowd
+    group
 }
 
-impl Crowd {
-    /// Waits until everybody has what they want or has given up.
-    pub(crate) async fn leave(self, run: &mut Run) {
-        for told in self.callers.join_all().await {
-            run.hear(told);
+impl CallerGroup {
+    /// Waits until every caller has its result or has given up.
+    pub(crate) async fn finish(self, run: &mut Run) {
+        for history in self.callers.join_all().await {
+            run.record(history);
         }
         for cancelling in self.cancelling {
-            run.called_off.extend(cancelling.await.unwrap());
+            run.cancelled_tasks.extend(cancelling.await.unwrap());
         }
     }
 }
 
-/// Something that passes each point.
+/// Orders that together pass every point.
 fn workload(run: &mut Run) -> Vec<Intent> {
-    let wanted = [
-        (Kind::Videos, Way::Keyed, "film-safe"),
-        (Kind::Chat, Way::Counting, "film-safe"),
-        (Kind::Videos, Way::Counting, "film-plain"),
-        (Kind::Chat, Way::Plain, "film-plain"),
-        (Kind::Stream, Way::Keyed, "film-mixed"),
-        (Kind::Videos, Way::Plain, "film-either"),
-        (Kind::Chat, Way::Keyed, "animatic-1"),
-        (Kind::Stems, Way::Counting, "band-split"),
-        (Kind::Stems, Way::Keyed, "band-either"),
-        (Kind::Song, Way::Plain, SONGS),
-        (Kind::Persona, Way::Keyed, ""),
-        (Kind::Persona, Way::Counting, ""),
-        (Kind::Upload, Way::Keyed, ""),
-        (Kind::Upload, Way::Counting, ""),
+    let mix = [
+        (Kind::Videos, RetryStyle::Keyed, "film-safe"),
+        (Kind::Chat, RetryStyle::Counting, "film-safe"),
+        (Kind::Videos, RetryStyle::Counting, "film-plain"),
+        (Kind::Chat, RetryStyle::Plain, "film-plain"),
+        (Kind::Stream, RetryStyle::Keyed, "film-mixed"),
+        (Kind::Videos, RetryStyle::Plain, "film-either"),
+        (Kind::Chat, RetryStyle::Keyed, "animatic-1"),
+        (Kind::Stems, RetryStyle::Counting, "band-split"),
+        (Kind::Stems, RetryStyle::Keyed, "band-either"),
+        (Kind::Song, RetryStyle::Plain, SONGS),
+        (Kind::Persona, RetryStyle::Keyed, ""),
+        (Kind::Persona, RetryStyle::Counting, ""),
+        (Kind::Upload, RetryStyle::Keyed, ""),
+        (Kind::Upload, RetryStyle::Counting, ""),
     ];
     let (stage, dice) = (&run.stage, &mut run.dice);
-    let intents = wanted.into_iter().map(|(kind, way, model)| {
-        let intent = Intent::new(dice, kind, way, 0, &stage.keys[0], &stage.recording);
+    let intents = mix.into_iter().map(|(kind, style, model)| {
+        let intent = Intent::new(dice, kind, style, 0, &stage.keys[0], &stage.recording);
         if model.is_empty() {
             intent
         } else {
-            intent.by(model)
+            intent.with_model(model)
         }
     });
     intents.collect()

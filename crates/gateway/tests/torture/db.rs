@@ -1,4 +1,4 @@
-//! What the gateway wrote down, read behind its back: SQL that both databases
+//! Reads the gateway's database directly: SQL that both databases
 //! understand, every value as text.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::postgres::TestDatabase;
 pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(TestDatabase),
-    /// At an address, which somebody else looks after.
+    /// At an address; the caller owns the server.
     Elsewhere(String),
 }
 
@@ -43,44 +43,44 @@ impl Database {
         &self,
         name: &str,
         columns: &'static [&'static str],
-        only: &str,
+        clause: &str,
     ) -> Vec<Row> {
-        let texts: Vec<String> = columns
+        let expressions: Vec<String> = columns
             .iter()
             .map(|column| format!("CAST({column} AS TEXT)"))
             .collect();
-        let sql = format!("SELECT {} FROM {name} {only}", texts.join(", "));
-        let rows = self.ask(sql, columns.len()).await;
+        let sql = format!("SELECT {} FROM {name} {clause}", expressions.join(", "));
+        let rows = self.query(sql, columns.len()).await;
         rows.into_iter()
             .map(|row| Row(columns.iter().copied().zip(row).collect()))
             .collect()
     }
 
     /// How many rows of a table are like this.
-    pub(crate) async fn count(&self, table: &str, only: &str) -> u64 {
+    pub(crate) async fn count(&self, table: &str, condition: &str) -> u64 {
         let rows = self
-            .ask(
-                format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE {only}"),
+            .query(
+                format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE {condition}"),
                 1,
             )
             .await;
         rows[0][0].as_ref().unwrap().parse().unwrap()
     }
 
-    async fn ask(&self, sql: String, width: usize) -> Vec<Vec<Option<String>>> {
+    async fn query(&self, sql: String, width: usize) -> Vec<Vec<Option<String>>> {
         match self {
             Self::Sqlite(path) => {
                 let path = path.clone();
-                let ask = move || from_sqlite(&path, &sql, width);
-                tokio::task::spawn_blocking(ask).await.unwrap()
+                let query = move || from_sqlite(&path, &sql, width);
+                tokio::task::spawn_blocking(query).await.unwrap()
             }
             Self::Postgres(TestDatabase { url, .. }) | Self::Elsewhere(url) => {
                 let url = url.clone();
                 // The driver runs a runtime of its own, which may not start on a
                 // thread of ours.
-                let ask =
+                let query =
                     move || std::thread::spawn(move || from_postgres(&url, &sql, width)).join();
-                tokio::task::spawn_blocking(ask).await.unwrap().unwrap()
+                tokio::task::spawn_blocking(query).await.unwrap().unwrap()
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Numbers from a seed: the same for the same seed, and forked for everyone who
-//! acts at the same time.
+//! Random numbers from a seed: the same for the same seed, and forked for concurrent
+//! actors.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Dice of their own for somebody, whatever becomes of these.
+    /// Independent dice for a concurrent actor.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -35,15 +35,15 @@ impl Dice {
         least + self.roll(most - least + 1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.roll(100) < percent
     }
 
     /// One of them.
-    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        let index = usize::try_from(self.roll(of.len() as u64)).unwrap();
-        &of[index]
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        let index = usize::try_from(self.roll(items.len() as u64)).unwrap();
+        &items[index]
     }
 
     /// A time between these.
@@ -51,7 +51,7 @@ impl Dice {
         Duration::from_millis(self.between(least, most))
     }
 
-    /// Marks what one caller wants, everywhere where it leaves a trace.
+    /// A mark for one intent, found wherever it leaves a trace.
     pub(crate) fn tag(&mut self) -> String {
         format!("mg-{:016x}{:016x}", self.next(), self.next())
     }
@@ -62,8 +62,8 @@ const TAG: usize = 35;
 
 /// The tag in a text, if there is one.
 pub(crate) fn tag_in(text: &str) -> Option<&str> {
-    text.match_indices("mg-").find_map(|(at, _)| {
-        let tag = text.get(at..at + TAG)?;
+    text.match_indices("mg-").find_map(|(start, _)| {
+        let tag = text.get(start..start + TAG)?;
         let is_tag = tag[3..].bytes().all(|byte| byte.is_ascii_hexdigit());
         is_tag.then_some(tag)
     })

@@ -8,10 +8,10 @@ use simulator::{Fault, FaultOrder, JobPlan, PlannedEnd, RequestRole, World};
 use crate::dice::Dice;
 use crate::settings::PROTOCOLS;
 
-/// How often which fault was ordered.
+/// How often each fault was ordered.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
-/// Lets a few things go wrong, and jobs be short or long, good or bad.
+/// Orders some random faults and random plans for jobs.
 pub(crate) fn spread(world: &World, dice: &mut Dice, counts: &mut Counts) {
     world.clear_faults();
     world.set_plan(plan(dice));
@@ -57,8 +57,8 @@ fn plan(dice: &mut Dice) -> JobPlan {
     }
 }
 
-/// Back to providers that work, and whose jobs go like this.
-pub(crate) fn calm(world: &World, plan: JobPlan) {
+/// Removes all faults; jobs follow this plan.
+pub(crate) fn reset_providers(world: &World, plan: JobPlan) {
     world.clear_faults();
     world.set_plan(plan);
 }
@@ -91,7 +91,7 @@ fn fault(dice: &mut Dice, protocol: &str) -> (&'static str, Fault) {
             Fault::Slow(Duration::from_millis(dice.between(20, 200))),
         ),
         11 => ("expired", Fault::Expired),
-        // Persons are made where songs are: an answer of the other sort would
+        // One endpoint makes personas and songs: an answer of the other sort would
         // be no duplicate.
         12 if protocol != "suno-family" => ("duplicate", Fault::Duplicate),
         _ => ("unknown word", Fault::UnknownWord),

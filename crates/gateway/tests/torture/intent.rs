@@ -26,14 +26,14 @@ pub(crate) enum Kind {
     Upload,
 }
 
-/// How the caller sees to it that it gets one thing.
+/// How the caller makes its repetitions recognizable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum RetryStyle {
     /// Counts its tries, as the official SDKs do.
     Counting,
     /// Names what it wants with an `Idempotency-Key`.
     Keyed,
-    /// Comes back with the identical body, and that is all.
+    /// Repeats the identical body and nothing else.
     Plain,
     /// The official Python SDK itself.
     Sdk,
@@ -44,7 +44,7 @@ pub(crate) enum Way {
 pub(crate) struct Intent {
     pub(crate) tag: String,
     pub(crate) kind: Kind,
-    pub(crate) way: Way,
+    pub(crate) style: RetryStyle,
     /// Which of the keys.
     pub(crate) key: usize,
     pub(crate) body: Value,
@@ -54,13 +54,13 @@ pub(crate) struct Intent {
 
 impl std::fmt::Debug for Intent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (kind, way) = (self.kind, self.way);
-        write!(f, "{kind:?}, {way:?}, key {}: {}", self.key, self.body)
+        let (kind, style) = (self.kind, self.style);
+        write!(f, "{kind:?}, {style:?}, key {}: {}", self.key, self.body)
     }
 }
 
 impl Intent {
-    /// Something, wanted somehow.
+    /// A random thing in a random style.
     pub(crate) fn any(dice: &mut Dice, keys: &[Key], recording: &[u8]) -> Self {
         let kind = match dice.roll(100) {
             0..25 => Kind::Chat,
@@ -71,15 +71,15 @@ impl Intent {
             84..92 => Kind::Persona,
             _ => Kind::Upload,
         };
-        let way = *dice.pick(&[Way::Counting, Way::Keyed, Way::Plain]);
+        let style = *dice.pick(&[RetryStyle::Counting, RetryStyle::Keyed, RetryStyle::Plain]);
         let key = usize::try_from(dice.roll(keys.len() as u64)).unwrap();
-        Self::new(dice, kind, way, key, &keys[key], recording)
+        Self::new(dice, kind, style, key, &keys[key], recording)
     }
 
     pub(crate) fn new(
         dice: &mut Dice,
         kind: Kind,
-        way: Way,
+        style: RetryStyle,
         number: usize,
         key: &Key,
         recording: &[u8],
@@ -90,7 +90,7 @@ impl Intent {
         Self {
             tag,
             kind,
-            way,
+            style,
             key: number,
             body,
             recording: (kind == Kind::Upload).then(|| recording.to_vec()),
@@ -98,7 +98,7 @@ impl Intent {
     }
 
     /// The same thing from this model.
-    pub(crate) fn by(mut self, model: &str) -> Self {
+    pub(crate) fn with_model(mut self, model: &str) -> Self {
         let field = if matches!(self.kind, Kind::Stems | Kind::Song) {
             "mv"
         } else {
@@ -106,13 +106,13 @@ impl Intent {
         };
         self.body[field] = json!(model);
         if let Some((_, size)) = FILMS.iter().find(|(name, _)| *name == model) {
-            let place = if self.kind == Kind::Videos {
+            let size_field = if self.kind == Kind::Videos {
                 &mut self.body["size"]
             } else {
                 &mut self.body["video"]["size"]
             };
-            *place = json!(size);
-            // As long as the model likes, but for what is made here.
+            *size_field = json!(size);
+            // The model's default length, except for the embedded one.
             if model != "animatic-1" {
                 match self.kind {
                     Kind::Videos => self.body["seconds"] = Value::Null,
@@ -133,18 +133,18 @@ impl Intent {
         }
     }
 
-    /// Whether its answer comes when the work is done.
-    pub(crate) fn waits(&self) -> bool {
+    /// Whether its answer waits for the task's end.
+    pub(crate) fn waits_for_result(&self) -> bool {
         matches!(self.kind, Kind::Chat | Kind::Stream)
     }
 
-    /// Whether a task comes of it.
-    pub(crate) fn makes_a_task(&self) -> bool {
+    /// Whether it creates a task.
+    pub(crate) fn creates_a_task(&self) -> bool {
         !matches!(self.kind, Kind::Persona | Kind::Upload)
     }
 
-    /// The same body with another mark: something else under the same key.
-    pub(crate) fn otherwise(&self) -> Self {
+    /// The same body with another tag: something else under the same key.
+    pub(crate) fn with_other_tag(&self) -> Self {
         let mut other = self.clone();
         other.tag = format!(
             "mg-{}",
@@ -160,23 +160,23 @@ impl Intent {
     }
 }
 
-fn body(kind: Kind, tag: &str, dice: &mut Dice, key: &Key, film: (&str, Option<&str>)) -> Value {
+fn body(kind: Kind, tag: &str, dice: &mut Dice, key: &Key, model: (&str, Option<&str>)) -> Value {
     let prompt = format!("a lake at dawn {tag}");
     // The embedded engine has to draw every second of it.
-    let seconds = if film.0 == "animatic-1" {
+    let seconds = if model.0 == "animatic-1" {
         json!(1)
     } else {
         Value::Null
     };
     match kind {
         Kind::Chat | Kind::Stream => json!({
-            "model": film.0,
+            "model": model.0,
             "messages": [{"role": "user", "content": prompt}],
-            "video": {"size": film.1, "seconds": seconds},
+            "video": {"size": model.1, "seconds": seconds},
             "stream": kind == Kind::Stream,
         }),
         Kind::Videos => {
-            json!({"model": film.0, "prompt": prompt, "size": film.1, "seconds": seconds})
+            json!({"model": model.0, "prompt": prompt, "size": model.1, "seconds": seconds})
         }
         Kind::Stems => json!({
             "task": "gen_stem", "mv": dice.pick(&SPLITTERS), "title": tag,
@@ -192,18 +192,18 @@ fn body(kind: Kind, tag: &str, dice: &mut Dice, key: &Key, film: (&str, Option<&
 }
 
 /// The same JSON with the members of every object in the opposite order.
-pub(crate) fn turned(value: &Value) -> String {
+pub(crate) fn with_reversed_members(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let members: Vec<String> = members
                 .iter()
                 .rev()
-                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), turned(value)))
+                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), with_reversed_members(value)))
                 .collect();
             format!("{{{}}}", members.join(","))
         }
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(turned).collect();
+            let items: Vec<String> = items.iter().map(with_reversed_members).collect();
             format!("[{}]", items.join(","))
         }
         plain => plain.to_string(),

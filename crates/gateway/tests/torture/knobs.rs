@@ -1,4 +1,4 @@
-//! What the environment says: how much, on what, from which seed.
+//! Settings from the environment: how much, on what, from which seed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct Knobs {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
-    /// How long it runs, if that is said.
+    /// How long it runs, if the environment says so.
     pub(crate) seconds: Option<u64>,
-    /// Everything comes to its end and is checked after so many rounds.
+    /// Rounds between two checks of everything.
     pub(crate) settle_every: u32,
     /// Whether clocks are wrong now and then.
     pub(crate) clocks: bool,
@@ -20,12 +20,12 @@ pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 /// Where tasks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum DatabaseKind {
     Sqlite,
     Postgres,
 }
 
-impl Kept {
+impl DatabaseKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -36,9 +36,9 @@ impl Kept {
 
 fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
-    let read = text.parse().ok();
-    assert!(read.is_some(), "{name}={text} is no number");
-    read
+    let value = text.parse().ok();
+    assert!(value.is_some(), "{name}={text} is no number");
+    value
 }
 
 impl Knobs {
@@ -52,34 +52,34 @@ impl Knobs {
         }
     }
 
-    /// How long it runs: as long as is said, or this long.
-    pub(crate) fn or(&self, usual: Duration) -> Duration {
-        self.seconds.map_or(usual, Duration::from_secs)
+    /// How long it runs: the environment's duration, or this default.
+    pub(crate) fn duration_or(&self, default: Duration) -> Duration {
+        self.seconds.map_or(default, Duration::from_secs)
     }
 
-    /// The words that repeat a run.
-    pub(crate) fn repeat(&self, kept: Kept) -> String {
+    /// The command that repeats a run.
+    pub(crate) fn repeat(&self, database_kind: DatabaseKind) -> String {
         format!(
             "MEDIAGATE_TORTURE_SEED={} MEDIAGATE_TORTURE_ROUNDS={} MEDIAGATE_TORTURE_SETTLE={} MEDIAGATE_TORTURE_DATABASE={} \
              cargo test -p mediagate --test torture torture -- --nocapture",
             self.seed,
             self.rounds,
             self.settle_every,
-            kept.name()
+            database_kind.name()
         )
     }
 }
 
 /// Whether a run on this database is wanted: both are, unless one is named.
-pub(crate) fn wants(kept: Kept) -> bool {
-    let named = std::env::var("MEDIAGATE_TORTURE_DATABASE").ok();
-    let wanted = named.as_deref().is_none_or(|name| name == kept.name());
-    if wanted && kept == Kept::Postgres && std::env::var("MEDIAGATE_TEST_POSTGRES").is_err() {
-        assert!(named.is_none(), "MEDIAGATE_TEST_POSTGRES names no server");
+pub(crate) fn wants(database_kind: DatabaseKind) -> bool {
+    let name = std::env::var("MEDIAGATE_TORTURE_DATABASE").ok();
+    let is_wanted = name.as_deref().is_none_or(|name| name == database_kind.name());
+    if is_wanted && database_kind == DatabaseKind::Postgres && std::env::var("MEDIAGATE_TEST_POSTGRES").is_err() {
+        assert!(name.is_none(), "MEDIAGATE_TEST_POSTGRES names no server");
         println!("NOT RUN on postgres: MEDIAGATE_TEST_POSTGRES names no server");
         return false;
     }
-    wanted
+    is_wanted
 }
 
 fn any_seed() -> u64 {
@@ -92,6 +92,6 @@ fn any_seed() -> u64 {
     reason = "compared with what the real program wrote by the real clock"
 )]
 pub(crate) fn now_micros() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(since.as_micros()).unwrap()
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(elapsed.as_micros()).unwrap()
 }

@@ -1,24 +1,24 @@
-//! Torture: the real program against played providers, with `kill -9` at any
-//! instant, faults and impatient callers; and then whether anybody paid twice.
+//! Torture: the real program against simulated providers, with `kill -9` at any
+//! instant, faults and impatient callers; afterwards nobody may have paid twice.
 //!
 //! ```text
-//! rounds        the test: rounds from a seed
-//! crash_points  the test: each named point in turn, the process dies there
-//! stop_points   the same, and it stands still there
-//! replicas      the test: three processes on one Postgres, and what parts them
-//! deployment    the test: all that is deployed together, and all of it fails
-//! deliveries    the test: a process that dies at each step of telling what happened
-//! model         the test: every reachable state of a model of it all
-//! run           a gateway that dies and comes back, and is checked at rest
-//! stage         its data, its keys, the door that callers knock at
+//! rounds        test: rounds from a seed
+//! crash_points  test: the process crashes at each named point in turn
+//! stop_points   test: the process is stopped at each named point in turn
+//! replicas      test: three processes on one Postgres, and network faults
+//! deployment    test: a complete deployment whose parts all fail
+//! deliveries    test: a process that crashes at each step of a webhook's delivery
+//! model         test: every reachable state of a model
+//! run           a gateway that crashes, restarts and is checked once idle
+//! stage         its data, its keys, the door at which callers find it
 //! intent        what callers want
-//! callers       how they behave; tries: what came of it; sdk: the official one
-//! faults        what goes wrong at the providers
+//! callers       how they behave; tries: outcomes of requests; sdk: the official SDK
+//! faults        faults of the providers
 //! check         what must hold
 //! ```
 //!
 //! ```text
-//! MEDIAGATE_TORTURE_SEED      where the dice begin; printed by each run
+//! MEDIAGATE_TORTURE_SEED      the seed of the dice; each run prints its own
 //! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few; of the cluster, as many as there is time for]
 //! MEDIAGATE_TORTURE_SECONDS   how long replicas and long forms run [default: 25 s, an hour]
 //! MEDIAGATE_TORTURE_SETTLE    rounds between two checks of everything [default: 25]
@@ -28,11 +28,11 @@
 //! MEDIAGATE_TEST_SDK_PYTHON   a Python that has the `openai` package
 //! ```
 //!
-//! Settings change meanwhile: providers move to another address and key and back, the folder is copied and
-//! lives elsewhere, where it must order nothing, and clocks are set.
+//! Settings change meanwhile: providers move to another address and key and back, a copy of the folder
+//! runs, which must order nothing, and clocks are set.
 //!
-//! The dice fall the same way for the same seed; what two processes do at the
-//! same time does not.
+//! The same seed gives the same random choices; the interleaving of two processes
+//! differs from run to run.
 
 #![expect(
     clippy::unwrap_used,
@@ -42,7 +42,7 @@
 )]
 #![expect(
     clippy::print_stdout,
-    reason = "a run says how to repeat it, and what happened"
+    reason = "a run prints how to repeat it, and what happened"
 )]
 #![expect(
     clippy::disallowed_methods,
@@ -52,12 +52,12 @@
 #[path = "../api/support/balancer.rs"]
 mod balancer;
 #[path = "../api/support/bucket.rs"]
-#[expect(dead_code, reason = "the tests of the API look into it")]
+#[expect(dead_code, reason = "the tests of the API use the rest")]
 mod bucket;
 mod callers;
 mod check;
 #[path = "../api/support/cluster.rs"]
-#[expect(dead_code, reason = "the tests of the API want more of it")]
+#[expect(dead_code, reason = "the tests of the API use the rest")]
 mod cluster;
 mod crash_points;
 mod db;
@@ -73,7 +73,7 @@ mod pair;
 #[path = "../api/support/postgres.rs"]
 #[expect(dead_code, reason = "no backup is made here")]
 mod postgres;
-#[expect(dead_code, reason = "the tests of the API need more of it")]
+#[expect(dead_code, reason = "the tests of the API use the rest")]
 #[path = "../process/mod.rs"]
 mod process;
 mod program;
@@ -83,7 +83,7 @@ mod run;
 mod sdk;
 mod settings;
 #[path = "../api/support/sound.rs"]
-#[expect(dead_code, reason = "not everything that can be heard is needed here")]
+#[expect(dead_code, reason = "the tests of the API use the rest")]
 mod sound;
 mod stage;
 mod stop_points;

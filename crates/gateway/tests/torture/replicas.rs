@@ -1,5 +1,5 @@
 //! Replicas on one Postgres, each behind a network of its own that is late, held,
-//! silent, reset or cut at a commit, while processes die, and stand still at any
+//! silent, reset or cut at a commit, while processes crash, and stop at any
 //! instant and at each named point.
 
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use crate::crash_points::names;
 use crate::db::Database;
 use crate::dice::{Dice, tag_in};
-use crate::knobs::{Kept, Knobs, LONG, wants};
+use crate::knobs::{DatabaseKind, Knobs, LONG, wants};
 use crate::postgres::TestDatabase;
-use crate::program::{At, Server, Start, output, program};
+use crate::program::{PointAction, Server, Start, output, program};
 use crate::stage::client;
 
 const OPENAI: &str = "openai-videos";
@@ -26,95 +26,95 @@ const REPLICAS: usize = 3;
 const CALLERS: usize = 6;
 /// How long it runs when everything else does, too.
 const SHORT: Duration = Duration::from_secs(25);
-/// How long a point is waited for that a process shall stand still at.
-const REACHED: Duration = Duration::from_secs(5);
-/// How long everything may take to come to its end once nothing goes wrong.
-const REST: Duration = Duration::from_mins(3);
+/// How long to wait until a process stops at its point.
+const POINT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long all tasks may take to end once faults stop.
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A process, its network and what it was started with.
 struct Replica {
     proxy: FaultProxy,
-    words: Vec<String>,
+    args: Vec<String>,
     server: Option<Server>,
-    /// Where it stands still after its next start.
-    stop_at: Option<At>,
+    /// The point at which it stops after its next start.
+    stop_at: Option<PointAction>,
 }
 
 impl Replica {
     async fn new(folder: &Path, number: usize, simulator: &Simulator, database: &str) -> Self {
         let mut url = url::Url::parse(database).unwrap();
         let host = url.host_str().unwrap_or("127.0.0.1").to_owned();
-        let target: Vec<SocketAddr> = tokio::net::lookup_host((host, url.port().unwrap_or(5432)))
+        let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, url.port().unwrap_or(5432)))
             .await
             .unwrap()
             .collect();
-        let proxy = FaultProxy::start(target[0]).await.unwrap();
+        let proxy = FaultProxy::start(addresses[0]).await.unwrap();
         url.set_host(Some("127.0.0.1")).unwrap();
         url.set_port(Some(proxy.address().port())).unwrap();
         let file = folder.join(format!("{number}.toml"));
         let provider = simulator.url(OPENAI);
-        let text = format!(
+        let toml = format!(
             "listen = \"127.0.0.1:0\"\ndatabase = \"{url}\"\nlog = \"error\"\nworkers = 1\n\
              signing_secret = \"one for all of them, and long enough\"\n\
              [providers.acme]\nprotocol = \"{OPENAI}\"\nbase_url = \"{provider}\"\napi_key = \"sk-simulated-0123456789\"\n\
              [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
              routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
         );
-        std::fs::write(&file, text).unwrap();
+        std::fs::write(&file, toml).unwrap();
         let data = folder.join(format!("data-{number}"));
-        let words = ["serve", "--config", file.to_str().unwrap(), "--data"];
-        let mut words: Vec<String> = words.map(str::to_owned).into();
-        words.push(data.to_str().unwrap().to_owned());
+        let args = ["serve", "--config", file.to_str().unwrap(), "--data"];
+        let mut args: Vec<String> = args.map(str::to_owned).into();
+        args.push(data.to_str().unwrap().to_owned());
         Self {
             proxy,
-            words,
+            args,
             server: None,
             stop_at: None,
         }
     }
 
     async fn start(&mut self) -> Option<String> {
-        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         let start = Start {
-            at: self.stop_at.take(),
+            point_action: self.stop_at.take(),
             clock: None,
         };
-        let server = Server::start(&words, &start).await.ok()?;
+        let server = Server::start(&args, &start).await.ok()?;
         let base = server.base.clone();
         self.server = Some(server);
         Some(base)
     }
 
-    /// Lets it go on once it has stood still at its point for a while.
-    async fn stand_still(&self, while_: Duration) {
+    /// Lets it continue once it has been stopped at its point for a while.
+    async fn resume_after_stop(&self, duration: Duration) {
         let Some(server) = &self.server else { return };
-        let begun = Instant::now();
-        while !server.stands_still() {
-            if begun.elapsed() > REACHED {
+        let started = Instant::now();
+        while !server.is_stopped() {
+            if started.elapsed() > POINT_TIMEOUT {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(while_).await;
+        tokio::time::sleep(duration).await;
         server.signal("-CONT");
     }
 
     /// Runs a command on the same data.
-    async fn command(&self, words: &[&str]) -> String {
-        let mut all = words.to_vec();
-        all.extend(self.words[1..].iter().map(String::as_str));
-        let output = output(program(&all)).await;
-        assert!(output.status.success(), "{words:?}: {output:?}");
+    async fn command(&self, args: &[&str]) -> String {
+        let mut full_args = args.to_vec();
+        full_args.extend(self.args[1..].iter().map(String::as_str));
+        let output = output(program(&full_args)).await;
+        assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 }
 
-/// A thing that goes wrong with a replica, and is over when this returns.
-async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
-    let while_ = dice.millis(100, 7000);
+/// Injects one fault into a replica and removes it.
+async fn inject_fault(replica: &mut Replica, mut dice: Dice) -> &'static str {
+    let duration = dice.millis(100, 7000);
     let network = |network| {
         replica.proxy.set(network);
-        tokio::time::sleep(while_)
+        tokio::time::sleep(duration)
     };
     let name = match dice.roll(10) {
         0 => {
@@ -149,20 +149,20 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
         }
         4 => {
             replica.proxy.cut(ConnectionCut::new("COMMIT").passing());
-            tokio::time::sleep(while_).await;
+            tokio::time::sleep(duration).await;
             "commit without an answer"
         }
         5 => {
             replica
                 .proxy
                 .cut(ConnectionCut::new("INTO submissions").holding());
-            tokio::time::sleep(while_).await;
+            tokio::time::sleep(duration).await;
             "an intent held up"
         }
         6 => {
             if let Some(server) = &replica.server {
                 server.signal("-STOP");
-                tokio::time::sleep(while_).await;
+                tokio::time::sleep(duration).await;
                 server.signal("-CONT");
             }
             "stopped"
@@ -171,7 +171,7 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
             let points = names();
             if !points.is_empty() {
                 let point = format!("{}:{}", dice.pick(&points), dice.between(1, 3));
-                replica.stop_at = Some(At::Stop(point));
+                replica.stop_at = Some(PointAction::Stop(point));
             }
             if let Some(server) = replica.server.take() {
                 drop(server.kill());
@@ -189,8 +189,8 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
     name
 }
 
-/// Orders one thing by its key until it is told what came of it, from whoever
-/// answers. Returns the tag and the last status.
+/// Sends one order with its key to random replicas until it is accepted or time is over.
+/// Returns the last status.
 async fn order(
     http: reqwest::Client,
     doors: Vec<tokio::sync::watch::Receiver<Option<String>>>,
@@ -200,23 +200,23 @@ async fn order(
 ) -> u16 {
     let tag = dice.tag();
     let body = json!({"model": "film", "prompt": tag, "seconds": "4"});
-    let mut last = 0;
+    let mut last_status = 0;
     while Instant::now() < until {
-        let door = dice.pick(&doors).borrow().clone();
-        let Some(base) = door else {
+        let address = dice.pick(&doors).borrow().clone();
+        let Some(base) = address else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let request = http.post(format!("{base}/v1/videos")).json(&body);
         let request = request.bearer_auth(&key).header("idempotency-key", &tag);
         let answer = request.timeout(Duration::from_secs(8)).send().await;
-        last = answer.map_or(0, |answer| answer.status().as_u16());
-        if last == 200 {
-            return last;
+        last_status = answer.map_or(0, |answer| answer.status().as_u16());
+        if last_status == 200 {
+            return last_status;
         }
         tokio::time::sleep(dice.millis(50, 500)).await;
     }
-    last
+    last_status
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,13 +231,13 @@ async fn long_replicas() {
 }
 
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
-async fn torture(usual: Duration) {
-    if !wants(Kept::Postgres) {
+async fn torture(default_time: Duration) {
+    if !wants(DatabaseKind::Postgres) {
         return;
     }
     let knobs = Knobs::read();
-    let time = knobs.or(usual);
-    println!("MEDIAGATE_TORTURE_SEED={} for {time:?}", knobs.seed);
+    let run_time = knobs.duration_or(default_time);
+    println!("MEDIAGATE_TORTURE_SEED={} for {run_time:?}", knobs.seed);
     let mut dice = Dice::new(knobs.seed);
     let simulator = Simulator::start().await.unwrap();
     simulator.world().set_plan(JobPlan {
@@ -257,15 +257,15 @@ async fn torture(usual: Duration) {
         let base = replica.start().await.expect("a replica starts");
         doors.push(tokio::sync::watch::Sender::new(Some(base)));
     }
-    let words = ["keys", "create", "--name", "torture", "--rpm", "1000000"];
+    let args = ["keys", "create", "--name", "torture", "--rpm", "1000000"];
     let key = replicas[0]
-        .command(&[&words[..], &["--max-running", "100000"]].concat())
+        .command(&[&args[..], &["--max-running", "100000"]].concat())
         .await;
-    let until = Instant::now() + time;
-    let listen = || doors.iter().map(tokio::sync::watch::Sender::subscribe);
+    let until = Instant::now() + run_time;
+    let door_receivers = || doors.iter().map(tokio::sync::watch::Sender::subscribe);
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        let (doors, key, mut dice) = (listen().collect::<Vec<_>>(), key.clone(), dice.fork());
+        let (doors, key, mut dice) = (door_receivers().collect::<Vec<_>>(), key.clone(), dice.fork());
         callers.spawn(async move {
             let (http, mut statuses) = (client(), Vec::new());
             while Instant::now() < until {
@@ -275,22 +275,22 @@ async fn torture(usual: Duration) {
             statuses
         });
     }
-    let mut spoiled = JoinSet::new();
+    let mut fault_tasks = JoinSet::new();
     for (mut replica, door) in replicas.into_iter().zip(doors) {
         let mut dice = dice.fork();
-        spoiled.spawn(async move {
+        fault_tasks.spawn(async move {
             let mut counts: HashMap<&str, u64> = HashMap::new();
             while Instant::now() < until {
                 tokio::time::sleep(dice.millis(100, 4000)).await;
                 *counts
-                    .entry(spoil(&mut replica, dice.fork()).await)
+                    .entry(inject_fault(&mut replica, dice.fork()).await)
                     .or_default() += 1;
                 if replica.server.is_none() {
                     door.send_replace(None);
                     let stops = replica.stop_at.is_some();
                     door.send_replace(replica.start().await);
                     if stops {
-                        replica.stand_still(dice.millis(500, 8000)).await;
+                        replica.resume_after_stop(dice.millis(500, 8000)).await;
                     }
                 }
             }
@@ -302,9 +302,9 @@ async fn torture(usual: Duration) {
         });
     }
     let statuses = callers.join_all().await.concat();
-    let (replicas, counts): (Vec<_>, Vec<_>) = spoiled.join_all().await.into_iter().unzip();
+    let (replicas, counts): (Vec<_>, Vec<_>) = fault_tasks.join_all().await.into_iter().unzip();
     let database = Database::Postgres(database);
-    let begun = Instant::now();
+    let idle_since = Instant::now();
     while database
         .count(
             "tasks",
@@ -313,7 +313,7 @@ async fn torture(usual: Duration) {
         .await
         > 0
     {
-        assert!(begun.elapsed() < REST, "tasks are stuck");
+        assert!(idle_since.elapsed() < SETTLE_TIMEOUT, "tasks are stuck");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let columns = &["id", "state", "error_code"];
@@ -330,11 +330,11 @@ async fn torture(usual: Duration) {
     }
     let paid: u64 = jobs.values().sum();
     println!(
-        "{} orders, {} told of a task, {paid} paid jobs\n{ends:?}\n{counts:?}",
+        "{} orders, {} accepted, {paid} paid jobs\n{ends:?}\n{counts:?}",
         statuses.len(),
         statuses.iter().filter(|status| **status == 200).count()
     );
-    let twice: Vec<_> = jobs.iter().filter(|(_, count)| **count > 1).collect();
-    assert!(twice.is_empty(), "paid twice: {twice:?}");
+    let paid_twice: Vec<_> = jobs.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(paid_twice.is_empty(), "paid twice: {paid_twice:?}");
     replicas[0].command(&["ledger", "verify"]).await;
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::callers::{Told, call_off};
+use crate::callers::{CallerHistory, cancel_randomly};
 use crate::crash_points::names;
 use crate::dice::Dice;
-use crate::intent::{Intent, Way};
-use crate::knobs::{Kept, Knobs, LONG, wants};
+use crate::intent::{Intent, RetryStyle};
+use crate::knobs::{DatabaseKind, Knobs, LONG, wants};
 use crate::run::Run;
 use crate::stage::Stage;
 use crate::{faults, sdk};
@@ -20,51 +20,51 @@ const ROUND: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn torture_on_sqlite() {
-    torture(Kept::Sqlite, None).await;
+    torture(DatabaseKind::Sqlite, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn torture_on_postgres() {
-    torture(Kept::Postgres, None).await;
+    torture(DatabaseKind::Postgres, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the long form: an hour, or MEDIAGATE_TORTURE_SECONDS"]
 async fn long_torture_on_sqlite() {
-    torture(Kept::Sqlite, Some(LONG)).await;
+    torture(DatabaseKind::Sqlite, Some(LONG)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the long form: an hour, or MEDIAGATE_TORTURE_SECONDS"]
 async fn long_torture_on_postgres() {
-    torture(Kept::Postgres, Some(LONG)).await;
+    torture(DatabaseKind::Postgres, Some(LONG)).await;
 }
 
-/// A number of rounds, or as many as there is time for.
-async fn torture(kept: Kept, time: Option<Duration>) {
-    if !wants(kept) {
+/// A number of rounds, or as many as fit into `time`.
+async fn torture(database_kind: DatabaseKind, time: Option<Duration>) {
+    if !wants(database_kind) {
         return;
     }
     let knobs = Knobs::read();
-    println!("MEDIAGATE_TORTURE_SEED={} on {}", knobs.seed, kept.name());
+    println!("MEDIAGATE_TORTURE_SEED={} on {}", knobs.seed, database_kind.name());
     let points = names();
     let mut repeat = Repeat {
-        words: knobs.repeat(kept),
+        command: knobs.repeat(database_kind),
         round: 0,
     };
-    let stage = Stage::prepare(kept).await;
+    let stage = Stage::prepare(database_kind).await;
     let mut run = Run::new(stage, Dice::new(knobs.seed));
     run.clocks = knobs.clocks || time.is_some();
-    let until = time.map(|usual| Instant::now() + knobs.or(usual));
+    let until = time.map(|default_time| Instant::now() + knobs.duration_or(default_time));
     let is_last = |round| until.map_or(round >= knobs.rounds, |until| Instant::now() >= until);
     for round in 1.. {
         repeat.round = round;
-        one(&mut run, &points).await;
+        play_round(&mut run, &points).await;
         let is_last = is_last(round);
         if round % knobs.settle_every == 0 || is_last {
             run.settle().await;
-            run.must_be_clean();
-            run.stage.pay_in().await;
+            run.assert_no_violations();
+            run.stage.top_up().await;
             run.stage.new_budget().await;
         }
         if is_last {
@@ -73,7 +73,7 @@ async fn torture(kept: Kept, time: Option<Duration>) {
     }
     println!(
         "torture on {}, seed {}:\n{}",
-        kept.name(),
+        database_kind.name(),
         knobs.seed,
         run.totals.table()
     );
@@ -81,7 +81,7 @@ async fn torture(kept: Kept, time: Option<Duration>) {
 
 /// Says how to repeat it when it fails.
 struct Repeat {
-    words: String,
+    command: String,
     round: u32,
 }
 
@@ -90,13 +90,13 @@ impl Drop for Repeat {
         if std::thread::panicking() {
             println!(
                 "failed at round {}; repeat it with\n  {}",
-                self.round, self.words
+                self.round, self.command
             );
         }
     }
 }
 
-async fn one(run: &mut Run, points: &[String]) {
+async fn play_round(run: &mut Run, points: &[String]) {
     let dice = run.dice.fork();
     run.totals.rounds += 1;
     faults::spread(
@@ -114,35 +114,35 @@ async fn one(run: &mut Run, points: &[String]) {
     let until = Instant::now() + ROUND;
     for _ in 0..run.dice.between(5, 20) {
         let mut intent = Intent::any(&mut run.dice, &run.stage.keys, &run.stage.recording);
-        // Of the others this test tells by the time whether they could be known again.
+        // For the other styles the checks compare times, which a wrong clock spoils.
         if run.clock.is_some() {
-            intent.way = Way::Keyed;
+            intent.style = RetryStyle::Keyed;
         }
         let caller = run.caller(intent, until);
-        callers.spawn(async move { vec![caller.ask().await] });
+        callers.spawn(async move { vec![caller.run().await] });
     }
     if let Some(python) = sdk::python()
         && run.clock.is_none()
         && run.dice.chance(30)
     {
         let orders = sdk::Orders::any(&mut run.dice, &run.stage);
-        callers.spawn(async move { orders.ask(&python).await });
+        callers.spawn(async move { orders.run(&python).await });
     }
-    let cancelling = tokio::spawn(call_off(
+    let cancelling = tokio::spawn(cancel_randomly(
         run.http.clone(),
         run.stage.door.clone(),
         run.stage.keys.clone(),
-        run.seen.clone(),
+        run.seen_tasks.clone(),
         dice,
         run.dice.roll(6),
     ));
     for _ in 0..run.dice.between(1, 3) {
         let pause = run.dice.millis(10, 1600);
-        live(run, &mut callers, pause).await;
+        let_time_pass(run, &mut callers, pause).await;
         run.kill();
         run.change_settings();
-        if run.stage.is_a_folder() && run.dice.chance(5) {
-            run.live_in_a_copy().await;
+        if run.stage.can_be_copied() && run.dice.chance(5) {
+            run.run_a_copy().await;
         }
         let point = if points.is_empty() || run.dice.chance(60) {
             None
@@ -153,13 +153,13 @@ async fn one(run: &mut Run, points: &[String]) {
         run.bring_up(point).await;
     }
     while !callers.is_empty() {
-        live(run, &mut callers, Duration::from_millis(200)).await;
+        let_time_pass(run, &mut callers, Duration::from_millis(200)).await;
     }
-    run.called_off.extend(cancelling.await.unwrap());
+    run.cancelled_tasks.extend(cancelling.await.unwrap());
 }
 
-/// Lets this much time pass; a gateway that dies meanwhile is brought up again.
-async fn live(run: &mut Run, callers: &mut JoinSet<Vec<Told>>, pause: Duration) {
+/// Lets this much time pass; restarts a gateway that crashes meanwhile.
+async fn let_time_pass(run: &mut Run, callers: &mut JoinSet<Vec<CallerHistory>>, pause: Duration) {
     let until = Instant::now() + pause;
     while Instant::now() < until {
         if run.has_died() {
@@ -167,8 +167,8 @@ async fn live(run: &mut Run, callers: &mut JoinSet<Vec<Told>>, pause: Duration) 
         }
         let step = until.min(Instant::now() + Duration::from_millis(20));
         match tokio::time::timeout_at(step, callers.join_next()).await {
-            Ok(Some(told)) => told.unwrap().into_iter().for_each(|told| run.hear(told)),
-            // All have left already.
+            Ok(Some(histories)) => histories.unwrap().into_iter().for_each(|history| run.record(history)),
+            // All callers are done already.
             Ok(None) => tokio::time::sleep_until(step).await,
             Err(_) => {}
         }

@@ -1,5 +1,5 @@
-//! A gateway under torture, and what happens to it: it dies, comes back, and in
-//! between comes to rest so that everything can be checked.
+//! A gateway under torture: it crashes, restarts, and in
+//! between finishes all tasks so that everything can be checked.
 
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,45 +9,45 @@ use std::time::Duration;
 use simulator::{JobPlan, RequestRole};
 use tokio::time::Instant;
 
-use crate::callers::{Caller, Seen, Told};
+use crate::callers::{Caller, SeenTasks, CallerHistory};
 use crate::check::{self, Facts, Violations, views::Views};
 use crate::dice::Dice;
 use crate::faults;
-use crate::intent::{Intent, Way};
-use crate::program::{At, CLOCKS, Server, Start};
+use crate::intent::{Intent, RetryStyle};
+use crate::program::{PointAction, CLOCKS, Server, Start};
 use crate::stage::{Key, Stage, client};
 use crate::totals::Totals;
 
-/// How long it may take until every task has ended, once nothing goes wrong.
-pub(crate) const REST: Duration = Duration::from_mins(3);
-/// How long a copy lives: long enough to take everything up that it would.
+/// How long it may take until every task has ended, once faults stop.
+pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_mins(3);
+/// How long a copy runs: long enough to claim every task that it would claim.
 const COPY_LIVES: Duration = Duration::from_secs(2);
 /// What `abort` ends a process with.
 const ABORTED: i32 = 6;
 
-/// A gateway that lives, dies and lives again.
+/// A gateway that crashes and restarts.
 pub(crate) struct Run {
     pub(crate) stage: Stage,
     pub(crate) server: Option<Server>,
-    /// Where the running process is to die by itself.
+    /// The point at which the running process is to crash.
     pub(crate) armed: Option<String>,
     pub(crate) dice: Dice,
-    pub(crate) told: Vec<Told>,
-    pub(crate) seen: Seen,
-    pub(crate) called_off: Vec<(String, String)>,
+    pub(crate) histories: Vec<CallerHistory>,
+    pub(crate) seen_tasks: SeenTasks,
+    pub(crate) cancelled_tasks: Vec<(String, String)>,
     pub(crate) totals: Totals,
     pub(crate) http: reqwest::Client,
-    pub(crate) found: Violations,
-    /// The last errors that the program logged: they say why something was found.
+    pub(crate) violations: Violations,
+    /// The last errors that the program logged: they explain violations.
     errors: VecDeque<String>,
-    /// How jobs go when nothing goes wrong.
-    pub(crate) calm: JobPlan,
-    /// How wrong the clock of the next process is.
+    /// The plan of jobs while no faults are injected.
+    pub(crate) default_plan: JobPlan,
+    /// The clock offset of the next process.
     pub(crate) clock: Option<&'static str>,
     /// Whether clocks are wrong now and then.
     pub(crate) clocks: bool,
     /// Whether callers that count their tries send some twice.
-    pub(crate) twins: bool,
+    pub(crate) sends_duplicates: bool,
 }
 
 /// How many logged errors are kept.
@@ -60,37 +60,37 @@ impl Run {
             server: None,
             armed: None,
             dice,
-            told: Vec::new(),
-            seen: Seen::default(),
-            called_off: Vec::new(),
+            histories: Vec::new(),
+            seen_tasks: SeenTasks::default(),
+            cancelled_tasks: Vec::new(),
             totals: Totals::default(),
             http: client(),
-            found: Violations::default(),
+            violations: Violations::default(),
             errors: VecDeque::new(),
-            calm: JobPlan::default(),
+            default_plan: JobPlan::default(),
             clock: None,
             clocks: false,
-            twins: true,
+            sends_duplicates: true,
         }
     }
 
-    /// Starts the gateway, to die at a point; one that dies on its way up is started
+    /// Starts the gateway, to crash at a point; one that crashes while starting is started
     /// again, unarmed.
     pub(crate) async fn bring_up(&mut self, point: Option<String>) {
         self.armed.clone_from(&point);
-        self.bring_up_at(point.map(At::Crash)).await;
+        self.bring_up_at(point.map(PointAction::Crash)).await;
     }
 
-    /// Starts the gateway, to do something to itself at a point.
-    pub(crate) async fn bring_up_at(&mut self, at: Option<At>) {
+    /// Starts the gateway with an action at a point.
+    pub(crate) async fn bring_up_at(&mut self, point_action: Option<PointAction>) {
         let start = Start {
-            at,
+            point_action,
             clock: self.clock,
         };
         let server = match self.stage.start(&start).await {
             Ok(server) => server,
-            Err(died) => {
-                self.died(died.status, &died.log);
+            Err(failed) => {
+                self.record_exit(failed.status, &failed.log);
                 self.stage.must_start().await
             }
         };
@@ -98,8 +98,8 @@ impl Run {
         self.server = Some(server);
     }
 
-    /// A process ended that nobody killed.
-    pub(crate) fn died(&mut self, status: ExitStatus, log: &str) {
+    /// Records that a process ended by itself.
+    pub(crate) fn record_exit(&mut self, status: ExitStatus, log: &str) {
         self.stage.door.close();
         self.read_log(log);
         let point = self.armed.take();
@@ -107,7 +107,7 @@ impl Run {
             Some(point) if status.signal() == Some(ABORTED) => {
                 *self.totals.crashes.entry(point).or_default() += 1;
             }
-            point => self.found.add(format!(
+            point => self.violations.add(format!(
                 "the process ended by itself ({status}, to die at {point:?}):\n{log}"
             )),
         }
@@ -118,11 +118,11 @@ impl Run {
         let Some(server) = &mut self.server else {
             return true;
         };
-        let Some(status) = server.ended() else {
+        let Some(status) = server.exit_status() else {
             return false;
         };
         if let Some(server) = self.server.take() {
-            self.died(status, &server.kill());
+            self.record_exit(status, &server.kill());
         }
         true
     }
@@ -141,11 +141,11 @@ impl Run {
     }
 
     pub(crate) fn read_log(&mut self, log: &str) {
-        for held in log
+        for line in log
             .lines()
             .filter(|line| line.contains("is a copy or a restored"))
         {
-            println!("{held}");
+            println!("{line}");
         }
         let errors = log
             .lines()
@@ -153,9 +153,9 @@ impl Run {
         self.errors.extend(errors.map(ToOwned::to_owned));
         self.errors
             .drain(..self.errors.len().saturating_sub(ERRORS));
-        for (at, _) in log.match_indices("panicked at") {
-            let said: Vec<&str> = log[at..].lines().take(3).collect();
-            self.found.add(format!("a panic: {}", said.join(" ")));
+        for (start, _) in log.match_indices("panicked at") {
+            let lines: Vec<&str> = log[start..].lines().take(3).collect();
+            self.violations.add(format!("a panic: {}", lines.join(" ")));
         }
     }
 
@@ -166,10 +166,10 @@ impl Run {
             door: self.stage.door.clone(),
             key: self.key_of(&intent).clone(),
             dice: self.dice.fork(),
-            seen: self.seen.clone(),
+            seen_tasks: self.seen_tasks.clone(),
             until,
-            twins: self.twins,
-            told: Told {
+            sends_duplicates: self.sends_duplicates,
+            history: CallerHistory {
                 intent,
                 tries: Vec::new(),
             },
@@ -180,48 +180,48 @@ impl Run {
         &self.stage.keys[intent.key]
     }
 
-    /// Notes what a caller was told.
-    pub(crate) fn hear(&mut self, told: Told) {
-        self.told.push(told);
+    /// Keeps what a caller received, for the checks.
+    pub(crate) fn record(&mut self, history: CallerHistory) {
+        self.histories.push(history);
     }
 
-    /// Lets everything come to its end, and checks it all.
+    /// Lets all tasks end, and checks everything.
     pub(crate) async fn settle(&mut self) {
-        faults::calm(self.stage.simulator.world(), self.calm);
+        faults::reset_providers(self.stage.simulator.world(), self.default_plan);
         self.kill();
         self.clock = None;
         self.bring_up(None).await;
-        self.rest_elsewhere().await;
-        self.rest().await;
-        self.ask_again().await;
-        self.rest().await;
+        self.finish_elsewhere().await;
+        self.wait_until_idle().await;
+        self.repeat_some().await;
+        self.wait_until_idle().await;
         let views = match &self.server {
-            Some(server) => Views::ask(&server.base, &self.stage.keys).await,
+            Some(server) => Views::read(&server.base, &self.stage.keys).await,
             None => Views::default(),
         };
         self.stop().await;
         self.check(&views).await;
     }
 
-    /// Holds what was written down against what was told.
+    /// Compares what is recorded with what callers received.
     pub(crate) async fn check(&mut self, views: &Views) {
         let facts = Facts::read(&self.stage).await;
-        let found = check::all(&facts, &self.told, &self.called_off, views);
-        self.found.0.extend(found.0);
-        check::hooks::check(&self.stage, &facts, &mut self.found).await;
+        let violations = check::check_all(&facts, &self.histories, &self.cancelled_tasks, views);
+        self.violations.0.extend(violations.0);
+        check::webhooks::check(&self.stage, &facts, &mut self.violations).await;
         self.verify().await;
         self.count(&facts);
     }
 
     fn count(&mut self, facts: &Facts) {
-        self.totals.look(facts, &self.stage);
-        for told in std::mem::take(&mut self.told) {
-            let tasks = facts.tasks_of(&told.intent.tag);
-            self.totals.unprovable += check::unprovable(&told, tasks) as u64;
-            self.totals.hear(&told);
+        self.totals.count_facts(facts, &self.stage);
+        for history in std::mem::take(&mut self.histories) {
+            let tasks = facts.tasks_of(&history.intent.tag);
+            self.totals.unprovable += check::unprovable_tries(&history, tasks) as u64;
+            self.totals.count_history(&history);
         }
-        self.totals.called_off += std::mem::take(&mut self.called_off).len() as u64;
-        self.seen.lock().unwrap().clear();
+        self.totals.cancelled_tasks += std::mem::take(&mut self.cancelled_tasks).len() as u64;
+        self.seen_tasks.lock().unwrap().clear();
     }
 
     /// Now and then the operator changes the providers' settings, for the next process.
@@ -232,50 +232,50 @@ impl Run {
         }
     }
 
-    /// Mostly the next process has the right time. Whether that is another than the last one had.
+    /// Picks the next process's clock, mostly the right one; returns whether it changed.
     pub(crate) fn change_clock(&mut self) -> bool {
         if !self.clocks {
             return false;
         }
-        let next = self.dice.chance(20).then(|| *self.dice.pick(&CLOCKS));
-        self.totals.wrong_clocks += u64::from(next.is_some());
-        self.stage.had_a_wrong_clock |= next.is_some();
-        std::mem::replace(&mut self.clock, next) != next
+        let next_clock = self.dice.chance(20).then(|| *self.dice.pick(&CLOCKS));
+        self.totals.wrong_clocks += u64::from(next_clock.is_some());
+        self.stage.had_a_wrong_clock |= next_clock.is_some();
+        std::mem::replace(&mut self.clock, next_clock) != next_clock
     }
 
-    /// Starts the gateway, which is down, on a copy of its folder: that one orders nothing.
-    pub(crate) async fn live_in_a_copy(&mut self) {
+    /// Starts a gateway on a copy of the folder, while the own one is down: it must order nothing.
+    pub(crate) async fn run_a_copy(&mut self) {
         let ordered = |run: &Self| {
             let journal = run.stage.simulator.world().journal();
             journal
                 .iter()
-                .filter(|one| one.role == RequestRole::Submit)
+                .filter(|request| request.role == RequestRole::Submit)
                 .count()
         };
-        let copy = self.stage.copy_aside().await;
+        let copy = self.stage.silent_copy().await;
         let before = ordered(self);
         let server = copy.must_start().await;
         tokio::time::sleep(COPY_LIVES).await;
         let log = server.kill();
         self.read_log(&log);
         let after = ordered(self);
-        self.found.unless(before == after, || {
+        self.violations.unless(before == after, || {
             format!("a copy ordered {} things:\n{log}", after - before)
         });
         self.totals.copies += 1;
     }
 
-    /// Lets what was ordered with the other settings come to its end where it was ordered.
-    async fn rest_elsewhere(&mut self) {
-        if self.stage.open_elsewhere().await == 0 {
+    /// Finishes the orders that were made with the other settings, with those settings.
+    async fn finish_elsewhere(&mut self) {
+        if self.stage.count_open_elsewhere().await == 0 {
             return;
         }
         self.stage.move_providers();
         self.kill();
         self.bring_up(None).await;
         let begun = Instant::now();
-        // By now "elsewhere" is where it came from.
-        while self.stage.open_here().await > 0 && begun.elapsed() < REST {
+        // After the move, the orders made there are "here".
+        while self.stage.count_open_here().await > 0 && begun.elapsed() < SETTLE_TIMEOUT {
             if self.has_died() {
                 return;
             }
@@ -287,16 +287,16 @@ impl Run {
     }
 
     /// Waits until nothing is open.
-    async fn rest(&mut self) {
+    async fn wait_until_idle(&mut self) {
         let begun = Instant::now();
-        while self.stage.open().await > 0 {
+        while self.stage.count_open().await > 0 {
             if self.has_died() {
                 return;
             }
-            if begun.elapsed() > REST {
+            if begun.elapsed() > SETTLE_TIMEOUT {
                 let log = self.server.as_ref().map(Server::log).unwrap_or_default();
-                self.found.add(format!(
-                    "tasks are open, or not told, after {REST:?}:\n{log}"
+                self.violations.add(format!(
+                    "tasks or deliveries are open after {SETTLE_TIMEOUT:?}:\n{log}"
                 ));
                 return;
             }
@@ -304,26 +304,26 @@ impl Run {
         }
     }
 
-    /// Some callers with keys ask once more for what they have.
-    pub(crate) async fn ask_again(&mut self) {
+    /// Some callers with keys ask once more for the results they have.
+    pub(crate) async fn repeat_some(&mut self) {
         let until = Instant::now() + Duration::from_secs(10);
-        let mut again = Vec::new();
-        for (number, told) in self.told.iter().enumerate() {
-            let has_it = told.tries.iter().any(|one| one.good().is_some());
-            if told.intent.way == Way::Keyed && has_it {
-                again.push(number);
+        let mut candidates = Vec::new();
+        for (index, history) in self.histories.iter().enumerate() {
+            let has_result = history.tries.iter().any(|attempt| attempt.good().is_some());
+            if history.intent.style == RetryStyle::Keyed && has_result {
+                candidates.push(index);
             }
         }
-        for _ in 0..again.len().min(10) {
-            let number =
-                again.swap_remove(usize::try_from(self.dice.roll(again.len() as u64)).unwrap());
-            let caller = self.caller(self.told[number].intent.clone(), until);
-            let told = caller.ask_once().await;
-            self.told[number].tries.extend(told.tries);
+        for _ in 0..candidates.len().min(10) {
+            let index =
+                candidates.swap_remove(usize::try_from(self.dice.roll(candidates.len() as u64)).unwrap());
+            let caller = self.caller(self.histories[index].intent.clone(), until);
+            let history = caller.repeat_once().await;
+            self.histories[index].tries.extend(history.tries);
         }
     }
 
-    /// Ends the gateway politely.
+    /// Ends the gateway by SIGTERM.
     async fn stop(&mut self) {
         if self.has_died() {
             return;
@@ -334,21 +334,21 @@ impl Run {
         }
     }
 
-    /// Ends this process politely.
+    /// Ends this process by SIGTERM.
     pub(crate) async fn end(&mut self, server: Server) {
         let (status, log) = server.stop().await;
         self.read_log(&log);
-        self.found
+        self.violations
             .unless(status.is_some_and(|status| status.success()), || {
                 format!("asked to end, it ended as {status:?}:\n{log}")
             });
     }
 
-    /// The program's own look at its books.
+    /// Runs the program's own check of its ledger.
     async fn verify(&mut self) {
         let output = self.stage.command(&["ledger", "verify"]).await;
-        // A provider that answers two orders with one job (`Fault::Duplicate`) is told of, and rightly; that
-        // the gateway itself orders nothing twice is checked by what arrived there.
+        // The command rightly reports a provider that answers two orders with one job (`Fault::Duplicate`);
+        // that the gateway itself orders nothing twice is checked by what arrived there.
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut lines = lines.lines();
         let is_fault = |line: &str| {
@@ -356,18 +356,18 @@ impl Run {
         };
         let is_clean =
             output.status.success() || (!output.stdout.is_empty() && lines.all(is_fault));
-        self.found
+        self.violations
             .unless(is_clean, || format!("ledger verify: {output:?}"));
     }
 
-    /// Fails when anything was found.
-    pub(crate) fn must_be_clean(&self) {
-        let found = &self.found.0;
+    /// Fails if there are violations.
+    pub(crate) fn assert_no_violations(&self) {
+        let violations = &self.violations.0;
         assert!(
-            found.is_empty(),
+            violations.is_empty(),
             "{} violations:\n{}\nthe last errors in the log:\n{}",
-            found.len(),
-            found.join("\n"),
+            violations.len(),
+            violations.join("\n"),
             self.errors.iter().cloned().collect::<Vec<_>>().join("\n")
         );
     }

@@ -1,7 +1,7 @@
-"""Asks a gateway for things with the OpenAI SDK, which repeats by itself what fails.
+"""Places orders at a gateway with the OpenAI SDK, which repeats failed requests by itself.
 
 Reads {"base_url", "api_key", "orders": [{"kind", "body"}]} and writes a list of
-{"status", "code", "task", "should_retry", "retry_after"}, the last word on each.
+{"status", "code", "task", "should_retry", "retry_after"}, the last answer to each order.
 """
 
 import concurrent.futures
@@ -13,15 +13,15 @@ import openai
 
 
 def main():
-    asked = json.load(sys.stdin)
-    client = openai.OpenAI(base_url=asked["base_url"], api_key=asked["api_key"], max_retries=4)
+    request = json.load(sys.stdin)
+    client = openai.OpenAI(base_url=request["base_url"], api_key=request["api_key"], max_retries=4)
     with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
-        last = list(pool.map(lambda order: ask(client, order), asked["orders"]))
-    json.dump(last, sys.stdout)
+        answers = list(pool.map(lambda order: place_order(client, order), request["orders"]))
+    json.dump(answers, sys.stdout)
 
 
-def ask(client, order):
-    # Now and then it loses patience, and repeats that too.
+def place_order(client, order):
+    # A short timeout makes the SDK repeat some orders.
     client = client.with_options(timeout=random.choice([0.7, 4.0, 4.0]))
     try:
         return {"status": 200, "code": None, "task": KINDS[order["kind"]](client, order["body"])}
@@ -36,9 +36,9 @@ def ask(client, order):
             "retry_after": headers.get("retry-after"),
         }
     except openai.APIError as error:
-        # A stream that broke, or nobody there after the last try.
+        # A stream that broke, or an unreachable gateway after the last attempt.
         return {"status": None, "code": getattr(error, "code", None), "task": None}
-    except Exception as error:  # a connection that died while the answer was read
+    except Exception as error:  # a connection that broke while the answer was read
         if type(error).__module__.split(".")[0] not in ("httpx", "httpcore", "httpx2", "httpcore2"):
             raise
         return {"status": None, "code": None, "task": None}

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::callers::Told;
+use crate::callers::CallerHistory;
 use crate::dice::Dice;
-use crate::intent::{Intent, Kind, Way};
+use crate::intent::{Intent, Kind, RetryStyle};
 use crate::knobs::now_micros;
 use crate::stage::{Door, Stage};
-use crate::tries::{Answer, Got, Try};
+use crate::tries::{Answer, TryOutcome, Try};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torture/sdk.py");
 
@@ -29,7 +29,7 @@ pub(crate) fn python() -> Option<String> {
     named
 }
 
-/// What the SDK is to ask for.
+/// Orders for the SDK.
 pub(crate) struct Orders {
     intents: Vec<Intent>,
     key: String,
@@ -41,7 +41,7 @@ impl Orders {
         let key = &stage.keys[0];
         let mut intents = Vec::new();
         for kind in [Kind::Chat, Kind::Stream, Kind::Videos, Kind::Chat] {
-            intents.push(Intent::new(dice, kind, Way::Sdk, 0, key, &stage.recording));
+            intents.push(Intent::new(dice, kind, RetryStyle::Sdk, 0, key, &stage.recording));
         }
         Self {
             intents,
@@ -50,25 +50,25 @@ impl Orders {
         }
     }
 
-    /// Runs the SDK until it has all or gives up.
-    pub(crate) async fn ask(self, python: &str) -> Vec<Told> {
-        // It knows one address, whatever becomes of the gateway.
+    /// Runs the SDK until it has all results or gives up.
+    pub(crate) async fn run(self, python: &str) -> Vec<CallerHistory> {
+        // The SDK has one fixed address, while the gateway's changes.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
-        let forwarding = tokio::spawn(forward(listener, self.door));
+        let forwarder = tokio::spawn(forward(listener, self.door));
         let orders: Vec<Value> = self.intents.iter().map(order).collect();
         let input = json!({"base_url": base, "api_key": self.key, "orders": orders}).to_string();
         let python = python.to_owned();
-        let began = now_micros();
-        let said = tokio::task::spawn_blocking(move || said(&python, &input))
+        let started_at = now_micros();
+        let results = tokio::task::spawn_blocking(move || run_script(&python, &input))
             .await
             .unwrap();
-        forwarding.abort();
-        let said: Vec<Value> = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
-        let told = self.intents.into_iter().zip(said);
-        told.map(|(intent, said)| Told {
+        forwarder.abort();
+        let results: Vec<Value> = serde_json::from_str(&results).unwrap_or_else(|_| panic!("{results}"));
+        let pairs = self.intents.into_iter().zip(results);
+        pairs.map(|(intent, result)| CallerHistory {
             intent,
-            tries: vec![as_try(&said, began)],
+            tries: vec![try_of(&result, started_at)],
         })
         .collect()
     }
@@ -78,7 +78,7 @@ fn order(intent: &Intent) -> Value {
     json!({"kind": format!("{:?}", intent.kind), "body": intent.body})
 }
 
-fn said(python: &str, input: &str) -> String {
+fn run_script(python: &str, input: &str) -> String {
     let mut command = Command::new(python);
     command
         .args(["-B", SCRIPT])
@@ -99,16 +99,16 @@ fn said(python: &str, input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The SDK's last word on an order.
-fn as_try(said: &Value, began: i64) -> Try {
-    let code = said["code"].as_str().map(str::to_owned);
-    let got = match said["status"].as_u64() {
-        None => Got::Lost,
-        Some(status) => Got::Whole(Answer {
+/// The SDK's final outcome of an order, as a try.
+fn try_of(result: &Value, started_at: i64) -> Try {
+    let code = result["code"].as_str().map(str::to_owned);
+    let outcome = match result["status"].as_u64() {
+        None => TryOutcome::Lost,
+        Some(status) => TryOutcome::Answered(Answer {
             status: u16::try_from(status).unwrap(),
             code,
-            should_retry: said["should_retry"] == true,
-            retry_after: said["retry_after"]
+            should_retry: result["should_retry"] == true,
+            retry_after: result["retry_after"]
                 .as_str()
                 .and_then(|text| text.parse().ok()),
             replayed: false,
@@ -117,15 +117,15 @@ fn as_try(said: &Value, began: i64) -> Try {
         }),
     };
     Try {
-        sent_at: began,
+        sent_at: started_at,
         ended_at: now_micros(),
-        got,
-        task: said["task"].as_str().map(str::to_owned),
-        otherwise: false,
+        outcome,
+        task: result["task"].as_str().map(str::to_owned),
+        has_other_body: false,
     }
 }
 
-/// Hands connections on to wherever the gateway is now.
+/// Forwards connections to the gateway's present address.
 async fn forward(listener: TcpListener, door: Door) {
     while let Ok((mut caller, _)) = listener.accept().await {
         let Some(base) = door.address() else {

@@ -3,7 +3,7 @@
 
 use simulator::Simulator;
 
-/// How long a caller is kept waiting before it is told to come again.
+/// How long a request waits before its answer asks the caller to retry.
 const WAIT: &str = "2s";
 
 /// A provider: its name, its protocol at the simulator, and more of its lines.
@@ -65,17 +65,17 @@ pub(crate) const FILMS: [(&str, Option<&str>); 5] = [
     ("film-mixed", None),
     ("animatic-1", Some("480x480")),
 ];
-/// Models that take a recording apart.
+/// Models that separate a recording.
 pub(crate) const SPLITTERS: [&str; 2] = ["band-split", "band-either"];
 /// The model that makes songs.
 pub(crate) const SONGS: &str = "band-songs";
 
-/// Protocols that the simulator plays for this gateway.
+/// Protocols that the simulator serves to this gateway.
 pub(crate) const PROTOCOLS: [&str; 5] = ["openai-videos", "fal", "runway", "lalal", "suno-family"];
 
-/// Where a process keeps what it has, and where its providers are.
+/// Settings that differ between processes: the database, more lines, the providers' addresses.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kept {
+pub(crate) struct GatewaySettings {
     /// Address of the database.
     pub(crate) database: String,
     /// More lines before the first table.
@@ -91,29 +91,29 @@ pub(crate) const OTHER_HOST: &str = "//localhost:";
 const HOST: &str = "//127.0.0.1:";
 
 /// The settings file.
-pub(crate) fn toml(simulator: &Simulator, kept: &Kept) -> String {
-    let Kept {
+pub(crate) fn toml(simulator: &Simulator, settings: &GatewaySettings) -> String {
+    let GatewaySettings {
         database,
         lines,
         tables,
         is_moved,
-    } = kept;
+    } = settings;
     let mut text = format!(
         "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n{lines}\
          [fetch]\nallow_networks = [\"127.0.0.0/8\"]\n{tables}"
     );
-    for (name, protocol, more) in PROVIDERS {
+    for (name, protocol, extra_lines) in PROVIDERS {
         let mut url = simulator.url(protocol);
         if *is_moved {
             url = url.replace(HOST, OTHER_HOST);
         }
-        let key = match (more.contains("api_key"), is_moved) {
+        let key = match (extra_lines.contains("api_key"), is_moved) {
             (true, _) => "",
             (false, false) => "api_key = \"sk-simulated-0123456789\"\n",
             (false, true) => "api_key = \"sk-simulated-9876543210\"\n",
         };
         let table = format!(
-            "\n[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n"
+            "\n[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{extra_lines}\n"
         );
         text.push_str(&table);
     }

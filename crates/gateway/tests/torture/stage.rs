@@ -1,5 +1,5 @@
-//! Where it all takes place: providers, a gateway's data, keys, and the door
-//! that callers knock at while the gateway behind it dies and comes back.
+//! The setting of a run: providers, a gateway's data, keys, and the door
+//! at which callers find the gateway while it crashes and restarts.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::db::Database;
-use crate::knobs::Kept;
+use crate::knobs::DatabaseKind;
 use crate::postgres::TestDatabase;
-use crate::program::{Died, Server, Start, output, program};
+use crate::program::{FailedStart, Server, Start, output, program};
 use crate::{settings, sound};
 
-/// The account that pays before.
+/// The prepaid account.
 pub(crate) const PREPAID: &str = "prepaid";
 /// What a key with a budget may spend.
 const BUDGET: &str = "6.00";
@@ -46,7 +46,7 @@ impl Door {
         self.0.borrow().clone()
     }
 
-    /// Waits until the gateway answers; where.
+    /// Waits until the gateway answers; returns its address.
     pub(crate) async fn opened(&self) -> String {
         let mut door = self.0.subscribe();
         let open = door.wait_for(Option::is_some).await.unwrap();
@@ -54,11 +54,11 @@ impl Door {
     }
 }
 
-/// A key, and what its account has to work with.
+/// A key, and the clips of its account.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub(crate) secret: String,
-    /// Clips to take apart.
+    /// Clips to separate.
     pub(crate) clips: Vec<String>,
     /// A clip that a provider made.
     pub(crate) song: String,
@@ -72,40 +72,40 @@ pub(crate) struct Stage {
     pub(crate) keys: Vec<Key>,
     pub(crate) door: Door,
     pub(crate) recording: Vec<u8>,
-    /// Who is told of every task's end.
+    /// Receives the webhook of every task's end.
     pub(crate) receiver: Arc<WebhookReceiver>,
-    /// What it checks signatures with.
+    /// The secrets of its webhooks.
     pub(crate) secrets: Vec<String>,
-    settings: settings::Kept,
-    /// What was told while the clock was far behind is forgotten once it is right.
+    settings: settings::GatewaySettings,
+    /// Events from while the clock was far behind are deleted once it is right.
     pub(crate) had_a_wrong_clock: bool,
 }
 
 impl Stage {
     /// A new gateway, with keys and clips.
-    pub(crate) async fn prepare(kept: Kept) -> Self {
+    pub(crate) async fn prepare(database_kind: DatabaseKind) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let database = match kept {
-            Kept::Sqlite => Database::Sqlite(folder.path().join("data/mediagate.db")),
-            Kept::Postgres => Database::Postgres(TestDatabase::create().await),
+        let database = match database_kind {
+            DatabaseKind::Sqlite => Database::Sqlite(folder.path().join("data/mediagate.db")),
+            DatabaseKind::Postgres => Database::Postgres(TestDatabase::create().await),
         };
         let address = match &database {
             Database::Sqlite(_) => "sqlite",
             Database::Postgres(database) => &database.url,
             Database::Elsewhere(url) => url,
         };
-        let kept = settings::Kept {
+        let gateway_settings = settings::GatewaySettings {
             database: address.to_owned(),
-            ..settings::Kept::default()
+            ..settings::GatewaySettings::default()
         };
-        Self::furnished(folder, database, &kept).await
+        Self::with_settings(folder, database, &gateway_settings).await
     }
 
     /// A new gateway with these settings, in a folder for its data.
-    pub(crate) async fn furnished(
+    pub(crate) async fn with_settings(
         folder: TempDir,
         database: Database,
-        kept: &settings::Kept,
+        settings: &settings::GatewaySettings,
     ) -> Self {
         let simulator = Arc::new(Simulator::start().await.unwrap());
         let mut stage = Self {
@@ -115,9 +115,9 @@ impl Stage {
             keys: Vec::new(),
             door: Door::closed(),
             recording: sound::wav(1, 1),
-            receiver: Arc::new(WebhookReceiver::start_with_script(moody()).await.unwrap()),
+            receiver: Arc::new(WebhookReceiver::start_with_script(flaky_receiver()).await.unwrap()),
             secrets: Vec::new(),
-            settings: kept.clone(),
+            settings: settings.clone(),
             had_a_wrong_clock: false,
         };
         stage.write_settings();
@@ -127,7 +127,7 @@ impl Stage {
         stage
     }
 
-    /// The same gateway once more, with data of its own; on `SQLite`.
+    /// The same gateway again, with a copy of its data; on `SQLite`.
     pub(crate) fn copy(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy_folder(self.folder.path(), folder.path());
@@ -145,24 +145,24 @@ impl Stage {
         }
     }
 
-    /// A copy of its folder, as a backup or a second machine has it; nobody is told of what happens there.
-    pub(crate) async fn copy_aside(&self) -> Self {
+    /// A copy of its folder, as a backup or a second machine has it; it delivers no webhooks.
+    pub(crate) async fn silent_copy(&self) -> Self {
         let copy = self.copy();
         if let Database::Sqlite(path) = &copy.database {
             let path = path.clone();
-            let silence = move || {
+            let disable_webhooks = move || {
                 let store = rusqlite::Connection::open(path).unwrap();
                 store
                     .execute("UPDATE webhook_endpoints SET enabled = 0", [])
                     .unwrap();
             };
-            tokio::task::spawn_blocking(silence).await.unwrap();
+            tokio::task::spawn_blocking(disable_webhooks).await.unwrap();
         }
         copy
     }
 
     /// Whether the data is a folder that can be copied.
-    pub(crate) fn is_a_folder(&self) -> bool {
+    pub(crate) fn can_be_copied(&self) -> bool {
         matches!(self.database, Database::Sqlite(_))
     }
 
@@ -171,24 +171,24 @@ impl Stage {
         std::fs::write(self.folder.path().join("mediagate.toml"), toml).unwrap();
     }
 
-    /// Changes the providers' addresses and keys, or changes them back; the next start finds it so.
+    /// Changes the providers' addresses and keys, or changes them back, for the next start.
     pub(crate) fn move_providers(&mut self) {
         self.settings.is_moved = !self.settings.is_moved;
         self.write_settings();
     }
 
-    /// Orders that were made with the other settings and are open: tasks that wait for those.
-    pub(crate) async fn open_elsewhere(&self) -> u64 {
-        self.open_with(!self.settings.is_moved).await
+    /// Open orders that were made with the other settings, and wait for them.
+    pub(crate) async fn count_open_elsewhere(&self) -> u64 {
+        self.count_open_with(!self.settings.is_moved).await
     }
 
-    /// Orders that were made with these settings and are open.
-    pub(crate) async fn open_here(&self) -> u64 {
-        self.open_with(self.settings.is_moved).await
+    /// Open orders that were made with the present settings.
+    pub(crate) async fn count_open_here(&self) -> u64 {
+        self.count_open_with(self.settings.is_moved).await
     }
 
     /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else with the first.
-    pub(crate) async fn open_with(&self, is_moved: bool) -> u64 {
+    pub(crate) async fn count_open_with(&self, is_moved: bool) -> u64 {
         let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
         let open = format!(
             "state IN ('intended', 'accepted') AND endpoint {is_like} '%{}%'",
@@ -197,7 +197,7 @@ impl Stage {
         self.database.count("submissions", &open).await
     }
 
-    fn words(&self) -> [String; 4] {
+    fn data_args(&self) -> [String; 4] {
         let path = |name: &str| self.folder.path().join(name).to_str().unwrap().to_owned();
         [
             "--config".into(),
@@ -208,14 +208,14 @@ impl Stage {
     }
 
     /// Starts the gateway; the door stays closed.
-    pub(crate) async fn start(&self, start: &Start) -> Result<Server, Died> {
-        let mut words = vec!["serve".to_owned()];
-        words.extend(self.words());
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Server::start(&words, start).await
+    pub(crate) async fn start(&self, start: &Start) -> Result<Server, FailedStart> {
+        let mut args = vec!["serve".to_owned()];
+        args.extend(self.data_args());
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Server::start(&args, start).await
     }
 
-    /// Starts the gateway, which has no reason not to.
+    /// Starts the gateway; panics if it fails.
     pub(crate) async fn must_start(&self) -> Server {
         match self.start(&Start::default()).await {
             Ok(server) => server,
@@ -224,77 +224,77 @@ impl Stage {
     }
 
     /// Runs another command on the same data.
-    pub(crate) async fn command(&self, words: &[&str]) -> Output {
-        let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        all.extend(self.words());
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        output(program(&all)).await
+    pub(crate) async fn command(&self, args: &[&str]) -> Output {
+        let mut full_args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        full_args.extend(self.data_args());
+        let full_args: Vec<&str> = full_args.iter().map(String::as_str).collect();
+        output(program(&full_args)).await
     }
 
-    async fn said(&self, words: &[&str]) -> String {
-        let output = self.command(words).await;
-        assert!(output.status.success(), "{words:?}: {output:?}");
+    async fn command_output(&self, args: &[&str]) -> String {
+        let output = self.command(args).await;
+        assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    async fn key(&self, more: &[&str]) -> String {
-        let mut words = vec!["keys", "create", "--name", "torture", "--rpm", "1000000"];
-        words.extend(["--max-running", "100000"]);
-        words.extend(more);
-        self.said(&words).await
+    async fn key(&self, options: &[&str]) -> String {
+        let mut args = vec!["keys", "create", "--name", "torture", "--rpm", "1000000"];
+        args.extend(["--max-running", "100000"]);
+        args.extend(options);
+        self.command_output(&args).await
     }
 
     /// Three keys: one without bounds, one with a budget on the same account,
-    /// and one of an account that pays before.
+    /// and one of a prepaid account.
     async fn make_keys(&mut self, base: &str) {
-        let free = self.key(&["--account", "torture"]).await;
-        let tight = self
+        let unlimited = self.key(&["--account", "torture"]).await;
+        let limited = self
             .key(&["--account", "torture", "--budget", BUDGET])
             .await;
-        self.said(&["accounts", "create", PREPAID, "--prepaid"])
+        self.command_output(&["accounts", "create", PREPAID, "--prepaid"])
             .await;
-        self.pay_in().await;
+        self.top_up().await;
         let prepaid = self.key(&["--account", PREPAID]).await;
-        for (secret, other) in [(free, Some(tight)), (prepaid, None)] {
-            let hook = json!({"url": self.receiver.url("/told")});
-            let request = client().post(format!("{base}/v1/webhooks")).json(&hook);
+        for (secret, second_secret) in [(unlimited, Some(limited)), (prepaid, None)] {
+            let endpoint_order = json!({"url": self.receiver.url("/webhook")});
+            let request = client().post(format!("{base}/v1/webhooks")).json(&endpoint_order);
             let endpoint = ok(request.bearer_auth(&secret)).await;
             self.secrets
                 .push(endpoint["secret"].as_str().unwrap().to_owned());
-            let (clips, song) = furnish(base, &secret, &self.recording).await;
+            let (clips, song) = create_clips(base, &secret, &self.recording).await;
             let key = Key {
                 secret,
                 clips,
                 song,
             };
-            let twin = other.map(|secret| Key {
+            let second_key = second_secret.map(|secret| Key {
                 secret,
                 ..key.clone()
             });
-            self.keys.extend(std::iter::once(key).chain(twin));
+            self.keys.extend(std::iter::once(key).chain(second_key));
         }
     }
 
-    /// Gives the prepaid account some more.
-    pub(crate) async fn pay_in(&self) {
+    /// Adds the usual credit to the prepaid account.
+    pub(crate) async fn top_up(&self) {
         self.credit(CREDIT).await;
     }
 
-    /// Gives the prepaid account this much.
+    /// Adds this credit to the prepaid account.
     pub(crate) async fn credit(&self, amount: &str) {
-        self.said(&["accounts", "credit", PREPAID, amount]).await;
+        self.command_output(&["accounts", "credit", PREPAID, amount]).await;
     }
 
-    /// Tasks that are open, and ends of which nobody was told yet.
-    pub(crate) async fn open(&self) -> u64 {
+    /// Open tasks and waiting deliveries.
+    pub(crate) async fn count_open(&self) -> u64 {
         let tasks = self.database.count(
             "tasks",
             "state IN ('queued', 'running') OR (state = 'cancelled' AND money = 'held')",
         );
-        let untold = self
+        let deliveries = self
             .database
             .count("webhook_deliveries", "state = 'waiting'");
-        tasks.await + untold.await
+        tasks.await + deliveries.await
     }
 
     /// Puts a new key in the place of the one whose budget is used up.
@@ -306,14 +306,14 @@ impl Stage {
     }
 }
 
-/// Mostly takes what it is told; now and then it fails, or hangs up, but never twice at one event:
+/// Mostly accepts; now and then it fails or hangs up, but never twice for one event:
 /// the pause after a third failure is longer than a run.
-fn moody() -> impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static {
+fn flaky_receiver() -> impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static {
     let failed = Mutex::<HashSet<String>>::default();
-    move |posted, before| {
-        let soon = vec![("retry-after", "0".to_owned())];
-        let reaction = match before % 13 {
-            3 => Reaction::Answer(503, soon, String::new()),
+    move |posted, count| {
+        let retry_now = vec![("retry-after", "0".to_owned())];
+        let reaction = match count % 13 {
+            3 => Reaction::Answer(503, retry_now, String::new()),
             7 => Reaction::Close,
             _ => return Reaction::status(204),
         };
@@ -329,8 +329,8 @@ fn moody() -> impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static 
     }
 }
 
-/// Clips for an account: some to take apart, one that a provider made.
-async fn furnish(base: &str, secret: &str, recording: &[u8]) -> (Vec<String>, String) {
+/// Clips for an account: some to separate, one that a provider made.
+async fn create_clips(base: &str, secret: &str, recording: &[u8]) -> (Vec<String>, String) {
     let http = client();
     let mut clips = Vec::new();
     for title in ["First", "Second"] {
@@ -372,8 +372,8 @@ async fn ok(request: reqwest::RequestBuilder) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A client that opens a connection for each request: one that is reused may be
-/// dead without anybody knowing.
+/// A client that opens a connection for each request: a reused connection may be
+/// dead unnoticed.
 pub(crate) fn client() -> reqwest::Client {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));

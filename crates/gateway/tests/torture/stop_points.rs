@@ -1,20 +1,20 @@
-//! Named crash points in turn: the process stands still there, as in a machine
-//! that swaps or a virtual one that is moved. Its lease runs out, its work goes to
-//! others, and then it goes on where it stood. Nobody pays twice.
+//! Named crash points in turn: the process is stopped there, as on a machine
+//! that swaps or a virtual one that is moved. Its lease expires, its tasks go to
+//! others, and then it continues where it stopped. Nobody pays twice.
 
 use std::time::Duration;
 
-use crate::crash_points::{PointSelection, crowd, walk};
+use crate::crash_points::{PointSelection, spawn_callers, walk};
 use crate::dice::Dice;
-use crate::knobs::{Kept, wants};
-use crate::program::{At, Server};
+use crate::knobs::{DatabaseKind, wants};
+use crate::program::{PointAction, Server};
 use crate::run::Run;
 use crate::stage::Stage;
 
-/// Longer than a lease and the four beats after which another process judges it.
-const STILL: Duration = Duration::from_secs(8);
+/// Longer than a lease and the four heartbeats after which another process considers it dead.
+const STOP_DURATION: Duration = Duration::from_secs(8);
 
-/// The only process there is: it finds its own lease gone.
+/// The only process: it finds its own lease expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_points_alone() {
     walk_alone(PointSelection::Third).await;
@@ -39,51 +39,51 @@ async fn long_stop_points_beside_another() {
 }
 
 async fn walk_alone(points: PointSelection) {
-    let stage = Stage::prepare(Kept::Sqlite).await;
+    let stage = Stage::prepare(DatabaseKind::Sqlite).await;
     walk(points, |point, dice| {
         let stage = stage.copy();
-        async move { one(stage, dice, &point, Kept::Sqlite).await }
+        async move { stop_at(stage, dice, &point, DatabaseKind::Sqlite).await }
     })
     .await;
 }
 
 async fn walk_beside_another(points: PointSelection) {
-    if !wants(Kept::Postgres) {
+    if !wants(DatabaseKind::Postgres) {
         return;
     }
     walk(points, |point, dice| async move {
-        let stage = Stage::prepare(Kept::Postgres).await;
-        one(stage, dice, &point, Kept::Postgres).await
+        let stage = Stage::prepare(DatabaseKind::Postgres).await;
+        stop_at(stage, dice, &point, DatabaseKind::Postgres).await
     })
     .await;
 }
 
-async fn one(stage: Stage, dice: Dice, point: &str, kept: Kept) -> Vec<String> {
+async fn stop_at(stage: Stage, dice: Dice, point: &str, database_kind: DatabaseKind) -> Vec<String> {
     let mut run = Run::new(stage, dice);
-    let stops = At::Stop(point.to_owned());
+    let stops = PointAction::Stop(point.to_owned());
     run.bring_up_at(Some(stops)).await;
-    let stands = |run: &mut Run| run.server.as_ref().is_none_or(Server::stands_still);
-    let crowd = crowd(&mut run, stands).await;
-    let Some(still) = run.server.take() else {
-        return run.found.0;
+    let is_stopped = |run: &mut Run| run.server.as_ref().is_none_or(Server::is_stopped);
+    let callers = spawn_callers(&mut run, is_stopped).await;
+    let Some(stopped) = run.server.take() else {
+        return run.violations.0;
     };
-    run.found
-        .unless(still.stands_still(), || "nothing passes this point".into());
-    if kept == Kept::Postgres {
+    run.violations
+        .unless(stopped.is_stopped(), || "nothing passes this point".into());
+    if database_kind == DatabaseKind::Postgres {
         run.bring_up(None).await;
     }
-    tokio::time::sleep(STILL).await;
-    still.signal("-CONT");
-    let aside = if run.server.is_some() {
-        Some(still)
+    tokio::time::sleep(STOP_DURATION).await;
+    stopped.signal("-CONT");
+    let other_server = if run.server.is_some() {
+        Some(stopped)
     } else {
-        run.server = Some(still);
+        run.server = Some(stopped);
         None
     };
-    crowd.leave(&mut run).await;
-    if let Some(server) = aside {
+    callers.finish(&mut run).await;
+    if let Some(server) = other_server {
         run.end(server).await;
     }
     run.settle().await;
-    run.found.0
+    run.violations.0
 }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use simulator::RequestRole;
 
-use crate::callers::Told;
+use crate::callers::CallerHistory;
 use crate::check::Facts;
 use crate::faults::Counts;
 use crate::stage::Stage;
-use crate::tries::Got;
+use crate::tries::TryOutcome;
 
 /// Counted over all rounds.
 #[derive(Debug, Default)]
@@ -20,16 +20,16 @@ pub(crate) struct Totals {
     /// Changes of the providers' settings.
     pub(crate) moves: u64,
     pub(crate) wrong_clocks: u64,
-    /// Lives of a copied folder.
+    /// Runs of a copied folder.
     pub(crate) copies: u64,
     pub(crate) intents: u64,
     pub(crate) requests: u64,
     pub(crate) outcomes: BTreeMap<String, u64>,
     pub(crate) replays: u64,
-    /// Tries beyond the first that were led to a task that was there.
+    /// Tries beyond the first that joined an existing task.
     pub(crate) joins: u64,
     pub(crate) unprovable: u64,
-    pub(crate) called_off: u64,
+    pub(crate) cancelled_tasks: u64,
     pub(crate) submissions: u64,
     pub(crate) repeats: u64,
     pub(crate) faults: Counts,
@@ -38,46 +38,46 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Counts what callers were told.
-    pub(crate) fn hear(&mut self, told: &Told) {
+    /// Counts what a caller received.
+    pub(crate) fn count_history(&mut self, history: &CallerHistory) {
         self.intents += 1;
-        self.requests += told.tries.len() as u64;
-        let mut known: Vec<&str> = Vec::new();
-        for one in &told.tries {
-            let outcome = match &one.got {
-                Got::Unreached => "nobody there".to_owned(),
-                Got::Lost => "connection lost".to_owned(),
-                Got::HungUp => "hung up".to_owned(),
-                Got::Whole(answer) => match &answer.code {
+        self.requests += history.tries.len() as u64;
+        let mut tasks: Vec<&str> = Vec::new();
+        for attempt in &history.tries {
+            let outcome = match &attempt.outcome {
+                TryOutcome::Unreached => "unreachable".to_owned(),
+                TryOutcome::Lost => "connection lost".to_owned(),
+                TryOutcome::HungUp => "hung up".to_owned(),
+                TryOutcome::Answered(answer) => match &answer.code {
                     None => answer.status.to_string(),
                     Some(code) => format!("{} {code}", answer.status),
                 },
             };
             *self.outcomes.entry(outcome).or_default() += 1;
-            self.replays += u64::from(one.answer().is_some_and(|answer| answer.replayed));
-            if let Some(task) = one.task.as_deref() {
-                self.joins += u64::from(known.contains(&task));
-                known.push(task);
+            self.replays += u64::from(attempt.answer().is_some_and(|answer| answer.replayed));
+            if let Some(task) = attempt.task.as_deref() {
+                self.joins += u64::from(tasks.contains(&task));
+                tasks.push(task);
             }
         }
     }
 
-    /// Counts what is in the books, and lets the journal begin anew.
-    pub(crate) fn look(&mut self, facts: &Facts, stage: &Stage) {
+    /// Counts what is recorded, and clears the journal.
+    pub(crate) fn count_facts(&mut self, facts: &Facts, stage: &Stage) {
         self.checks += 1;
         self.states = facts.states();
         let world = stage.simulator.world();
         let mut keys: BTreeMap<String, u64> = BTreeMap::new();
-        for one in world.journal() {
-            if one.role != RequestRole::Submit {
+        for request in world.journal() {
+            if request.role != RequestRole::Submit {
                 continue;
             }
             self.submissions += 1;
-            let header = one
+            let header = request
                 .headers
                 .get("idempotency-key")
                 .and_then(|key| key.to_str().ok());
-            if let Some(key) = header.or_else(|| one.body["idempotency_key"].as_str()) {
+            if let Some(key) = header.or_else(|| request.body["idempotency_key"].as_str()) {
                 *keys.entry(key.to_owned()).or_default() += 1;
             }
         }
@@ -95,13 +95,13 @@ impl Totals {
             ("crash points passed", self.crashes.values().sum()),
             ("providers moved", self.moves),
             ("wrong clocks", self.wrong_clocks),
-            ("lives of a copy", self.copies),
+            ("runs of a copy", self.copies),
             ("intents", self.intents),
             ("requests", self.requests),
-            ("led to a task that was there", self.joins),
+            ("joined an existing task", self.joins),
             ("answers replayed", self.replays),
             ("hang-ups that prove nothing", self.unprovable),
-            ("called off", self.called_off),
+            ("cancelled", self.cancelled_tasks),
             ("submissions upstream", self.submissions),
             ("repeated with their key", self.repeats),
         ];

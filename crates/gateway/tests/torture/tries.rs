@@ -15,24 +15,24 @@ use crate::knobs::now_micros;
 pub(crate) struct Try {
     pub(crate) sent_at: i64,
     pub(crate) ended_at: i64,
-    pub(crate) got: Got,
-    /// The task that the answer's head named.
+    pub(crate) outcome: TryOutcome,
+    /// The task that the answer's header names.
     pub(crate) task: Option<String>,
-    /// It asked for something else under the same key.
-    pub(crate) otherwise: bool,
+    /// It had another body under the same key.
+    pub(crate) has_other_body: bool,
 }
 
-/// What came of it.
+/// The outcome of a try.
 #[derive(Debug, Clone)]
-pub(crate) enum Got {
-    /// Nobody was there.
+pub(crate) enum TryOutcome {
+    /// No gateway listened.
     Unreached,
     /// The connection ended before the answer did.
     Lost,
     /// The caller went away.
     HungUp,
     /// An answer, whole.
-    Whole(Answer),
+    Answered(Answer),
 }
 
 /// An answer that was read to its end.
@@ -48,7 +48,7 @@ pub(crate) struct Answer {
     pub(crate) streamed: bool,
 }
 
-/// In a few words: a report of a violation is long enough.
+/// Short, because reports of violations are long.
 impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let code = self.code.as_deref().unwrap_or_default();
@@ -75,55 +75,55 @@ impl std::fmt::Debug for Try {
             self.ended_at / 1000 % 1_000_000,
         );
         let task = self.task.as_deref().unwrap_or("no task");
-        let other = if self.otherwise { ", another body" } else { "" };
-        write!(f, "\n    {from}-{to} ms: {:?}, {task}{other}", self.got)
+        let other = if self.has_other_body { ", another body" } else { "" };
+        write!(f, "\n    {from}-{to} ms: {:?}, {task}{other}", self.outcome)
     }
 }
 
 impl Try {
     pub(crate) fn answer(&self) -> Option<&Answer> {
-        match &self.got {
-            Got::Whole(answer) => Some(answer),
+        match &self.outcome {
+            TryOutcome::Answered(answer) => Some(answer),
             _ => None,
         }
     }
 
-    /// The answer, when it is what was asked for.
+    /// The answer, if it is the wanted result.
     pub(crate) fn good(&self) -> Option<&Answer> {
         self.answer()
-            .filter(|answer| answer.is_good() && !self.otherwise)
+            .filter(|answer| answer.is_good() && !self.has_other_body)
     }
 }
 
-/// Sends a request and reads the answer, for as long as the caller stays.
+/// Sends a request and reads the answer until the timeout.
 pub(crate) async fn send(
     request: reqwest::RequestBuilder,
     intent: &Intent,
-    patience: Duration,
+    timeout: Duration,
 ) -> Try {
-    let mut one = Try {
+    let mut attempt = Try {
         sent_at: now_micros(),
         ended_at: 0,
-        got: Got::HungUp,
+        outcome: TryOutcome::HungUp,
         task: None,
-        otherwise: false,
+        has_other_body: false,
     };
     let mut task = None;
     let answer = read(request, intent.kind == Kind::Stream, &mut task);
     // Dropping the request closes its connection.
-    if let Ok(got) = tokio::time::timeout(patience, answer).await {
-        one.got = got;
+    if let Ok(outcome) = tokio::time::timeout(timeout, answer).await {
+        attempt.outcome = outcome;
     }
-    one.task = task;
-    one.ended_at = now_micros();
-    one
+    attempt.task = task;
+    attempt.ended_at = now_micros();
+    attempt
 }
 
-async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Option<String>) -> Got {
+async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Option<String>) -> TryOutcome {
     let mut response = match request.send().await {
         Ok(response) => response,
-        Err(error) if error.is_connect() => return Got::Unreached,
-        Err(_) => return Got::Lost,
+        Err(error) if error.is_connect() => return TryOutcome::Unreached,
+        Err(_) => return TryOutcome::Lost,
     };
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     *task = header(&headers, "x-task-id");
@@ -133,9 +133,9 @@ async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Opti
         match response.chunk().await {
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Ok(None) => break,
-            // Of a stream the caller may have had all that it waits for.
+            // The caller may already have the end of the stream.
             Err(_) if streamed && end_of_stream(&bytes).is_some() => break,
-            Err(_) => return Got::Lost,
+            Err(_) => return TryOutcome::Lost,
         }
     }
     let bytes = bytes.freeze();
@@ -143,7 +143,7 @@ async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Opti
         match end_of_stream(&bytes) {
             Some(StreamEnd::Done) => None,
             Some(StreamEnd::Failed(code)) => Some(code),
-            None => return Got::Lost,
+            None => return TryOutcome::Lost,
         }
     } else {
         code_of(&bytes)
@@ -152,7 +152,7 @@ async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Opti
         Some(code) if streamed => ErrorCode::from_name(code).is_some_and(ErrorCode::retryable),
         _ => header(&headers, "x-should-retry").as_deref() == Some("true"),
     };
-    Got::Whole(Answer {
+    TryOutcome::Answered(Answer {
         status,
         code,
         should_retry,
@@ -180,7 +180,7 @@ enum StreamEnd {
     Failed(String),
 }
 
-/// How a stream came to its end, if it did.
+/// How a stream ended, if it did.
 fn end_of_stream(bytes: &[u8]) -> Option<StreamEnd> {
     let text = std::str::from_utf8(bytes).ok()?;
     let events: Vec<&str> = text
@@ -194,8 +194,8 @@ fn end_of_stream(bytes: &[u8]) -> Option<StreamEnd> {
         .or(is_done.then_some(StreamEnd::Done))
 }
 
-/// Where an answer names its task beside the head, in the words of its endpoint.
-pub(crate) fn task_in(kind: Kind, answer: &Answer) -> Option<String> {
+/// The task that an answer's body names, in the form of its endpoint.
+pub(crate) fn task_named_in(kind: Kind, answer: &Answer) -> Option<String> {
     let body: Value = serde_json::from_slice(&answer.bytes).ok()?;
     let id = body["id"].as_str()?;
     let id = match kind {

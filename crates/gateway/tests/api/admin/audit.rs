@@ -16,42 +16,42 @@ async fn entries_are_filtered_paged_and_exported() {
             let body = json!({"handle": name.replace('=', ""), "name": name});
             operator.post("/v1/admin/accounts", &body).await.ok();
         }
-        let by = |query: &str| format!("/v1/admin/audit?{query}");
-        let of_b = operator.get(&by("target=b")).await.ok();
-        assert_eq!(of_b["data"].as_array().unwrap().len(), 1);
-        let entry = &of_b["data"][0];
+        let audit_path = |query: &str| format!("/v1/admin/audit?{query}");
+        let entries_of_b = operator.get(&audit_path("target=b")).await.ok();
+        assert_eq!(entries_of_b["data"].as_array().unwrap().len(), 1);
+        let entry = &entries_of_b["data"][0];
         assert_eq!(
             (&entry["action"], &entry["before"]),
             (&json!("account.create"), &json!(null))
         );
         assert_eq!(entry["after"]["name"], "=b");
-        let by_operator = operator.get(&by("actor=operator")).await.ok();
+        let by_operator = operator.get(&audit_path("actor=operator")).await.ok();
         assert_eq!(by_operator["data"].as_array().unwrap().len(), 2);
-        // The tests make their accounts and keys as commands do.
+        // The tests create their accounts and keys as commands do.
         let by_command = operator
-            .get(&by("actor=command&action=key.create"))
+            .get(&audit_path("actor=command&action=key.create"))
             .await
             .ok();
         assert_eq!(by_command["data"].as_array().unwrap().len(), 2);
-        let page = operator.get(&by("limit=1")).await.ok();
+        let page = operator.get(&audit_path("limit=1")).await.ok();
         assert_eq!((&page["data"][0], &page["has_more"]), (entry, &json!(true)));
-        let next = by(&format!(
+        let next = audit_path(&format!(
             "limit=1&after={}",
             page["last_id"].as_str().unwrap()
         ));
         assert_eq!(operator.get(&next).await.ok()["data"][0]["target"], "a");
         let at = entry["at"].as_str().unwrap();
         let before = operator
-            .get(&by(&format!("until={at}&target=b")))
+            .get(&audit_path(&format!("until={at}&target=b")))
             .await
             .ok();
         assert_eq!(before["data"], json!([]));
         let since = operator
-            .get(&by(&format!("since={at}&target=b")))
+            .get(&audit_path(&format!("since={at}&target=b")))
             .await
             .ok();
-        assert_eq!(since["data"], of_b["data"]);
-        let csv = operator.get(&by("format=csv&target=b")).await.text_whole();
+        assert_eq!(since["data"], entries_of_b["data"]);
+        let csv = operator.get(&audit_path("format=csv&target=b")).await.whole_text();
         let lines: Vec<&str> = csv.lines().collect();
         assert!(
             lines[0].starts_with("id,at,actor_kind") && lines.len() == 2,
@@ -59,20 +59,20 @@ async fn entries_are_filtered_paged_and_exported() {
         );
         assert!(lines[1].contains("account.create,b,"), "{csv}");
         operator
-            .get(&by("since=soon"))
+            .get(&audit_path("since=soon"))
             .await
             .refused(400, "invalid_value")
-            .at("since");
+            .on_param("since");
         operator
-            .get(&by("after=x"))
+            .get(&audit_path("after=x"))
             .await
             .refused(400, "invalid_value")
-            .at("after");
+            .on_param("after");
     }
 }
 
 #[tokio::test]
-async fn what_was_refused_is_not_in_it() {
+async fn rejected_changes_are_not_logged() {
     let gateway = TestGateway::start().await;
     let operator = operator(&gateway).await;
     let before = operator.get("/v1/admin/audit").await.ok()["data"].clone();
@@ -85,7 +85,7 @@ async fn what_was_refused_is_not_in_it() {
 }
 
 #[tokio::test]
-async fn webhooks_and_cancellations_by_operators_are_in_it() {
+async fn webhooks_and_cancellations_by_operators_are_logged() {
     for postgres in [false, true] {
         let mut builder = TestGateway::builder().without_workers().allow_loopback();
         if postgres {
@@ -95,13 +95,13 @@ async fn webhooks_and_cancellations_by_operators_are_in_it() {
         let operator = operator(&gateway).await;
         let caller = gateway.caller("owls", NewKey::default()).await;
         let body = json!({"url": "http://127.0.0.1:9/hook?token=secret"});
-        let made = caller.post("/v1/webhooks", &body).await.ok();
-        let id = made["id"].as_str().unwrap();
+        let created = caller.post("/v1/webhooks", &body).await.ok();
+        let id = created["id"].as_str().unwrap();
         let path = format!("/v1/webhooks/{id}");
-        let off = caller
+        let disable = caller
             .request(Method::PATCH, &path)
             .json(&json!({"enabled": false}));
-        caller.send(off).await.ok();
+        caller.send(disable).await.ok();
         caller
             .post(&format!("{path}/rotate"), &json!({}))
             .await
@@ -111,12 +111,12 @@ async fn webhooks_and_cancellations_by_operators_are_in_it() {
             .post("/v1/webhooks/secret/rotate", &json!({}))
             .await
             .ok();
-        let of_hook = operator
+        let webhook_entries = operator
             .get(&format!("/v1/admin/audit?target={id}"))
             .await
             .ok();
-        let entries: Vec<_> = of_hook["data"].as_array().unwrap().iter().rev().collect();
-        let actions: Vec<_> = entries.iter().map(|one| &one["action"]).collect();
+        let entries: Vec<_> = webhook_entries["data"].as_array().unwrap().iter().rev().collect();
+        let actions: Vec<_> = entries.iter().map(|entry| &entry["action"]).collect();
         assert_eq!(
             actions,
             [
@@ -135,7 +135,7 @@ async fn webhooks_and_cancellations_by_operators_are_in_it() {
             (&json!(true), &json!(false))
         );
         assert_eq!(entries[0]["actor"]["kind"], "key");
-        let text = of_hook.to_string();
+        let text = webhook_entries.to_string();
         assert!(
             !text.contains("secret") && !text.contains("whsec_"),
             "{text}"
@@ -143,15 +143,15 @@ async fn webhooks_and_cancellations_by_operators_are_in_it() {
         assert_eq!(super::audited(&operator, "webhook.rotate").await.len(), 2);
 
         let order = crate::support::videos_order();
-        for by in [&operator, &caller] {
-            let made = by.post("/v1/videos", &order).await;
-            let task = made.header("x-task-id").unwrap().to_owned();
-            by.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+        for client in [&operator, &caller] {
+            let created = client.post("/v1/videos", &order).await;
+            let task = created.header("x-task-id").unwrap().to_owned();
+            client.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
                 .await
                 .ok();
         }
         let cancelled = super::audited(&operator, "task.cancel").await;
-        assert_eq!(cancelled.len(), 1, "callers cancel what is theirs");
+        assert_eq!(cancelled.len(), 1, "callers may cancel their own tasks without an entry");
         assert_eq!(
             (
                 &cancelled[0]["before"]["status"],

@@ -9,53 +9,53 @@ use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, videos_order};
 use mediagate_core::domain::keys::NewKey;
 
-/// The configuration of somebody whose shell lacks the provider's secret.
+/// A configuration whose secret the operator's shell does not have.
 const HOSTED: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
     base_url = \"https://api.acme.example/v1\"\napi_key = \"env:NOBODY_HAS_THIS_KEY\"\n\
     [models.film]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
     routes = [{ provider = \"acme\", model = \"sora-2\" }]\n";
 
 /// What a command prints and its exit code, with the configuration and data of this folder.
-async fn run(folder: &Path, words: &[&str]) -> (String, Option<i32>) {
+async fn run(folder: &Path, args: &[&str]) -> (String, Option<i32>) {
     let (data, config) = (folder.join("data"), folder.join("m.toml"));
     std::fs::write(&config, HOSTED).unwrap();
-    let mut all = words.to_vec();
-    all.extend(["--data", data.to_str().unwrap()]);
-    all.extend(["--config", config.to_str().unwrap()]);
-    let done = output(program(&all)).await;
-    let said = format!("{}{}", text(&done.stdout), text(&done.stderr));
-    (said, done.status.code())
+    let mut full_args = args.to_vec();
+    full_args.extend(["--data", data.to_str().unwrap()]);
+    full_args.extend(["--config", config.to_str().unwrap()]);
+    let result = output(program(&full_args)).await;
+    let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
+    (printed, result.status.code())
 }
 
-async fn done(folder: &Path, words: &[&str]) -> String {
-    let (said, code) = run(folder, words).await;
-    assert_eq!(code, Some(0), "{words:?}: {said}");
-    said
+async fn succeed(folder: &Path, args: &[&str]) -> String {
+    let (printed, code) = run(folder, args).await;
+    assert_eq!(code, Some(0), "{args:?}: {printed}");
+    printed
 }
 
-async fn as_json(folder: &Path, words: &[&str]) -> Value {
-    let mut all = words.to_vec();
-    all.push("--json");
-    serde_json::from_str(&done(folder, &all).await).unwrap()
+async fn as_json(folder: &Path, args: &[&str]) -> Value {
+    let mut json_args = args.to_vec();
+    json_args.push("--json");
+    serde_json::from_str(&succeed(folder, &json_args).await).unwrap()
 }
 
 #[tokio::test]
 async fn commands_need_no_providers_secret() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let key = done(
+    let key = succeed(
         folder,
         &["keys", "create", "--name", "k", "--model", "film"],
     )
     .await;
     let prefix = &key[..12];
-    let other = done(folder, &["keys", "create", "--name", "other"]).await;
+    let other_key = succeed(folder, &["keys", "create", "--name", "other"]).await;
     let config = folder.join("m.toml");
     let config = config.to_str().unwrap();
-    for words in [
+    for args in [
         &["keys", "list"][..],
         &["keys", "update", prefix, "--rpm", "7"],
-        &["keys", "rotate", &other[..12], "--grace", "1h"],
+        &["keys", "rotate", &other_key[..12], "--grace", "1h"],
         &["keys", "revoke", prefix],
         &["accounts", "create", "owls"],
         &["accounts", "update", "owls", "--budget", "3"],
@@ -79,26 +79,26 @@ async fn commands_need_no_providers_secret() {
         &["migrate"],
         &["openapi"],
     ] {
-        done(folder, words).await;
+        succeed(folder, args).await;
     }
-    let nothing = "0193b000-0000-7000-8000-000000000001";
-    for words in [
-        &["tasks", "show", nothing][..],
-        &["tasks", "cancel", nothing],
-        &["restored", "fail", nothing],
-        &["restored", "resubmit", nothing],
-        &["webhooks", "deliveries", nothing],
+    let unknown_id = "0193b000-0000-7000-8000-000000000001";
+    for args in [
+        &["tasks", "show", unknown_id][..],
+        &["tasks", "cancel", unknown_id],
+        &["restored", "fail", unknown_id],
+        &["restored", "resubmit", unknown_id],
+        &["webhooks", "deliveries", unknown_id],
         &[
-            "ledger", "adjust", "--task", nothing, "--amount", "1", "--note", "n",
+            "ledger", "adjust", "--task", unknown_id, "--amount", "1", "--note", "n",
         ],
     ] {
-        let (said, code) = run(folder, words).await;
-        assert_eq!(code, Some(1), "{words:?} finds nothing: {said}");
+        let (printed, code) = run(folder, args).await;
+        assert_eq!(code, Some(1), "{args:?} finds nothing: {printed}");
     }
-    for words in [&["config", "check"][..], &["serve"], &["worker"]] {
-        let (said, code) = run(folder, words).await;
-        assert_eq!(code, Some(2), "{words:?}: {said}");
-        assert!(said.contains("NOBODY_HAS_THIS_KEY"), "{said}");
+    for args in [&["config", "check"][..], &["serve"], &["worker"]] {
+        let (printed, code) = run(folder, args).await;
+        assert_eq!(code, Some(2), "{args:?}: {printed}");
+        assert!(printed.contains("NOBODY_HAS_THIS_KEY"), "{printed}");
     }
 }
 
@@ -106,7 +106,7 @@ async fn commands_need_no_providers_secret() {
 async fn a_key_is_changed_rotated_and_listed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let words = [
+    let args = [
         "keys",
         "create",
         "--name",
@@ -117,12 +117,12 @@ async fn a_key_is_changed_rotated_and_listed() {
         "month",
         "--refuse-housekeeping",
     ];
-    let made = as_json(folder, &words).await;
-    assert_eq!(made["refuse_housekeeping"], true);
-    let id = made["id"].as_str().unwrap();
-    let first = made["key"].as_str().unwrap();
-    assert_eq!((&made["budget_period"], first.len()), (&"month".into(), 55));
-    let words = [
+    let created = as_json(folder, &args).await;
+    assert_eq!(created["refuse_housekeeping"], true);
+    let id = created["id"].as_str().unwrap();
+    let first = created["key"].as_str().unwrap();
+    assert_eq!((&created["budget_period"], first.len()), (&"month".into(), 55));
+    let args = [
         "keys",
         "update",
         id,
@@ -133,12 +133,12 @@ async fn a_key_is_changed_rotated_and_listed() {
         "--refuse-housekeeping",
         "false",
     ];
-    let changed = as_json(folder, &words).await;
+    let changed = as_json(folder, &args).await;
     assert_eq!(changed["refuse_housekeeping"], false);
     assert_eq!(changed["budget_period"], Value::Null);
     assert_eq!(changed["networks"][0], "10.0.0.0/8");
-    done(folder, &["keys", "update", id, "--network", "any"]).await;
-    let second = done(folder, &["keys", "rotate", first, "--grace", "1h"]).await;
+    succeed(folder, &["keys", "update", id, "--network", "any"]).await;
+    let second = succeed(folder, &["keys", "rotate", first, "--grace", "1h"]).await;
     let second = second.trim_end();
     assert!(second.len() == 55 && second != first);
     let list = as_json(folder, &["keys", "list"]).await;
@@ -146,7 +146,7 @@ async fn a_key_is_changed_rotated_and_listed() {
         (&list[0]["prefix"], &list[0]["networks"]),
         (&second[..12].into(), &Value::Null)
     );
-    let table = done(folder, &["keys", "list"]).await;
+    let table = succeed(folder, &["keys", "list"]).await;
     assert!(
         table.contains("LAST USED") && table.contains("never"),
         "{table}"
@@ -166,9 +166,9 @@ async fn a_key_is_changed_rotated_and_listed() {
         (&log[0]["actor"]["kind"], &log[0]["actor"]["name"]),
         (&"command".into(), &"keys rotate".into())
     );
-    let log = done(folder, &["audit", "--csv"]).await;
+    let log = succeed(folder, &["audit", "--csv"]).await;
     assert!(!log.contains(first) && !log.contains(second), "{log}");
-    for (words, code) in [
+    for (args, code) in [
         (&["keys", "update", id][..], 2),
         (&["keys", "update", id, "--budget-period", "year"], 2),
         (&["keys", "update", id, "--model", "nobody"], 1),
@@ -185,13 +185,13 @@ async fn a_key_is_changed_rotated_and_listed() {
         (&["tasks", "list", "--kind", "text"], 2),
         (&["providers", "pause", "nobody", "x"], 1),
     ] {
-        let (said, found) = run(folder, words).await;
-        assert_eq!(found, Some(code), "{words:?}: {said}");
+        let (printed, exit_code) = run(folder, args).await;
+        assert_eq!(exit_code, Some(code), "{args:?}: {printed}");
     }
 }
 
 #[tokio::test]
-async fn routes_are_paused_and_said_to_be() {
+async fn routes_are_paused_and_listed_as_paused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let paused = as_json(folder, &["providers", "pause", "acme", "sora-2"]).await;
@@ -202,10 +202,10 @@ async fn routes_are_paused_and_said_to_be() {
         (&paused["paused_at"], &"film".into())
     );
     assert_eq!(list[0].get("breaker"), None);
-    let table = done(folder, &["providers", "list"]).await;
+    let table = succeed(folder, &["providers", "list"]).await;
     assert!(table.contains("paused"), "{table}");
-    done(folder, &["providers", "resume", "acme", "sora-2"]).await;
-    let table = done(folder, &["providers", "list"]).await;
+    succeed(folder, &["providers", "resume", "acme", "sora-2"]).await;
+    let table = succeed(folder, &["providers", "list"]).await;
     assert!(table.contains("in use"), "{table}");
 }
 
@@ -221,7 +221,7 @@ async fn shells_complete_the_commands() {
 }
 
 #[tokio::test]
-async fn every_command_answers_as_json_if_it_is_asked_to() {
+async fn every_command_can_print_json() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let schema = &as_json(folder, &["migrate"]).await["schema"];
@@ -237,16 +237,16 @@ async fn every_command_answers_as_json_if_it_is_asked_to() {
     assert!(veo[0]["prices"][0]["usd"].is_string(), "{}", veo[0]);
     let lines = as_json(folder, &["models", "add", "fal/veo-3.1"]).await;
     assert_eq!(lines["models"]["veo-3.1"]["routes"][0]["provider"], "fal");
-    done(folder, &["keys", "create", "--name", "k"]).await;
-    let hook = as_json(folder, &["webhooks", "create", "https://example.com/hook"]).await;
+    succeed(folder, &["keys", "create", "--name", "k"]).await;
+    let webhook = as_json(folder, &["webhooks", "create", "https://example.com/hook"]).await;
     assert!(
-        hook["secret"].as_str().unwrap().starts_with("whsec_"),
-        "{hook}"
+        webhook["secret"].as_str().unwrap().starts_with("whsec_"),
+        "{webhook}"
     );
-    let id = hook["id"].as_str().unwrap();
-    let off = as_json(folder, &["webhooks", "disable", id]).await;
+    let id = webhook["id"].as_str().unwrap();
+    let disabled = as_json(folder, &["webhooks", "disable", id]).await;
     assert_eq!(
-        (&off["enabled"], &off["secret"]),
+        (&disabled["enabled"], &disabled["secret"]),
         (&Value::from(false), &Value::Null)
     );
     assert_eq!(
@@ -260,7 +260,7 @@ async fn every_command_answers_as_json_if_it_is_asked_to() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| &one["action"])
+        .map(|entry| &entry["action"])
         .collect();
     assert!(
         actions.contains(&&Value::from("webhook.create"))
@@ -269,12 +269,12 @@ async fn every_command_answers_as_json_if_it_is_asked_to() {
     );
 }
 
-/// What clears a screen, rings, colours by one byte, turns the rest of a line around, and looks like
-/// a row of its own.
+/// A text that clears the screen, rings the bell, colours by one byte, reverses the rest of a line, and looks
+/// like a row of its own.
 const HOSTILE: &str = "a\u{1b}[2J\u{7}\u{9b}31m\u{202e}\u{2066}b\u{7f}\u{200f}\r\nmine";
 
 #[tokio::test]
-async fn no_word_of_a_tenant_or_a_file_speaks_to_the_terminal() {
+async fn texts_of_tenants_and_files_cannot_control_the_terminal() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let new = NewKey {
         name: HOSTILE.into(),
@@ -284,8 +284,8 @@ async fn no_word_of_a_tenant_or_a_file_speaks_to_the_terminal() {
     let mut order = videos_order();
     order["prompt"] = HOSTILE.into();
     tenant.post("/v1/videos", &order).await.ok();
-    let hook = json!({"url": "https://example.com/", "description": HOSTILE});
-    tenant.post("/v1/webhooks", &hook).await.ok();
+    let webhook = json!({"url": "https://example.com/", "description": HOSTILE});
+    tenant.post("/v1/webhooks", &webhook).await.ok();
     let operator = operator(&gateway).await;
     let credit = json!({"amount_usd": "5", "note": HOSTILE});
     operator
@@ -305,11 +305,11 @@ async fn no_word_of_a_tenant_or_a_file_speaks_to_the_terminal() {
     ];
     std::fs::write(&file, jpeg.concat()).unwrap();
     let file = file.to_str().unwrap();
-    let is_unseen = |c: char| {
+    let is_invisible = |c: char| {
         let is_mark = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         is_mark || (c.is_control() && c != '\n')
     };
-    for (words, told) in [
+    for (args, expected) in [
         (&["tasks", "list"][..], "mine"),
         (&["tasks", "list", "--json"], "mine"),
         (&["keys", "list"], "mine"),
@@ -327,20 +327,20 @@ async fn no_word_of_a_tenant_or_a_file_speaks_to_the_terminal() {
     ] {
         let options = gateway.options();
         let options = options.iter().map(String::as_str);
-        let all: Vec<&str> = words.iter().copied().chain(options).collect();
-        let done = output(program(&all)).await;
-        let said = format!("{}{}", text(&done.stdout), text(&done.stderr));
-        assert!(said.contains(told), "{words:?}: {said:?}");
-        // As lines of CSV end.
-        let said = said.replace("\r\n", "\n");
-        assert!(!said.contains(is_unseen), "{words:?}: {said:?}");
-        let is_row = |line: &str| line.starts_with("mine") && !words.contains(&"--csv");
-        let is_table = !words.contains(&"export");
-        assert!(!(is_table && said.lines().any(is_row)), "{words:?}: {said}");
-        if words.contains(&"--json") {
-            let value: Value = serde_json::from_str(text(&done.stdout)).unwrap();
-            let is_whole = value.to_string().contains("\\u001b[2J") || words[0] == "provenance";
-            assert!(is_whole, "{words:?} lost something: {value}");
+        let full_args: Vec<&str> = args.iter().copied().chain(options).collect();
+        let result = output(program(&full_args)).await;
+        let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
+        assert!(printed.contains(expected), "{args:?}: {printed:?}");
+        // Lines of CSV end like this.
+        let printed = printed.replace("\r\n", "\n");
+        assert!(!printed.contains(is_invisible), "{args:?}: {printed:?}");
+        let is_row = |line: &str| line.starts_with("mine") && !args.contains(&"--csv");
+        let is_table = !args.contains(&"export");
+        assert!(!(is_table && printed.lines().any(is_row)), "{args:?}: {printed}");
+        if args.contains(&"--json") {
+            let value: Value = serde_json::from_str(text(&result.stdout)).unwrap();
+            let is_whole = value.to_string().contains("\\u001b[2J") || args[0] == "provenance";
+            assert!(is_whole, "{args:?} lost something: {value}");
         }
     }
 }

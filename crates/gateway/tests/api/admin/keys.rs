@@ -24,16 +24,16 @@ async fn a_key_is_created_with_every_limit_and_shown_once() {
             "models": ["animatic-1"], "networks": ["127.0.0.0/8", "::1/128"], "refuse_housekeeping": true,
             "expires_at": "2100-01-01T00:00:00Z",
         });
-        let made = operator.post("/v1/admin/keys", &body).await.ok();
+        let created = operator.post("/v1/admin/keys", &body).await.ok();
         for (name, value) in body.as_object().unwrap() {
-            let told = &made[name];
-            let same =
-                told == value || (name == "expires_at" && text(told).starts_with("2100-01-01"));
-            assert!(same, "{name}: {made}");
+            let shown_value = &created[name];
+            let is_same =
+                shown_value == value || (name == "expires_at" && text(shown_value).starts_with("2100-01-01"));
+            assert!(is_same, "{name}: {created}");
         }
-        let secret = text(&made["key"]);
-        assert_eq!(made["prefix"], secret[..12]);
-        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let secret = text(&created["key"]);
+        assert_eq!(created["prefix"], secret[..12]);
+        let path = format!("/v1/admin/keys/{}", text(&created["id"]));
         let shown = operator.get(&path).await.ok();
         assert_eq!(shown.get("key"), None);
         assert_eq!(
@@ -43,13 +43,13 @@ async fn a_key_is_created_with_every_limit_and_shown_once() {
         let caller = gateway.with_key(secret);
         assert_eq!(caller.get("/v1/account").await.ok()["handle"], "owls");
         let list = operator.get("/v1/admin/keys?account=owls").await.ok();
-        assert_eq!(list["data"][0]["id"], made["id"]);
+        assert_eq!(list["data"][0]["id"], created["id"]);
         operator
             .get("/v1/admin/keys?account=nobody")
             .await
             .refused(404, "account_not_found");
-        // Nothing that is kept holds the secret.
-        let log = operator.get("/v1/admin/audit?limit=100").await.text_whole();
+        // Nothing stored contains the secret.
+        let log = operator.get("/v1/admin/audit?limit=100").await.whole_text();
         assert!(!log.contains(secret) && log.contains("key.create"), "{log}");
     }
 }
@@ -98,7 +98,7 @@ async fn wrong_fields_are_named() {
         let mut body = json!({"name": "k"});
         body[field] = value;
         let answer = operator.post("/v1/admin/keys", &body).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
     }
     for path in [
         "/v1/admin/keys/x",
@@ -119,41 +119,41 @@ async fn wrong_fields_are_named() {
         .get("/v1/admin/keys?limit=0")
         .await
         .refused(400, "invalid_value")
-        .at("limit");
+        .on_param("limit");
 }
 
 #[tokio::test]
-async fn a_repeated_creation_makes_one_key_and_tells_it_once() {
+async fn a_repeated_creation_makes_one_key_and_shows_it_once() {
     for postgres in [false, true] {
         let (_gateway, operator) = start(postgres).await;
         let body = json!({"name": "once"});
-        let make = async |key: &str, body: &Value| {
+        let create_key = async |key: &str, body: &Value| {
             keyed(&operator, Method::POST, "/v1/admin/keys", key, body).await
         };
-        let first = make("a", &body).await;
+        let first = create_key("a", &body).await;
         assert_eq!(first.header("idempotent-replayed"), None);
-        let again = make("a", &body).await;
-        assert_eq!(again.header("idempotent-replayed"), Some("true"));
-        let (first, mut again) = (first.ok(), again.ok());
-        assert_eq!(again["key"], Value::Null);
-        again["key"] = first["key"].clone();
-        assert_eq!(first, again);
-        make("a", &json!({"name": "other"}))
+        let repeated = create_key("a", &body).await;
+        assert_eq!(repeated.header("idempotent-replayed"), Some("true"));
+        let (first, mut repeated) = (first.ok(), repeated.ok());
+        assert_eq!(repeated["key"], Value::Null);
+        repeated["key"] = first["key"].clone();
+        assert_eq!(first, repeated);
+        create_key("a", &json!({"name": "other"}))
             .await
             .refused(409, "idempotency_conflict");
-        let made = audited(&operator, "key.create").await;
-        let of_it = made.iter().filter(|entry| entry["target"] == first["id"]);
-        assert_eq!(of_it.count(), 1);
+        let creations = audited(&operator, "key.create").await;
+        let entries_of_key = creations.iter().filter(|entry| entry["target"] == first["id"]);
+        assert_eq!(entries_of_key.count(), 1);
         let id = text(&first["id"]);
         let path = format!("/v1/admin/keys/{id}");
         let rotate = format!("{path}/rotate");
         let rotated = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
             .await
             .ok();
-        let again = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
+        let repeated = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
             .await
             .ok();
-        assert!(rotated["key"].is_string() && again["key"].is_null());
+        assert!(rotated["key"].is_string() && repeated["key"].is_null());
         let change = json!({"rpm": 7});
         for _ in 0..2 {
             let answer = keyed(&operator, Method::PATCH, &path, "c", &change).await;
@@ -169,22 +169,22 @@ async fn a_repeated_creation_makes_one_key_and_tells_it_once() {
 }
 
 #[tokio::test]
-async fn a_change_counts_from_the_next_request_on() {
+async fn a_change_applies_from_the_next_request() {
     for postgres in [false, true] {
         let (gateway, operator) = start(postgres).await;
-        let made = operator
+        let created = operator
             .post("/v1/admin/keys", &json!({"name": "k", "budget_usd": "5"}))
             .await
             .ok();
-        let caller = gateway.with_key(text(&made["key"]));
+        let caller = gateway.with_key(text(&created["key"]));
         caller.get("/v1/tasks").await.ok();
-        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let path = format!("/v1/admin/keys/{}", text(&created["id"]));
         let title = json!({"model": "animatic-1", "messages": [{"role": "user",
             "content": "### Task:\nGenerate a concise title summarizing the chat history."}]});
         let body = json!({"refuse_housekeeping": true});
         let strict = patch(&operator, &path, &body).await.ok();
         assert_eq!(
-            (&made["refuse_housekeeping"], &strict["refuse_housekeeping"]),
+            (&created["refuse_housekeeping"], &strict["refuse_housekeeping"]),
             (&json!(false), &json!(true))
         );
         eventually("the key is read again", async || {
@@ -197,7 +197,7 @@ async fn a_change_counts_from_the_next_request_on() {
         let changed = patch(&operator, &path, &body).await.ok();
         assert_eq!(
             changed["refuse_housekeeping"], true,
-            "what is left out stays"
+            "an omitted field stays"
         );
         assert_eq!(
             (
@@ -229,8 +229,8 @@ async fn a_change_counts_from_the_next_request_on() {
             (&json!("key"), &json!("operator"), &json!("127.0.0.1"))
         );
         assert!(entry["request_id"].as_str().unwrap().starts_with("req_"));
-        let gone = operator.delete(&path).await.ok();
-        assert!(gone["revoked_at"].is_string());
+        let revoked = operator.delete(&path).await.ok();
+        assert!(revoked["revoked_at"].is_string());
         eventually("the key is refused", async || {
             let answer = caller.post("/v1/videos", &videos_order()).await;
             (answer.json["error"]["code"] == "revoked_api_key").then_some(())
@@ -256,15 +256,15 @@ async fn a_rotated_key_ends_at_once_or_after_its_grace() {
         }
         let gateway = builder.start().await;
         let operator = operator(&gateway).await;
-        let made = operator
+        let created = operator
             .post("/v1/admin/keys", &json!({"name": "k"}))
             .await
             .ok();
-        let rotate = format!("/v1/admin/keys/{}/rotate", text(&made["id"]));
-        let first = gateway.with_key(text(&made["key"]));
+        let rotate = format!("/v1/admin/keys/{}/rotate", text(&created["id"]));
+        let first = gateway.with_key(text(&created["key"]));
         first.get("/v1/tasks").await.ok();
         let rotated = operator.post(&rotate, &json!({"grace": "10m"})).await.ok();
-        assert_eq!(rotated["id"], made["id"]);
+        assert_eq!(rotated["id"], created["id"]);
         let second = gateway.with_key(text(&rotated["key"]));
         second.get("/v1/tasks").await.ok();
         first.get("/v1/tasks").await.ok();
@@ -294,7 +294,7 @@ async fn a_rotated_key_ends_at_once_or_after_its_grace() {
                 .post(&rotate, &body)
                 .await
                 .refused(400, "invalid_value")
-                .at("grace");
+                .on_param("grace");
         }
     }
 }
@@ -312,46 +312,46 @@ async fn a_budget_renews_and_holds_count_until_they_end() {
         let gateway = builder.start().await;
         let operator = operator(&gateway).await;
         let body = json!({"name": "daily", "budget_usd": "0.25", "budget_period": "day"});
-        let made = operator.post("/v1/admin/keys", &body).await.ok();
-        let caller = gateway.with_key(text(&made["key"]));
-        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
-        let two = caller.post("/v1/chat/completions", &videos(3)).await;
-        two.refused(402, "budget_exceeded");
+        let created = operator.post("/v1/admin/keys", &body).await.ok();
+        let caller = gateway.with_key(text(&created["key"]));
+        let path = format!("/v1/admin/keys/{}", text(&created["id"]));
+        let too_much = caller.post("/v1/chat/completions", &videos(3)).await;
+        too_much.refused(402, "budget_exceeded");
         assert!(
-            two.message().contains("0.25 USD per day"),
+            too_much.message().contains("0.25 USD per day"),
             "{}",
-            two.message()
+            too_much.message()
         );
         caller.post("/v1/videos", &videos_order()).await.ok();
         settle_one(&gateway).await;
         caller.post("/v1/videos", &videos_order()).await.ok();
-        let full = caller.post("/v1/videos", &videos_order()).await;
-        full.refused(402, "budget_exceeded");
-        // The next day what was spent is free again, and what is held is not.
+        let over_budget = caller.post("/v1/videos", &videos_order()).await;
+        over_budget.refused(402, "budget_exceeded");
+        // The next day the spent part is free again, the held part is not.
         gateway.app.clock.advance(Duration::from_hours(24));
-        let now = operator.get(&path).await.ok();
+        let next_day = operator.get(&path).await.ok();
         assert_eq!(
             [
-                &now["period_spent_usd"],
-                &now["held_usd"],
-                &now["available_usd"],
-                &now["spent_usd"]
+                &next_day["period_spent_usd"],
+                &next_day["held_usd"],
+                &next_day["available_usd"],
+                &next_day["spent_usd"]
             ],
             ["0.00", "0.10", "0.15", "0.10"]
         );
         caller.post("/v1/videos", &videos_order()).await.ok();
-        let full = caller.post("/v1/videos", &videos_order()).await;
-        full.refused(402, "budget_exceeded");
-        // For its whole life all counts.
-        let forever = patch(&operator, &path, &json!({"budget_period": null}))
+        let over_budget = caller.post("/v1/videos", &videos_order()).await;
+        over_budget.refused(402, "budget_exceeded");
+        // Without a period everything counts.
+        let without_period = patch(&operator, &path, &json!({"budget_period": null}))
             .await
             .ok();
-        assert_eq!(forever["available_usd"], "-0.05");
+        assert_eq!(without_period["available_usd"], "-0.05");
     }
 }
 
 #[tokio::test]
-async fn the_last_use_is_noted() {
+async fn the_last_use_is_recorded() {
     for postgres in [false, true] {
         let mut builder = TestGateway::builder();
         if postgres {
@@ -359,17 +359,17 @@ async fn the_last_use_is_noted() {
         }
         let gateway = builder.start().await;
         let operator = operator(&gateway).await;
-        let made = operator
+        let created = operator
             .post("/v1/admin/keys", &json!({"name": "k"}))
             .await
             .ok();
-        assert_eq!(made["last_used_at"], Value::Null);
+        assert_eq!(created["last_used_at"], Value::Null);
         gateway
-            .with_key(text(&made["key"]))
+            .with_key(text(&created["key"]))
             .get("/v1/tasks")
             .await
             .ok();
-        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let path = format!("/v1/admin/keys/{}", text(&created["id"]));
         eventually("the use is written", async || {
             let shown = operator.get(&path).await.ok();
             shown["last_used_at"].is_string().then_some(())
@@ -404,7 +404,7 @@ async fn keys_are_paged() {
 }
 
 #[tokio::test]
-async fn a_body_counts_without_a_length_too() {
+async fn a_body_without_a_length_is_read() {
     let (gateway, operator) = start(false).await;
     let http = reqwest::Client::builder()
         .no_proxy()
@@ -415,28 +415,28 @@ async fn a_body_counts_without_a_length_too() {
         http,
         ..operator.clone()
     };
-    let made = operator
+    let created = operator
         .post("/v1/admin/keys", &json!({"name": "k"}))
         .await
         .ok();
-    let rotate = format!("/v1/admin/keys/{}/rotate", text(&made["id"]));
-    let mut secret = made["key"].clone();
-    // By HTTP/2 there is no length, by HTTP/1.1 the body comes in chunks.
+    let rotate = format!("/v1/admin/keys/{}/rotate", text(&created["id"]));
+    let mut secret = created["key"].clone();
+    // Over HTTP/2 there is no length, over HTTP/1.1 the body is chunked.
     for client in [&by_http2, &operator] {
-        let before = gateway.with_key(text(&secret));
-        let pieces = ["{\"grace\"", ": \"1d\"}"].map(Ok::<_, std::io::Error>);
-        let body = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
+        let former = gateway.with_key(text(&secret));
+        let chunks = ["{\"grace\"", ": \"1d\"}"].map(Ok::<_, std::io::Error>);
+        let body = reqwest::Body::wrap_stream(futures_util::stream::iter(chunks));
         let request = client
             .request(Method::POST, &rotate)
             .header("content-type", "application/json")
             .body(body);
         let rotated = client.http.execute(request.build().unwrap()).await.unwrap();
         let rotated: Value = rotated.json().await.unwrap();
-        before.get("/v1/tasks").await.ok();
+        former.get("/v1/tasks").await.ok();
         secret = rotated["key"].clone();
         gateway.with_key(text(&secret)).get("/v1/tasks").await.ok();
     }
-    // None at all, and one that is empty, are left out.
+    // No body and an empty body are equal.
     for client in [&by_http2, &operator] {
         let empty = futures_util::stream::iter([Ok::<_, std::io::Error>("")]);
         let bodies = [None, Some(reqwest::Body::wrap_stream(empty))];
@@ -457,66 +457,66 @@ async fn a_body_counts_without_a_length_too() {
 }
 
 #[tokio::test]
-async fn what_was_begun_with_a_key_is_named_when_it_ends() {
+async fn webhooks_and_sessions_of_a_revoked_key_are_listed() {
     for postgres in [false, true] {
         let (gateway, operator) = start(postgres).await;
-        let made = operator
+        let created = operator
             .post("/v1/admin/keys", &json!({"name": "k", "account": "owls"}))
             .await
             .ok();
-        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
-        let caller = gateway.with_key(text(&made["key"]));
+        let path = format!("/v1/admin/keys/{}", text(&created["id"]));
+        let caller = gateway.with_key(text(&created["key"]));
         let register = async |caller: &Client, name: &str| {
             let url = format!("https://{name}.example/hook?token=hunter2");
             let body = json!({"url": url, "description": name});
             caller.post("/v1/webhooks", &body).await.ok()
         };
-        let hook = register(&caller, "one").await;
-        assert_eq!(hook["key_id"], made["id"]);
+        let webhook = register(&caller, "one").await;
+        assert_eq!(webhook["key_id"], created["id"]);
         caller.post("/v1/session", &Value::Null).await.ok();
         let other = gateway.caller("owls", NewKey::default()).await;
-        let others = register(&other, "others").await;
+        let other_webhook = register(&other, "others").await;
         let rotated = operator
             .post(&format!("{path}/rotate"), &json!({}))
             .await
             .ok();
-        let named = |state: &str| json!([{"id": hook["id"], "url": "https://one.example/hook", "description": "one", "state": state}]);
+        let webhook_in_state = |state: &str| json!([{"id": webhook["id"], "url": "https://one.example/hook", "description": "one", "state": state}]);
         assert_eq!(
             (&rotated["webhooks"], &rotated["sessions_ended"]),
-            (&named("kept"), &json!(1))
+            (&webhook_in_state("kept"), &json!(1))
         );
         // A repeated revocation can still end them.
         let revoked = operator.delete(&path).await.ok();
         assert_eq!(
             (&revoked["webhooks"], &revoked["sessions_ended"]),
-            (&named("disabled"), &json!(0))
+            (&webhook_in_state("disabled"), &json!(0))
         );
         let shown = other
-            .get(&format!("/v1/webhooks/{}", text(&hook["id"])))
+            .get(&format!("/v1/webhooks/{}", text(&webhook["id"])))
             .await;
         assert_eq!(shown.ok()["enabled"], false);
         operator
             .delete(&format!("{path}?end_webhooks=perhaps"))
             .await
             .refused(400, "invalid_value")
-            .at("end_webhooks");
+            .on_param("end_webhooks");
         let ended = operator
             .delete(&format!("{path}?end_webhooks=true"))
             .await
             .ok();
-        assert_eq!(ended["webhooks"], named("deleted"));
-        let left = other.get("/v1/webhooks").await.ok();
-        assert_eq!(left["data"].as_array().unwrap().len(), 1);
-        assert_eq!(left["data"][0]["id"], others["id"]);
+        assert_eq!(ended["webhooks"], webhook_in_state("deleted"));
+        let remaining = other.get("/v1/webhooks").await.ok();
+        assert_eq!(remaining["data"].as_array().unwrap().len(), 1);
+        assert_eq!(remaining["data"][0]["id"], other_webhook["id"]);
         let entry = &audited(&operator, "key.revoke").await[0];
-        assert_eq!(entry["after"]["ties"]["webhooks"], json!([hook["id"]]));
+        assert_eq!(entry["after"]["ties"]["webhooks"], json!([webhook["id"]]));
         let deleted = &audited(&operator, "webhook.delete").await[0];
         assert_eq!(deleted["actor"]["name"], "operator");
-        // By a rotation too, where it is asked for.
+        // A rotation can do the same.
         let keys = operator.get("/v1/admin/keys?account=owls").await.ok();
-        let mut all = keys["data"].as_array().unwrap().iter();
-        let second = all.find(|key| key["revoked_at"].is_null()).unwrap();
-        let path = format!("/v1/admin/keys/{}/rotate", text(&second["id"]));
+        let mut own_keys = keys["data"].as_array().unwrap().iter();
+        let active_key = own_keys.find(|key| key["revoked_at"].is_null()).unwrap();
+        let path = format!("/v1/admin/keys/{}/rotate", text(&active_key["id"]));
         let rotated = operator
             .post(&path, &json!({"end_webhooks": true}))
             .await

@@ -75,7 +75,7 @@ pub(crate) async fn audited(operator: &Client, action: &str) -> Vec<Value> {
     page["data"].as_array().unwrap().clone()
 }
 
-/// Takes the next task and ends it as made for what was reserved.
+/// Claims the next task and ends it as succeeded, at the reserved cost.
 async fn settle_one(gateway: &TestGateway) {
     let task = gateway.claim().await;
     let tariff = task.tariff.clone().unwrap();
@@ -104,12 +104,12 @@ async fn settle_one(gateway: &TestGateway) {
 #[tokio::test]
 async fn without_the_scope_nothing_is_seen_or_changed() {
     let (gateway, _) = start(false).await;
-    let all: Vec<Scope> = Scope::default_scopes();
-    let usual = NewKey {
-        scopes: all,
+    let scopes: Vec<Scope> = Scope::default_scopes();
+    let without_admin = NewKey {
+        scopes,
         ..NewKey::default()
     };
-    let caller = gateway.caller("default", usual).await;
+    let caller = gateway.caller("default", without_admin).await;
     let id = "0193b000-0000-7000-8000-000000000001";
     for (method, path) in [
         (Method::GET, "/v1/admin/keys".to_owned()),

@@ -12,14 +12,14 @@ async fn an_account_is_created_changed_and_credited() {
     for postgres in [false, true] {
         let (gateway, operator) = start(postgres).await;
         let body = json!({"handle": "night-owls", "budget_usd": "9"});
-        let made = operator.post("/v1/admin/accounts", &body).await.ok();
+        let created = operator.post("/v1/admin/accounts", &body).await.ok();
         assert_eq!(
-            (&made["name"], &made["prepaid"], &made["budget_usd"]),
+            (&created["name"], &created["prepaid"], &created["budget_usd"]),
             (&json!("Night Owls"), &json!(false), &json!("9.00"))
         );
-        let other = json!({"handle": "night-owls", "name": "x"});
-        let taken = operator.post("/v1/admin/accounts", &other).await;
-        taken.refused(409, "handle_taken").at("handle");
+        let same_handle = json!({"handle": "night-owls", "name": "x"});
+        let refused = operator.post("/v1/admin/accounts", &same_handle).await;
+        refused.refused(409, "handle_taken").on_param("handle");
         let path = "/v1/admin/accounts/night-owls";
         let changed = patch(
             &operator,
@@ -41,14 +41,14 @@ async fn an_account_is_created_changed_and_credited() {
             (&credited["balance_usd"], &credited["prepaid"]),
             (&json!("5.00"), &json!(true))
         );
-        let again = keyed(&operator, Method::POST, &credits, "c", &credit).await;
-        assert_eq!(again.header("idempotent-replayed"), Some("true"));
-        assert_eq!(again.ok(), credited);
-        let less = operator
+        let repeated = keyed(&operator, Method::POST, &credits, "c", &credit).await;
+        assert_eq!(repeated.header("idempotent-replayed"), Some("true"));
+        assert_eq!(repeated.ok(), credited);
+        let debited = operator
             .post(&credits, &json!({"amount_usd": "-2"}))
             .await
             .ok();
-        assert_eq!(less["balance_usd"], "3.00");
+        assert_eq!(debited["balance_usd"], "3.00");
         let caller = gateway.caller("night-owls", NewKey::default()).await;
         assert_eq!(caller.get("/v1/account").await.ok()["balance_usd"], "3.00");
         for (action, count) in [("account.update", 1), ("account.credit", 2)] {
@@ -89,7 +89,7 @@ async fn wrong_amounts_and_accounts_are_named() {
             .post("/v1/admin/accounts", &body)
             .await
             .refused(400, code)
-            .at(param);
+            .on_param(param);
     }
     let credits = "/v1/admin/accounts/staff/credits";
     for (body, code) in [
@@ -102,7 +102,7 @@ async fn wrong_amounts_and_accounts_are_named() {
             .post(credits, &body)
             .await
             .refused(400, code)
-            .at("amount_usd");
+            .on_param("amount_usd");
     }
     let body = json!({"amount_usd": "1"});
     let unknown = operator
@@ -121,15 +121,15 @@ async fn the_ledger_is_listed_checked_and_corrected() {
         let caller = gateway.caller("owls", NewKey::default()).await;
         let video = caller.post("/v1/videos", &videos_order()).await.ok();
         settle_one(&gateway).await;
-        let all = operator.get("/v1/admin/ledger?account=owls").await.ok();
-        let kinds: Vec<&str> = all["data"]
+        let entries = operator.get("/v1/admin/ledger?account=owls").await.ok();
+        let kinds: Vec<&str> = entries["data"]
             .as_array()
             .unwrap()
             .iter()
-            .map(|one| one["kind"].as_str().unwrap())
+            .map(|entry| entry["kind"].as_str().unwrap())
             .collect();
         assert_eq!(kinds, ["settle", "reserve"], "{video}");
-        let task = all["data"][0]["task_id"].as_str().unwrap().to_owned();
+        let task = entries["data"][0]["task_id"].as_str().unwrap().to_owned();
         let first = operator
             .get("/v1/admin/ledger?account=owls&limit=1")
             .await
@@ -140,7 +140,7 @@ async fn the_ledger_is_listed_checked_and_corrected() {
         );
         assert_eq!(
             operator.get(&next).await.ok()["data"],
-            json!([all["data"][1]])
+            json!([entries["data"][1]])
         );
         let body = json!({"task_id": task, "amount_usd": "-0.05", "note": "It was late."});
         let adjust = "/v1/admin/ledger/adjustments";
@@ -148,10 +148,10 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             .await
             .ok();
         assert_eq!(adjusted["cost_usd"], "0.05");
-        let again = keyed(&operator, Method::POST, adjust, "a", &body)
+        let repeated = keyed(&operator, Method::POST, adjust, "a", &body)
             .await
             .ok();
-        assert_eq!(again, adjusted);
+        assert_eq!(repeated, adjusted);
         operator
             .post(adjust, &body)
             .await
@@ -166,26 +166,26 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             (&check["adds_up"], &check["entries"]),
             (&json!(true), &json!(3))
         );
-        let change = async |by: &'static str| {
+        let falsify = async |sign: &'static str| {
             let sql = format!(
-                "UPDATE hourly_sums SET spent_micros = spent_micros {by} 7 WHERE spent_micros > 0"
+                "UPDATE hourly_sums SET spent_micros = spent_micros {sign} 7 WHERE spent_micros > 0"
             )
             .leak();
             let written = gateway.app.store.write(|conn| conn.execute(sql, &[]));
             written.await.unwrap();
         };
-        change("+").await;
+        falsify("+").await;
         let check = operator.get("/v1/admin/ledger/verify").await.ok();
         assert_eq!(
             (&check["adds_up"], &check["mismatches"][0]["what"]),
             (&json!(false), &json!("hours"))
         );
-        change("-").await;
+        falsify("-").await;
         let csv = operator
             .get(&format!("/v1/admin/ledger?format=csv&task={task}"))
             .await;
         assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
-        let text = csv.text_whole();
+        let text = csv.whole_text();
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(
             text.contains("adjust,0.00,-0.05,0.00,It was late."),
@@ -197,7 +197,7 @@ async fn the_ledger_is_listed_checked_and_corrected() {
 #[tokio::test]
 async fn wrong_adjustments_are_named() {
     let (_gateway, operator) = start(false).await;
-    let none = "0193b000-0000-7000-8000-000000000001";
+    let unknown_task = "0193b000-0000-7000-8000-000000000001";
     for (body, status, code, param) in [
         (
             json!({"amount_usd": "1", "note": "x"}),
@@ -212,19 +212,19 @@ async fn wrong_adjustments_are_named() {
             Some("task_id"),
         ),
         (
-            json!({"task_id": none, "amount_usd": "1"}),
+            json!({"task_id": unknown_task, "amount_usd": "1"}),
             400,
             "missing_field",
             Some("note"),
         ),
         (
-            json!({"task_id": none, "note": "x"}),
+            json!({"task_id": unknown_task, "note": "x"}),
             400,
             "missing_field",
             Some("amount_usd"),
         ),
         (
-            json!({"task_id": none, "amount_usd": "1", "note": "x"}),
+            json!({"task_id": unknown_task, "amount_usd": "1", "note": "x"}),
             404,
             "task_not_found",
             None,
@@ -233,17 +233,17 @@ async fn wrong_adjustments_are_named() {
         let answer = operator.post("/v1/admin/ledger/adjustments", &body).await;
         answer.refused(status, code);
         if let Some(param) = param {
-            answer.at(param);
+            answer.on_param(param);
         }
     }
     operator
         .get("/v1/admin/ledger?format=xml")
         .await
         .refused(400, "invalid_value")
-        .at("format");
+        .on_param("format");
     operator
         .get("/v1/admin/ledger?task=x")
         .await
         .refused(400, "invalid_value")
-        .at("task");
+        .on_param("task");
 }

@@ -8,7 +8,7 @@ use crate::support::{Answer, Client, TestGateway, eventually, videos_order};
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 
-/// Somebody who has signed in.
+/// A signed-in browser.
 struct Page {
     client: Client,
     cookie: String,
@@ -17,17 +17,17 @@ struct Page {
 
 impl Page {
     async fn sign_in(client: &Client) -> Self {
-        let begun = client
+        let answer = client
             .send(client.request(Method::POST, "/v1/session"))
             .await;
-        let set = begun.header("set-cookie").unwrap().to_owned();
+        let set_cookie = answer.header("set-cookie").unwrap().to_owned();
         for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
-            assert!(set.contains(part), "{set}");
+            assert!(set_cookie.contains(part), "{set_cookie}");
         }
-        let session = begun.ok();
+        let session = answer.ok();
         Self {
             client: client.without_key(),
-            cookie: set.split(';').next().unwrap().to_owned(),
+            cookie: set_cookie.split(';').next().unwrap().to_owned(),
             csrf: session["csrf_token"].as_str().unwrap().to_owned(),
         }
     }
@@ -50,13 +50,13 @@ impl Page {
         self.send(Method::GET, path, &Value::Null, None).await
     }
 
-    async fn write(&self, method: Method, path: &str, body: &Value) -> Answer {
+    async fn send_with_csrf(&self, method: Method, path: &str, body: &Value) -> Answer {
         self.send(method, path, body, Some(&self.csrf)).await
     }
 }
 
 #[tokio::test]
-async fn the_cookie_works_where_the_key_does_until_it_ends() {
+async fn the_cookie_works_like_the_key_until_it_ends() {
     for postgres in [false, true] {
         let (_gateway, operator) = start(postgres).await;
         let page = Page::sign_in(&operator).await;
@@ -66,14 +66,14 @@ async fn the_cookie_works_where_the_key_does_until_it_ends() {
             (&json!(page.csrf), &json!(["admin"]))
         );
         page.get("/v1/admin/keys").await.ok();
-        page.write(Method::POST, "/v1/videos", &videos_order())
+        page.send_with_csrf(Method::POST, "/v1/videos", &videos_order())
             .await
             .ok();
-        let made = page
-            .write(Method::POST, "/v1/admin/keys", &json!({"name": "k"}))
+        let created = page
+            .send_with_csrf(Method::POST, "/v1/admin/keys", &json!({"name": "k"}))
             .await
             .ok();
-        assert!(made["key"].is_string());
+        assert!(created["key"].is_string());
         for csrf in [None, Some("wrong")] {
             let refused = page
                 .send(Method::POST, "/v1/videos", &videos_order(), csrf)
@@ -84,11 +84,11 @@ async fn the_cookie_works_where_the_key_does_until_it_ends() {
                 .await;
             refused.refused(403, "csrf_token_required");
         }
-        // A session does not beget another.
-        let more = page.write(Method::POST, "/v1/session", &Value::Null).await;
-        more.refused(401, "missing_api_key");
+        // A session cannot start another one.
+        let second_session = page.send_with_csrf(Method::POST, "/v1/session", &Value::Null).await;
+        second_session.refused(401, "missing_api_key");
         let ended = page
-            .write(Method::DELETE, "/v1/session", &Value::Null)
+            .send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
             .await;
         assert!(ended.header("set-cookie").unwrap().contains("Max-Age=0"));
         ended.ok();
@@ -111,47 +111,47 @@ async fn a_session_has_the_rights_of_its_key_and_ends_with_it() {
         .manual_clock()
         .start()
         .await;
-    let weak = NewKey {
+    let limited = NewKey {
         scopes: vec![Scope::TasksRead],
         ..NewKey::default()
     };
-    let weak = gateway.caller("owls", weak).await;
-    let page = Page::sign_in(&weak).await;
+    let limited = gateway.caller("owls", limited).await;
+    let page = Page::sign_in(&limited).await;
     page.get("/v1/tasks").await.ok();
     page.get("/v1/admin/keys")
         .await
         .refused(403, "insufficient_scope");
-    let staff = operator(&gateway).await;
+    let operator = operator(&gateway).await;
     let id = page.get("/v1/session").await.ok()["key_id"].clone();
     let path = format!("/v1/admin/keys/{}", id.as_str().unwrap());
-    let rotated = staff.post(&format!("{path}/rotate"), &json!({})).await.ok();
+    let rotated = operator.post(&format!("{path}/rotate"), &json!({})).await.ok();
     page.get("/v1/tasks").await.refused(401, "expired_api_key");
-    let weak = gateway.with_key(rotated["key"].as_str().unwrap());
-    let page = Page::sign_in(&weak).await;
-    staff.delete(&path).await.ok();
+    let limited = gateway.with_key(rotated["key"].as_str().unwrap());
+    let page = Page::sign_in(&limited).await;
+    operator.delete(&path).await.ok();
     page.get("/v1/tasks").await.refused(401, "revoked_api_key");
-    let page = Page::sign_in(&staff).await;
+    let page = Page::sign_in(&operator).await;
     gateway
         .app
         .clock
         .advance(std::time::Duration::from_hours(12));
     page.get("/v1/tasks").await.refused(401, "expired_api_key");
-    let wrong = Page {
+    let with_wrong_cookie = Page {
         cookie: "other=1; mediagate_session=x".into(),
         ..page
     };
-    wrong.get("/v1/tasks").await.refused(401, "expired_api_key");
+    with_wrong_cookie.get("/v1/tasks").await.refused(401, "expired_api_key");
 }
 
 #[tokio::test]
-async fn a_former_secret_begins_and_changes_nothing_that_outlives_its_grace() {
+async fn a_former_secret_cannot_start_or_change_anything_lasting() {
     for postgres in [false, true] {
         let (gateway, operator) = start(postgres).await;
         let body = json!({"name": "rotated", "scopes": ["admin"]});
-        let made = operator.post("/v1/admin/keys", &body).await.ok();
-        let path = format!("/v1/admin/keys/{}", made["id"].as_str().unwrap());
+        let created = operator.post("/v1/admin/keys", &body).await.ok();
+        let path = format!("/v1/admin/keys/{}", created["id"].as_str().unwrap());
         let rotate = format!("{path}/rotate");
-        let former = gateway.with_key(made["key"].as_str().unwrap());
+        let former = gateway.with_key(created["key"].as_str().unwrap());
         let page = Page::sign_in(&former).await;
         page.get("/v1/admin/keys").await.ok();
         let rotated = operator.post(&rotate, &json!({"grace": "1h"})).await.ok();
@@ -166,21 +166,21 @@ async fn a_former_secret_begins_and_changes_nothing_that_outlives_its_grace() {
             (answer.status != 200).then_some(())
         })
         .await;
-        let other = operator
+        let other_key = operator
             .post("/v1/admin/keys", &json!({"name": "other"}))
             .await
             .ok();
-        let other = format!("/v1/admin/keys/{}", other["id"].as_str().unwrap());
-        let raised = json!({"scopes": ["admin"]});
-        let hook = json!({"url": "https://example.com/hook"});
+        let other_key = format!("/v1/admin/keys/{}", other_key["id"].as_str().unwrap());
+        let more_scopes = json!({"scopes": ["admin"]});
+        let webhook = json!({"url": "https://example.com/hook"});
         for (method, path, body) in [
             (Method::POST, "/v1/session", &Value::Null),
             (Method::POST, "/v1/admin/keys", &json!({"name": "minted"})),
             (Method::POST, &rotate, &json!({})),
-            (Method::PATCH, &path, &raised),
-            (Method::PATCH, &other, &raised),
+            (Method::PATCH, &path, &more_scopes),
+            (Method::PATCH, &other_key, &more_scopes),
             (Method::DELETE, &path, &Value::Null),
-            (Method::POST, "/v1/webhooks", &hook),
+            (Method::POST, "/v1/webhooks", &webhook),
             (Method::POST, "/v1/webhooks/secret/rotate", &Value::Null),
         ] {
             let request = former.request(method.clone(), path);
@@ -193,14 +193,14 @@ async fn a_former_secret_begins_and_changes_nothing_that_outlives_its_grace() {
             refused.refused(403, "former_api_key");
             assert_eq!(refused.header("set-cookie"), None, "{method} {path}");
         }
-        // Until the grace ends it does its ordinary work.
+        // Until the grace period ends it works for ordinary requests.
         former.get("/v1/tasks").await.ok();
         former.get("/v1/admin/keys").await.ok();
         former.post("/v1/videos", &videos_order()).await.ok();
         let owner = gateway.with_key(rotated["key"].as_str().unwrap());
         Page::sign_in(&owner).await;
         owner.post(&rotate, &json!({})).await.ok();
-        let names = operator.get("/v1/admin/keys?limit=100").await.text_whole();
+        let names = operator.get("/v1/admin/keys?limit=100").await.whole_text();
         assert!(!names.contains("minted"), "{names}");
         let refused = audited(&operator, "operator.refused").await;
         let calls: Vec<_> = refused.iter().rev().map(|entry| &entry["target"]).collect();
@@ -214,12 +214,12 @@ async fn a_former_secret_begins_and_changes_nothing_that_outlives_its_grace() {
             ]
         );
         assert_eq!(refused[0]["after"]["code"], "former_api_key");
-        assert_eq!(refused[0]["actor"]["id"], made["id"]);
+        assert_eq!(refused[0]["actor"]["id"], created["id"]);
     }
 }
 
 #[tokio::test]
-async fn the_oldest_session_ends_for_one_more_and_all_of_it_is_in_the_audit_log() {
+async fn a_session_too_many_ends_the_oldest_and_is_logged() {
     for postgres in [false, true] {
         let (_gateway, operator) = start(postgres).await;
         let first = Page::sign_in(&operator).await;
@@ -227,36 +227,36 @@ async fn the_oldest_session_ends_for_one_more_and_all_of_it_is_in_the_audit_log(
             Page::sign_in(&operator).await;
         }
         first.get("/v1/tasks").await.ok();
-        let last = Page::sign_in(&operator).await;
-        last.get("/v1/tasks").await.ok();
+        let newest = Page::sign_in(&operator).await;
+        newest.get("/v1/tasks").await.ok();
         eventually("the oldest has ended", async || {
             let answer = first.get("/v1/tasks").await;
             (answer.json["error"]["code"] == "expired_api_key").then_some(())
         })
         .await;
-        last.write(Method::DELETE, "/v1/session", &Value::Null)
+        newest.send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
             .await
             .ok();
-        let ended = audited(&operator, "session.end").await;
-        let reasons: Vec<_> = ended.iter().map(|entry| &entry["after"]["ended"]).collect();
+        let end_entries = audited(&operator, "session.end").await;
+        let reasons: Vec<_> = end_entries.iter().map(|entry| &entry["after"]["ended"]).collect();
         assert_eq!(reasons, ["signed out", "too many sessions"]);
-        let begun = audited(&operator, "session.begin").await;
-        let names = |entries: &[Value]| -> Vec<Value> {
+        let begin_entries = audited(&operator, "session.begin").await;
+        let session_ids = |entries: &[Value]| -> Vec<Value> {
             let entries = entries.iter();
-            entries.map(|it| it["after"]["session"].clone()).collect()
+            entries.map(|entry| entry["after"]["session"].clone()).collect()
         };
-        let (begun, ended) = (names(&begun), names(&ended));
-        assert!(ended.contains(&begun[0]), "the last one signed out");
-        for page in [&first, &last] {
+        let (begin_entries, end_entries) = (session_ids(&begin_entries), session_ids(&end_entries));
+        assert!(end_entries.contains(&begin_entries[0]), "the last one signed out");
+        for page in [&first, &newest] {
             let cookie = page.cookie.split('=').nth(1).unwrap();
-            let log = operator.get("/v1/admin/audit?limit=100").await.text_whole();
+            let log = operator.get("/v1/admin/audit?limit=100").await.whole_text();
             assert!(!log.contains(cookie), "{log}");
         }
     }
 }
 
 #[tokio::test]
-async fn by_tls_the_cookie_is_this_hosts_alone() {
+async fn with_tls_the_cookie_is_bound_to_the_host() {
     let gateway = TestGateway::builder()
         .without_workers()
         .set(|settings| settings.public_url = Some("https://media.example".parse().unwrap()))
@@ -269,23 +269,23 @@ async fn by_tls_the_cookie_is_this_hosts_alone() {
         page.cookie
     );
     page.get("/v1/tasks").await.ok();
-    // One that another host of the domain could have set is none.
-    let tossed = Page {
+    // A cookie that another host of the domain could have set is not accepted.
+    let without_prefix = Page {
         client: page.client.clone(),
         cookie: page.cookie.replace("__Host-", ""),
         csrf: page.csrf.clone(),
     };
-    tossed
+    without_prefix
         .get("/v1/tasks")
         .await
         .refused(401, "missing_api_key");
     let ended = page
-        .write(Method::DELETE, "/v1/session", &Value::Null)
+        .send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
         .await;
-    let removed = ended.header("set-cookie").unwrap();
-    assert!(removed.starts_with("__Host-mediagate_session=;") && removed.contains("; Secure"));
-    // By plain HTTP browsers take no such name: there it is the short one.
-    let plain = TestGateway::builder().without_workers().start().await;
-    let page = Page::sign_in(&plain).await;
+    let cleared = ended.header("set-cookie").unwrap();
+    assert!(cleared.starts_with("__Host-mediagate_session=;") && cleared.contains("; Secure"));
+    // Over plain HTTP browsers reject the prefix: the short name is used there.
+    let without_tls = TestGateway::builder().without_workers().start().await;
+    let page = Page::sign_in(&without_tls).await;
     assert!(page.cookie.starts_with("mediagate_session="));
 }

@@ -1,4 +1,4 @@
-//! The settings in effect, and reading them anew.
+//! The settings in effect, and their reload.
 
 use mediagate_config::Settings;
 use mediagate_core::domain::settings_reload;
@@ -9,7 +9,7 @@ use crate::support::TestGateway;
 use crate::support::program::{output, program, text};
 
 #[tokio::test]
-async fn the_settings_are_shown_masked_and_every_reload_is_noted() {
+async fn settings_are_shown_masked_and_every_reload_is_logged() {
     let secret = "sk-secret-0123456789";
     let toml = format!(
         "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key = \"{secret}\"\n"
@@ -17,40 +17,40 @@ async fn the_settings_are_shown_masked_and_every_reload_is_noted() {
     let gateway = TestGateway::builder().toml(&toml).start().await;
     let operator = operator(&gateway).await;
     let first = operator.get("/v1/admin/config").await.ok();
-    let shown = first["toml"].as_str().unwrap();
+    let settings = first["toml"].as_str().unwrap();
     assert!(
-        shown.contains("[providers.acme]") && !shown.contains(secret),
-        "{shown}"
+        settings.contains("[providers.acme]") && !settings.contains(secret),
+        "{settings}"
     );
     assert_eq!(first["last_reload"], Value::Null);
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("other.toml");
-    let other = Settings {
+    let overrides = Settings {
         config: Some(file.clone()),
         ..Settings::default()
     };
     let priced = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.25\" }\n";
     std::fs::write(&file, priced).unwrap();
-    settings_reload::reload(&gateway.app, &other).await.unwrap();
-    let now = operator.get("/v1/admin/config").await.ok();
-    let shown = now["toml"].as_str().unwrap();
-    assert!(shown.contains("0.25") && !shown.contains("acme"), "{shown}");
-    assert_eq!(now["last_reload"]["applied"], true);
+    settings_reload::reload(&gateway.app, &overrides).await.unwrap();
+    let reloaded = operator.get("/v1/admin/config").await.ok();
+    let settings = reloaded["toml"].as_str().unwrap();
+    assert!(settings.contains("0.25") && !settings.contains("acme"), "{settings}");
+    assert_eq!(reloaded["last_reload"]["applied"], true);
 
     std::fs::write(
         &file,
         "[models.animatic-1]\nprice = { unit = \"egg\", usd = \"1\" }\n",
     )
     .unwrap();
-    settings_reload::reload(&gateway.app, &other).await.unwrap();
+    settings_reload::reload(&gateway.app, &overrides).await.unwrap();
     let refused = operator.get("/v1/admin/config").await.ok();
-    assert_eq!(refused["toml"], now["toml"], "the old ones stay");
-    let why = refused["last_reload"]["error"].as_str().unwrap();
-    let place = folder.path().to_str().unwrap();
+    assert_eq!(refused["toml"], reloaded["toml"], "the old settings stay");
+    let reason = refused["last_reload"]["error"].as_str().unwrap();
+    let folder_path = folder.path().to_str().unwrap();
     assert!(
-        why.contains("other.toml:2") && !why.contains(place),
-        "{why}"
+        reason.contains("other.toml:2") && !reason.contains(folder_path),
+        "{reason}"
     );
 
     let log = audited(&operator, "config.reload").await;
@@ -59,7 +59,7 @@ async fn the_settings_are_shown_masked_and_every_reload_is_noted() {
         (&log[0]["actor"]["kind"], &log[0]["actor"]["name"]),
         (&json!("configuration"), &json!("other.toml"))
     );
-    assert_eq!(log[0]["after"]["refused"], why);
+    assert_eq!(log[0]["after"]["refused"], reason);
     assert_eq!(
         (
             &log[1]["before"]["providers"],
@@ -69,7 +69,7 @@ async fn the_settings_are_shown_masked_and_every_reload_is_noted() {
     );
 }
 
-/// Every kind of place that may hold a secret; each has "hunter" in it.
+/// Every kind of setting that may contain a secret; each contains "hunter".
 const PLANTED: &str = r#"database = "sqlite"
 [webhooks]
 proxy = "http://hunter1:hunter2@127.0.0.1:9/"
@@ -87,7 +87,7 @@ routes = [{ provider = "acme", model = "sora-2", extra = { partner_token = "hunt
 "#;
 
 #[tokio::test]
-async fn no_secret_is_shown_wherever_it_stands_in_the_settings() {
+async fn no_secret_in_the_settings_is_shown() {
     let gateway = TestGateway::builder().toml(PLANTED).start().await;
     let operator = operator(&gateway).await;
     let config = operator.get("/v1/admin/config").await.ok();
@@ -97,38 +97,38 @@ async fn no_secret_is_shown_wherever_it_stands_in_the_settings() {
     let file = folder.path().join("m.toml");
     std::fs::write(&file, PLANTED).unwrap();
     let path = file.to_str().unwrap();
-    let checked = output(program(&["config", "check", "--config", path])).await;
-    let said = [&checked.stdout, &checked.stderr].map(|bytes| text(bytes).to_owned());
-    assert_eq!(checked.status.code(), Some(0), "{said:?}");
-    for shown in [&served, &said[0]] {
-        for told in [
+    let result = output(program(&["config", "check", "--config", path])).await;
+    let printed = [&result.stdout, &result.stderr].map(|bytes| text(bytes).to_owned());
+    assert_eq!(result.status.code(), Some(0), "{printed:?}");
+    for settings in [&served, &printed[0]] {
+        for visible in [
             "http://127.0.0.1:9/",
             "https://stamp.example/tsa",
             "https://collector.example/",
             "http://127.0.0.1:1/v1",
             "partner_token",
         ] {
-            assert!(shown.contains(told), "{told}: {shown}");
+            assert!(settings.contains(visible), "{visible}: {settings}");
         }
     }
-    for shown in [&served, &said[0], &said[1]] {
-        assert!(!shown.contains("hunter"), "{shown}");
+    for settings in [&served, &printed[0], &printed[1]] {
+        assert!(!settings.contains("hunter"), "{settings}");
     }
 
-    // A faulty file tells no more.
+    // The errors of a faulty file reveal no more.
     let faulty = PLANTED.replace(
         "http://127.0.0.1:1/v1",
         "http://hunter1:hunter2@a.example/v1/",
     );
     std::fs::write(&file, faulty).unwrap();
     let refused = output(program(&["config", "check", "--config", path])).await;
-    let said = text(&refused.stderr);
-    assert!(said.contains("must not contain credentials"), "{said}");
-    assert!(!said.contains("hunter"), "{said}");
+    let printed = text(&refused.stderr);
+    assert!(printed.contains("must not contain credentials"), "{printed}");
+    assert!(!printed.contains("hunter"), "{printed}");
 }
 
 #[tokio::test]
-async fn every_address_may_be_named_by_a_variable() {
+async fn every_address_can_come_from_a_variable() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let toml = PLANTED
@@ -140,7 +140,7 @@ async fn every_address_may_be_named_by_a_variable() {
         .replace("\"http://127.0.0.1:1/v1\"", "\"env:MG_BASE\"");
     std::fs::write(&file, toml).unwrap();
     let (path, data) = (file.to_str().unwrap(), folder.path().to_str().unwrap());
-    let set = |mut command: std::process::Command| {
+    let with_variables = |mut command: std::process::Command| {
         command
             .env("MG_PROXY", "http://hunter1:hunter2@127.0.0.1:9/")
             .env("MG_TOKEN", "hunter5")
@@ -148,22 +148,22 @@ async fn every_address_may_be_named_by_a_variable() {
         command
     };
     let check = || program(&["config", "check", "--config", path]);
-    let checked = output(set(check())).await;
-    let shown = text(&checked.stdout);
-    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    let result = output(with_variables(check())).await;
+    let settings = text(&result.stdout);
+    assert_eq!(result.status.code(), Some(0), "{}", text(&result.stderr));
     for name in ["env:MG_PROXY", "env:MG_TOKEN", "env:MG_BASE"] {
-        assert!(shown.contains(name), "{shown}");
+        assert!(settings.contains(name), "{settings}");
     }
-    assert!(!shown.contains("hunter"), "{shown}");
+    assert!(!settings.contains("hunter"), "{settings}");
 
     let unset = output(check()).await;
     assert_eq!(unset.status.code(), Some(2));
-    let said = text(&unset.stderr);
+    let stderr = text(&unset.stderr);
     assert!(
-        said.contains(":3: `webhooks.proxy`: the environment variable MG_PROXY is not set"),
-        "{said}"
+        stderr.contains(":3: `webhooks.proxy`: the environment variable MG_PROXY is not set"),
+        "{stderr}"
     );
-    // A command that asks nobody needs none of them.
+    // A command that calls no service needs none of the variables.
     let list = output(program(&["keys", "list", "--config", path, "--data", data])).await;
     assert_eq!(list.status.code(), Some(0), "{}", text(&list.stderr));
 }

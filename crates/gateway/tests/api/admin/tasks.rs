@@ -30,14 +30,14 @@ async fn the_tasks_of_every_account_are_listed() {
         assert_eq!(list("?status=queued&kind=video").await, ["foxes", "owls"]);
         assert_eq!(list("?status=failed").await, [""; 0]);
         assert_eq!(list("?provider=acme&kind=video").await, [""; 0]);
-        // Words are found whoever ordered it.
-        let words = videos_order()["prompt"]
+        // The search covers every account.
+        let query = videos_order()["prompt"]
             .as_str()
             .unwrap()
             .replace(' ', "%20");
-        assert_eq!(list(&format!("?q={words}")).await, ["foxes", "owls"]);
-        assert_eq!(list(&format!("?q={words}&account=owls")).await, ["owls"]);
-        assert_eq!(list(&format!("?q={words}&limit=1")).await, ["foxes"]);
+        assert_eq!(list(&format!("?q={query}")).await, ["foxes", "owls"]);
+        assert_eq!(list(&format!("?q={query}&account=owls")).await, ["owls"]);
+        assert_eq!(list(&format!("?q={query}&limit=1")).await, ["foxes"]);
         assert_eq!(list("?q=nothing-has-these-words").await, [""; 0]);
         let first = operator.get("/v1/admin/tasks?limit=1").await.ok();
         assert_eq!(first["has_more"], json!(true));

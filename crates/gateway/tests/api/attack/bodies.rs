@@ -16,7 +16,7 @@ async fn post(client: &Client, body: String) -> Answer {
     client.send(request).await
 }
 
-/// A list of so many objects of one member.
+/// A list of this many objects with one member.
 fn objects(count: usize) -> String {
     format!("[{}0]", "{\"\":0},".repeat(count))
 }
@@ -28,24 +28,24 @@ async fn a_body_of_small_values_is_refused_before_it_is_built() {
     let client = Client::new(&server.base, Some(&server.first_key().await));
     let before = server.peak_memory();
     let body = objects(31_900_000 / 7);
-    let (one, two) = tokio::join!(post(&client, body.clone()), post(&client, body));
-    one.refused(413, "body_too_large");
-    two.refused(413, "body_too_large");
-    let grown = server.peak_memory().saturating_sub(before);
-    assert!(grown < 64_000_000, "two bodies took {grown} bytes");
+    let (first, second) = tokio::join!(post(&client, body.clone()), post(&client, body));
+    first.refused(413, "body_too_large");
+    second.refused(413, "body_too_large");
+    let growth = server.peak_memory().saturating_sub(before);
+    assert!(growth < 64_000_000, "two bodies took {growth} bytes");
 }
 
 #[tokio::test]
 async fn values_are_counted_whatever_they_are() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    for many in [
+    for body in [
         objects(60_000),
         format!("[{}0]", "0,".repeat(200_000)),
         format!("[{}0]", "[],".repeat(200_000)),
         format!("[{}0]", "\"\",".repeat(200_000)),
     ] {
-        assert!(many.len() < 1_000_000);
-        let answer = post(&gateway, many).await;
+        assert!(body.len() < 1_000_000);
+        let answer = post(&gateway, body).await;
         answer.refused(413, "body_too_large");
         assert!(answer.message().contains("150000"), "{}", answer.message());
     }
@@ -53,7 +53,7 @@ async fn values_are_counted_whatever_they_are() {
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_holds_no_more_than_its_order() {
+async fn a_waiting_caller_holds_only_its_order_in_memory() {
     const CHATS: usize = 15;
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--workers", "1"]).await;
@@ -84,7 +84,7 @@ async fn a_caller_that_waits_holds_no_more_than_its_order() {
 }
 
 #[tokio::test]
-async fn of_many_faults_the_answer_names_a_few() {
+async fn an_answer_names_only_some_of_many_faults() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let part = json!({"type": "image_url", "image_url": {}});
     let message = json!({"role": "user", "content": vec![part; 64]});
@@ -92,7 +92,7 @@ async fn of_many_faults_the_answer_names_a_few() {
     let answer = gateway.post(CHAT, &body).await;
     answer
         .refused(400, "missing_field")
-        .at("messages[0].content[0].image_url.url");
+        .on_param("messages[0].content[0].image_url.url");
     assert!(answer.bytes.len() < 4000, "{} bytes", answer.bytes.len());
     assert!(
         answer.message().ends_with("And 16365 more."),

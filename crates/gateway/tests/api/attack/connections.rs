@@ -1,69 +1,69 @@
-//! Connections that ask for nothing, and more of them than there are places.
+//! Silent connections, and more connections than the limits allow.
 
 use std::time::Duration;
 
 use mediagate_http::server::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Door, knock, until_closed};
+use super::{Door, connect_and_send, read_until_closed};
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually, videos_order};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-fn limits(in_all: usize) -> ConnectionLimits {
-    let mut limits = ConnectionLimits::new(in_all, in_all, None, Vec::new());
-    limits.per_peer = in_all;
+fn limits(total: usize) -> ConnectionLimits {
+    let mut limits = ConnectionLimits::new(total, total, None, Vec::new());
+    limits.per_peer = total;
     limits
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_let_go() {
+async fn silent_connections_are_closed() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let short = Duration::from_millis(200);
-    let door = Door::open(
+    let timeout = Duration::from_millis(200);
+    let listener = Door::open(
         &gateway,
         ConnectionLimits {
-            first_request: short,
-            idle: short,
+            first_request: timeout,
+            idle: timeout,
             ..limits(100)
         },
     )
     .await;
-    let half_a_head = b"GET /healthz HTTP/1.1\r\nhost: x\r\n";
+    let half_a_header = b"GET /healthz HTTP/1.1\r\nhost: x\r\n";
     let open_h2 = [PREFACE, SETTINGS].concat();
-    for silent in [
+    for bytes in [
         b"".as_slice(),
         b"P",
         b"PRI * HTTP/2.0",
         &open_h2,
-        half_a_head,
+        half_a_header,
     ] {
-        until_closed(door.knock(silent).await).await;
+        read_until_closed(listener.connect_and_send(bytes).await).await;
     }
-    let answered = door
-        .knock(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    let connection = listener
+        .connect_and_send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
-    let answer = until_closed(answered).await;
+    let answer = read_until_closed(connection).await;
     assert!(answer.starts_with(b"HTTP/1.1 200"));
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_request_under_way_is_no_silence() {
+async fn a_waiting_request_is_not_closed_as_silent() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let short = Duration::from_millis(400);
-    let door = Door::open(
+    let timeout = Duration::from_millis(400);
+    let listener = Door::open(
         &gateway,
         ConnectionLimits {
-            first_request: short,
-            idle: short,
+            first_request: timeout,
+            idle: timeout,
             ..limits(100)
         },
     )
     .await;
-    let answer = until_closed(door.knock(waiting(&gateway, 1).await.as_bytes()).await).await;
+    let answer = read_until_closed(listener.connect_and_send(waiting_request(&gateway, 1).await.as_bytes()).await).await;
     let answer = String::from_utf8_lossy(&answer);
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.contains("queued"),
@@ -72,8 +72,8 @@ async fn a_request_under_way_is_no_silence() {
     gateway.stop().await;
 }
 
-/// A request that waits so many seconds for a task that nobody works on.
-async fn waiting(gateway: &TestGateway, seconds: u32) -> String {
+/// A request that waits this many seconds for a task that no worker runs.
+async fn waiting_request(gateway: &TestGateway, seconds: u32) -> String {
     let video = gateway.post("/v1/videos", &videos_order()).await.ok();
     let task = video["id"].as_str().unwrap().replace("video_", "");
     let key = gateway.key.as_deref().unwrap();
@@ -83,41 +83,41 @@ async fn waiting(gateway: &TestGateway, seconds: u32) -> String {
 }
 
 #[tokio::test]
-async fn when_every_place_is_taken_probes_are_answered_and_others_told_to_come_back() {
+async fn beyond_the_connection_limit_only_probes_are_answered() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let door = Door::open(&gateway, limits(2)).await;
-    let wait = waiting(&gateway, 60).await;
+    let listener = Door::open(&gateway, limits(2)).await;
+    let request = waiting_request(&gateway, 60).await;
     let _busy = [
-        door.knock(wait.as_bytes()).await,
-        door.knock(wait.as_bytes()).await,
+        listener.connect_and_send(request.as_bytes()).await,
+        listener.connect_and_send(request.as_bytes()).await,
     ];
     eventually("both are busy", async || {
-        let answer = door.client(&gateway).get("/v1/models").await;
+        let answer = listener.client(&gateway).get("/v1/models").await;
         (answer.status == 503).then(|| answer.refused(503, "overloaded").clone())
     })
     .await;
-    assert_eq!(door.client(&gateway).get("/healthz").await.status, 200);
+    assert_eq!(listener.client(&gateway).get("/healthz").await.status, 200);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn more_silent_sockets_than_files_leave_the_program_answering() {
+async fn the_program_answers_despite_more_silent_sockets_than_open_files() {
     const SOCKETS: usize = 1100;
-    let files = getrlimit(Resource::Nofile);
+    let open_files = getrlimit(Resource::Nofile);
     let raised = Rlimit {
-        current: files.maximum,
-        ..files
+        current: open_files.maximum,
+        ..open_files
     };
     setrlimit(Resource::Nofile, raised).unwrap();
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_within("-n 1024", data.path(), &[]).await;
     let key = server.first_key().await;
-    let mut silent = Vec::new();
+    let mut connections = Vec::new();
     for number in 0..SOCKETS {
-        let word = [b"".as_slice(), b"P", PREFACE][number % 3];
-        silent.push(knock(&server.base, word).await);
+        let bytes = [b"".as_slice(), b"P", PREFACE][number % 3];
+        connections.push(connect_and_send(&server.base, bytes).await);
     }
-    // Each asks on a connection of its own.
+    // Each request has a connection of its own.
     let anyone = Client::new(&server.base, None);
     assert_eq!(anyone.get("/healthz").await.status, 200);
     let caller = Client::new(&server.base, Some(&key));
@@ -127,6 +127,6 @@ async fn more_silent_sockets_than_files_leave_the_program_answering() {
         "{}",
         server.peak_memory()
     );
-    drop(silent);
+    drop(connections);
     server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Engines in children of the real program: a crash ends the child, and the third the task.
+//! Engines in children of the real program: a crash ends the child, the third one the task.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -52,32 +52,32 @@ fn a_child_makes_the_same_video() {
     let file = spool.path().join("picture");
     std::fs::write(&file, &picture).unwrap();
     let decoded = animatic_engine::decode(&picture).unwrap();
-    let (job, watch) = (video_job(1000), EngineControl::default());
-    let here = animatic_engine::make(
+    let (job, control) = (video_job(1000), EngineControl::default());
+    let in_process = animatic_engine::make(
         &job,
         Some(&decoded),
         RetouchOptions::default(),
         &EngineControl::default(),
     )
     .unwrap();
-    let there = child::make_video(
+    let in_child = child::make_video(
         &launcher(spool.path()),
         &job,
         Some(&file),
         RetouchOptions::default(),
-        &watch,
+        &control,
     )
     .unwrap();
-    assert!(here.mp4 == there.mp4 && here.poster == there.poster && here.sheet == there.sheet);
-    let facts = |made: &animatic_engine::MadeVideo| {
+    assert!(in_process.mp4 == in_child.mp4 && in_process.poster == in_child.poster && in_process.sheet == in_child.sheet);
+    let facts = |video: &animatic_engine::MadeVideo| {
         (
-            made.width,
-            made.height,
-            made.milliseconds,
-            made.direction.clone(),
+            video.width,
+            video.height,
+            video.milliseconds,
+            video.direction.clone(),
         )
     };
-    assert_eq!(facts(&here), facts(&there));
+    assert_eq!(facts(&in_process), facts(&in_child));
     std::fs::remove_file(file).unwrap();
     assert!(is_empty(spool.path()));
 }
@@ -103,25 +103,25 @@ fn a_child_makes_the_same_stems() {
         title: String::new(),
     };
     let folder = tempfile::tempdir().unwrap();
-    let (from, watch) = (source.path(), EngineControl::default());
-    let here = stems_engine::separate(&job, None, from, None, folder.path(), &watch).unwrap();
-    let there = child::separate(&launcher(spool.path()), &job, None, from, None, &watch).unwrap();
-    assert_eq!((here.len(), there.len()), (2, 2));
-    for (here, there) in here.iter().zip(&there) {
+    let (source_path, control) = (source.path(), EngineControl::default());
+    let in_process = stems_engine::separate(&job, None, source_path, None, folder.path(), &control).unwrap();
+    let in_child = child::separate(&launcher(spool.path()), &job, None, source_path, None, &control).unwrap();
+    assert_eq!((in_process.len(), in_child.len()), (2, 2));
+    for (in_process, in_child) in in_process.iter().zip(&in_child) {
         let bytes = |path: &Path| std::fs::read(path).unwrap();
-        assert!(bytes(&here.flac) == bytes(&there.flac));
-        assert!(here.cover == there.cover && here.cover_large == there.cover_large);
+        assert!(bytes(&in_process.flac) == bytes(&in_child.flac));
+        assert!(in_process.cover == in_child.cover && in_process.cover_large == in_child.cover_large);
         assert_eq!(
-            (here.size_bytes, &here.sha256, here.milliseconds),
-            (there.size_bytes, &there.sha256, there.milliseconds)
+            (in_process.size_bytes, &in_process.sha256, in_process.milliseconds),
+            (in_child.size_bytes, &in_child.sha256, in_child.milliseconds)
         );
     }
-    drop(there);
+    drop(in_child);
     assert!(is_empty(spool.path()));
 }
 
 #[test]
-fn a_limit_ends_the_child_alone() {
+fn a_limit_ends_only_the_child() {
     let spool = tempfile::tempdir().unwrap();
     for limits in [
         ChildLimits {
@@ -138,7 +138,7 @@ fn a_limit_ends_the_child_alone() {
             height: 1080,
             ..video_job(10_000)
         };
-        let made = child::make_video(
+        let result = child::make_video(
             &limited(spool.path(), limits),
             &job,
             None,
@@ -146,61 +146,61 @@ fn a_limit_ends_the_child_alone() {
             &EngineControl::default(),
         );
         assert!(
-            matches!(made, Err(EngineError::Died(_))),
+            matches!(result, Err(EngineError::Died(_))),
             "{:?}",
-            made.err()
+            result.err()
         );
     }
     assert!(is_empty(spool.path()));
 }
 
 #[test]
-fn what_a_child_refuses_is_no_death() {
+fn a_source_that_a_child_rejects_is_no_crash() {
     let spool = tempfile::tempdir().unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "no picture").unwrap();
     let job = video_job(1000);
-    let watch = EngineControl::default();
-    let made = child::make_video(
+    let control = EngineControl::default();
+    let result = child::make_video(
         &launcher(spool.path()),
         &job,
         Some(file.path()),
         RetouchOptions::default(),
-        &watch,
+        &control,
     );
     assert!(
-        matches!(made, Err(EngineError::Source(_))),
+        matches!(result, Err(EngineError::Source(_))),
         "{:?}",
-        made.err()
+        result.err()
     );
 }
 
 #[test]
-fn a_job_that_is_called_off_ends_its_child() {
+fn a_cancelled_job_ends_its_child() {
     let spool = tempfile::tempdir().unwrap();
-    let (launcher, watch) = (launcher(spool.path()), Arc::new(EngineControl::default()));
-    let watching = watch.clone();
-    let made = std::thread::spawn(move || {
+    let (launcher, control) = (launcher(spool.path()), Arc::new(EngineControl::default()));
+    let child_control = control.clone();
+    let job_thread = std::thread::spawn(move || {
         child::make_video(
             &launcher,
             &video_job(10_000),
             None,
             RetouchOptions::default(),
-            &watching,
+            &child_control,
         )
         .err()
     });
-    while watch.progress() == 0 {
+    while control.progress() == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    watch.stop();
-    assert_eq!(made.join().unwrap(), Some(EngineError::Stopped));
+    control.stop();
+    assert_eq!(job_thread.join().unwrap(), Some(EngineError::Stopped));
     assert!(is_empty(spool.path()));
 }
 
 const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
 
-/// A gateway that is killed again and again.
+/// A gateway that is killed repeatedly.
 struct Victim {
     data: tempfile::TempDir,
     key: String,
@@ -212,7 +212,7 @@ impl Victim {
         Self::start_with("").await
     }
 
-    /// One with these settings too.
+    /// The same, with these settings.
     async fn start_with(settings: &str) -> Self {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("mediagate.toml");
@@ -231,11 +231,11 @@ impl Victim {
         Client::new(&self.server.base, Some(&self.key))
     }
 
-    /// Orders a video; it is under way.
-    async fn begin(&self, seconds: u32) -> String {
+    /// Orders a video and waits until it runs.
+    async fn start_video(&self, seconds: u32) -> String {
         let order = json!({"model": "animatic-1", "prompt": "a lake", "size": "1280x720", "seconds": seconds.to_string()});
-        let made = self.client().post("/v1/videos", &order).await;
-        let task = made.header("x-task-id").unwrap().to_owned();
+        let answer = self.client().post("/v1/videos", &order).await;
+        let task = answer.header("x-task-id").unwrap().to_owned();
         let path = format!("/v1/tasks/{task}");
         eventually("it runs", async || {
             let view = self.client().get(&path).await.ok();
@@ -246,12 +246,12 @@ impl Victim {
     }
 
     async fn crash(&mut self) {
-        let next = Self::launch(self.data.path());
+        let restart = Self::launch(self.data.path());
         self.server.signal("-KILL");
-        self.server = next.await;
+        self.server = restart.await;
     }
 
-    /// The child that works now; another than `before`.
+    /// The working child, if it is not `before`.
     async fn child(&self, before: Option<u32>) -> u32 {
         eventually("a child works", async || {
             let mut engines = self.server.engines();
@@ -266,14 +266,14 @@ impl Victim {
         self.client().get("/v1/account").await.ok()
     }
 
-    /// Stops it; the money adds up.
+    /// Stops it and verifies the ledger.
     async fn end(self) {
         let data = self.data.path();
         let (data, file) = (data.to_str().unwrap(), data.join("mediagate.toml"));
         self.server.stop().await;
-        let words = ["--config", file.to_str().unwrap(), "--data", data];
-        let verified = output(program(&[&["ledger", "verify"], &words[..]].concat())).await;
-        assert!(verified.status.success(), "{}", text(&verified.stderr));
+        let args = ["--config", file.to_str().unwrap(), "--data", data];
+        let result = output(program(&[&["ledger", "verify"], &args[..]].concat())).await;
+        assert!(result.status.success(), "{}", text(&result.stderr));
     }
 }
 
@@ -284,15 +284,15 @@ fn kill(process: u32, signal: &str) {
 }
 
 #[tokio::test]
-async fn a_task_whose_child_died_is_made_by_another_and_paid_once() {
+async fn a_task_whose_child_died_is_repeated_and_paid_once() {
     let victim = Victim::start().await;
-    let task = victim.begin(2).await;
+    let task = victim.start_video(2).await;
     let first = victim.child(None).await;
     kill(first, "-KILL");
     victim.child(Some(first)).await;
-    let ended = finished(&victim.client(), &task).await;
+    let task_view = finished(&victim.client(), &task).await;
     assert_eq!(
-        (&ended["status"], &ended["cost_usd"]),
+        (&task_view["status"], &task_view["cost_usd"]),
         (&json!("succeeded"), &json!("0.20"))
     );
     assert_eq!(victim.account().await["spent_usd"], "0.20");
@@ -300,33 +300,33 @@ async fn a_task_whose_child_died_is_made_by_another_and_paid_once() {
 }
 
 #[tokio::test]
-async fn a_child_that_died_while_it_waited_costs_nobody_anything() {
+async fn an_idle_child_that_dies_harms_no_task() {
     let victim = Victim::start().await;
     let client = victim.client();
     let order =
         json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1"});
     for _ in 0..2 {
-        let made = client.post("/v1/videos", &order).await;
-        let task = made.header("x-task-id").unwrap().to_owned();
+        let answer = client.post("/v1/videos", &order).await;
+        let task = answer.header("x-task-id").unwrap().to_owned();
         assert_eq!(finished(&client, &task).await["status"], "succeeded");
-        let ready = eventually("a child waits", async || victim.server.children().pop()).await;
-        kill(ready, "-KILL");
+        let idle_child = eventually("a child waits", async || victim.server.children().pop()).await;
+        kill(idle_child, "-KILL");
     }
     victim.end().await;
 }
 
 #[tokio::test]
-async fn a_task_that_ends_its_process_three_times_is_failed() {
+async fn a_task_that_crashes_three_children_fails() {
     let mut victim = Victim::start().await;
-    let task = victim.begin(20).await;
+    let task = victim.start_video(20).await;
     let first = victim.child(None).await;
     kill(first, "-KILL");
-    // Who stops a whole service politely means no harm.
+    // SIGTERM, as sent to a whole service, does not count.
     let second = victim.child(Some(first)).await;
     kill(second, "-TERM");
     let third = victim.child(Some(second)).await;
     kill(third, "-ABRT");
-    // Nor is it the job's when the gateway is killed, whose children end with it.
+    // Nor does the end of a child whose gateway was killed.
     let fourth = victim.child(Some(third)).await;
     victim.crash().await;
     eventually("the child ends with its parent", async || {
@@ -338,13 +338,13 @@ async fn a_task_that_ends_its_process_three_times_is_failed() {
     assert_eq!(view["status"], "running");
     assert_eq!(victim.account().await["held_usd"], "2.00");
     kill(fifth, "-KILL");
-    let ended = finished(&victim.client(), &task).await;
+    let task_view = finished(&victim.client(), &task).await;
     assert_eq!(
-        (&ended["status"], &ended["cost_usd"]),
+        (&task_view["status"], &task_view["cost_usd"]),
         (&json!("failed"), &json!("0.00"))
     );
-    assert_eq!(ended["error"]["code"], "provider_rejected", "{ended}");
-    let message = ended["error"]["message"].as_str().unwrap();
+    assert_eq!(task_view["error"]["code"], "provider_rejected", "{task_view}");
+    let message = task_view["error"]["message"].as_str().unwrap();
     assert!(message.contains("crashed its process 3 times"), "{message}");
     let account = victim.account().await;
     assert_eq!(
@@ -355,11 +355,11 @@ async fn a_task_that_ends_its_process_three_times_is_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_counts_although_the_database_breaks() {
+async fn a_crash_counts_although_the_database_fails() {
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
     let victim = Victim::start_with(&format!("database = \"{url}\"")).await;
-    let task = victim.begin(20).await;
+    let task = victim.start_video(20).await;
     let first = victim.child(None).await;
     let mut cut = ConnectionCut::new("UPDATE tasks SET deaths");
     cut.times = 3;
@@ -370,15 +370,15 @@ async fn a_death_counts_although_the_database_breaks() {
     kill(second, "-KILL");
     let third = victim.child(Some(second)).await;
     kill(third, "-KILL");
-    let ended = finished(&victim.client(), &task).await;
-    assert_eq!(ended["error"]["code"], "provider_rejected", "{ended}");
+    let task_view = finished(&victim.client(), &task).await;
+    assert_eq!(task_view["error"]["code"], "provider_rejected", "{task_view}");
     victim.end().await;
 }
 
 #[tokio::test]
 async fn tasks_whose_children_died_run_one_after_the_other() {
     let victim = Victim::start_with("workers = 3").await;
-    let tasks = [victim.begin(3).await, victim.begin(3).await];
+    let tasks = [victim.start_video(3).await, victim.start_video(3).await];
     let children = eventually("both are made", async || {
         let engines = victim.server.engines();
         (engines.len() == tasks.len()).then_some(engines)
@@ -387,21 +387,21 @@ async fn tasks_whose_children_died_run_one_after_the_other() {
     for child in &children {
         kill(*child, "-KILL");
     }
-    let seen = Mutex::new(HashSet::new());
+    let engines_seen = Mutex::new(HashSet::new());
     eventually("both end", async || {
         let mut engines = victim.server.engines();
         engines.retain(|engine| !children.contains(engine));
         assert!(engines.len() <= 1, "they are alone: {engines:?}");
-        seen.lock().unwrap().extend(engines);
-        let mut done = 0;
+        engines_seen.lock().unwrap().extend(engines);
+        let mut succeeded = 0;
         for task in &tasks {
             let view = victim.client().get(&format!("/v1/tasks/{task}")).await.ok();
-            done += usize::from(view["status"] == "succeeded");
+            succeeded += usize::from(view["status"] == "succeeded");
         }
-        (done == tasks.len()).then_some(())
+        (succeeded == tasks.len()).then_some(())
     })
     .await;
-    assert_eq!(seen.lock().unwrap().len(), tasks.len());
+    assert_eq!(engines_seen.lock().unwrap().len(), tasks.len());
     assert_eq!(victim.account().await["spent_usd"], "0.60");
     victim.end().await;
 }

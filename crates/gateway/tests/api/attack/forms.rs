@@ -1,4 +1,4 @@
-//! Forms without an end.
+//! Endless forms.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -6,39 +6,39 @@ use tokio::net::TcpStream;
 use super::PATIENCE;
 use crate::support::TestGateway;
 
-/// Sends the beginning of a form and then the same again and again, as long as
-/// the gateway takes it; how much that was, and the answer.
-async fn pour(gateway: &TestGateway, path: &str, begin: &str, again: &[u8]) -> (usize, String) {
+/// Sends the beginning of a form and then the same bytes repeatedly, as long as
+/// the gateway reads them; returns the bytes written and the answer.
+async fn send_endless_form(gateway: &TestGateway, path: &str, beginning: &str, repeated: &[u8]) -> (usize, String) {
     let address = gateway.base.strip_prefix("http://").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
-    let (mut from, mut into) = stream.into_split();
+    let (mut read_half, mut write_half) = stream.into_split();
     let reader = tokio::spawn(async move {
         let mut answer = Vec::new();
-        let _ = from.read_to_end(&mut answer).await;
+        let _ = read_half.read_to_end(&mut answer).await;
         String::from_utf8_lossy(&answer).into_owned()
     });
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\
-         content-type: multipart/form-data; boundary=b\r\ncontent-length: 100000000000\r\n\r\n{begin}",
+         content-type: multipart/form-data; boundary=b\r\ncontent-length: 100000000000\r\n\r\n{beginning}",
         key = gateway.key.as_deref().unwrap(),
     );
-    into.write_all(head.as_bytes()).await.unwrap();
-    let again = again.repeat(65_536_usize.div_ceil(again.len()));
-    let mut poured = 0;
-    let pouring = async {
-        while into.write_all(&again).await.is_ok() {
-            poured += again.len();
+    write_half.write_all(head.as_bytes()).await.unwrap();
+    let repeated = repeated.repeat(65_536_usize.div_ceil(repeated.len()));
+    let mut written = 0;
+    let writing = async {
+        while write_half.write_all(&repeated).await.is_ok() {
+            written += repeated.len();
         }
     };
-    tokio::time::timeout(PATIENCE, pouring)
+    tokio::time::timeout(PATIENCE, writing)
         .await
-        .expect("the gateway takes it for ever");
-    (poured, reader.await.unwrap())
+        .expect("the gateway reads forever");
+    (written, reader.await.unwrap())
 }
 
 #[tokio::test]
 async fn forms_end_at_their_limits() {
-    /// What a socket holds on its way, beside what the gateway reads.
+    /// The capacity of socket buffers, in addition to what the gateway reads.
     const ON_THE_WAY: usize = 12_000_000;
     let gateway = TestGateway::builder().without_workers().start().await;
     let head = "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"x\"\r\n";
@@ -59,17 +59,17 @@ async fn forms_end_at_their_limits() {
             201_000_000,
         ),
     ];
-    for (path, begin, again, most) in cases {
-        let (poured, answer) = pour(&gateway, path, begin, again).await;
-        let about = format!("{path} {begin:?} {poured}: {answer}");
-        assert!(poured < most + ON_THE_WAY, "{about}");
+    for (path, beginning, repeated, limit) in cases {
+        let (written, answer) = send_endless_form(&gateway, path, beginning, repeated).await;
+        let context = format!("{path} {beginning:?} {written}: {answer}");
+        assert!(written < limit + ON_THE_WAY, "{context}");
         // The answer may be lost where the connection was cut in the middle of a write.
-        let status = if most == 0 {
+        let status = if limit == 0 {
             "HTTP/1.1 400"
         } else {
             "HTTP/1.1 413"
         };
-        assert!(answer.is_empty() || answer.starts_with(status), "{about}");
+        assert!(answer.is_empty() || answer.starts_with(status), "{context}");
     }
     gateway.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What is not to be read by whoever happens to be near.
+//! Data that other users and callers must not read.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,31 +15,31 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn open(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Files and folders below that others than their owner may do anything with.
+/// Files and folders below to which others than the owner have any access.
 fn open_to_others(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut open_paths = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if mode(&path) & 0o077 != 0 {
-            found.push(format!("{} {:o}", path.display(), mode(&path)));
+            open_paths.push(format!("{} {:o}", path.display(), mode(&path)));
         }
         if path.is_dir() {
-            found.extend(open_to_others(&path));
+            open_paths.extend(open_to_others(&path));
         }
     }
-    found
+    open_paths
 }
 
 #[tokio::test]
-async fn a_data_folder_that_was_open_is_closed() {
+async fn permissions_of_an_open_data_folder_are_tightened() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    open(&data, 0o755);
+    set_mode(&data, 0o755);
     let server = Server::start(&data, &[]).await;
     let key = server.first_key().await;
     let client = Client::new(&server.base, Some(&key));
@@ -50,10 +50,10 @@ async fn a_data_folder_that_was_open_is_closed() {
     assert_eq!(open_to_others(&data), [""; 0]);
     server.stop().await;
     for name in ["mediagate.db", "signing.key"] {
-        open(&data.join(name), 0o644);
+        set_mode(&data.join(name), 0o644);
     }
     for name in ["", "media", "spool"] {
-        open(&data.join(name), 0o755);
+        set_mode(&data.join(name), 0o755);
     }
     let server = Server::start(&data, &[]).await;
     assert_eq!(mode(&data), 0o700);
@@ -65,29 +65,29 @@ async fn a_data_folder_that_was_open_is_closed() {
 async fn a_secret_in_the_wrong_place_is_not_printed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mediagate.toml");
-    for wrong in [
+    for toml in [
         "[providers.a]\nprotocol = \"fal\"\napi_keys = \"hunter2\"",
         "[providers.a]\nprotocol = \"hunter2\"\napi_key = \"x\"",
         "cors_origins = [\"hunter2\"]",
         "default_model = \"hunter2\"",
         "[models.a]\nkind = \"video\"\nroutes = [{ provider = \"hunter2\", model = \"x\" }]",
     ] {
-        std::fs::write(&file, wrong).unwrap();
-        let checked = output(program(&[
+        std::fs::write(&file, toml).unwrap();
+        let result = output(program(&[
             "config",
             "check",
             "--config",
             file.to_str().unwrap(),
         ]))
         .await;
-        let said = format!("{}{}", text(&checked.stdout), text(&checked.stderr));
-        assert_eq!(checked.status.code(), Some(2), "{said}");
-        assert!(!said.contains("hunter2"), "{said}");
+        let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
+        assert_eq!(result.status.code(), Some(2), "{printed}");
+        assert!(!printed.contains("hunter2"), "{printed}");
     }
 }
 
 #[tokio::test]
-async fn nobody_frames_the_documentation() {
+async fn the_documentation_cannot_be_framed() {
     let gateway = TestGateway::builder().without_workers().start().await;
     for path in ["/docs", "/docs/api", "/docs/money", "/docs?q=key"] {
         let page = gateway.without_key().get(path).await;
@@ -125,14 +125,14 @@ async fn a_key_that_may_only_cancel_is_told_no_addresses() {
     };
     let canceller = gateway.with_key(&gateway.new_key("default", new).await);
     let clip = format!("/musicgen/clips/{clip}");
-    for (client, told) in [(&canceller, false), (&gateway.client, true)] {
+    for (client, sees_addresses) in [(&canceller, false), (&gateway.client, true)] {
         let trashed = client.delete(&clip).await.ok();
         let restored = client
             .post(&format!("{clip}/restore"), &json!({}))
             .await
             .ok();
         for answer in [trashed, restored] {
-            assert_eq!(!addresses(&answer).is_empty(), told, "{answer}");
+            assert_eq!(!addresses(&answer).is_empty(), sees_addresses, "{answer}");
         }
     }
     let deleted = canceller
@@ -144,7 +144,7 @@ async fn a_key_that_may_only_cancel_is_told_no_addresses() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_has_no_addresses_and_no_files() {
+async fn deleted_things_have_no_addresses_and_no_files() {
     let gateway = TestGateway::start().await;
     let video = gateway.post("/v1/videos", &videos_order()).await.ok();
     let id = video["id"].as_str().unwrap();

@@ -19,12 +19,12 @@ async fn start(data: &std::path::Path) -> (Server, Client) {
     (server, client)
 }
 
-async fn is_alive(client: &Client) {
+async fn assert_alive(client: &Client) {
     assert_eq!(client.get("/healthz").await.status, 200);
 }
 
 #[tokio::test]
-async fn pictures_are_decoded_where_there_is_room() {
+async fn pictures_are_decoded_within_the_memory_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (server, client) = start(folder.path()).await;
     let picture = sound::data_url("image/png", &black_png(7_000));
@@ -39,14 +39,14 @@ async fn pictures_are_decoded_where_there_is_room() {
     for answer in quotes.into_iter().chain(orders) {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
-    is_alive(&client).await;
-    // Two at a time fit into `decoding_memory_mb`, whatever comes.
-    takes_at_most(1400 << 20, &server);
+    assert_alive(&client).await;
+    // Two at a time fit into `decoding_memory_mb`, however many arrive.
+    assert_peak_memory(1400 << 20, &server);
     server.crash();
 }
 
 #[tokio::test]
-async fn hanging_up_gives_no_room_back_that_is_still_in_use() {
+async fn hanging_up_frees_no_memory_that_is_still_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let (server, client) = start(folder.path()).await;
     let silence = silence(8, 16_000, 890);
@@ -55,8 +55,8 @@ async fn hanging_up_gives_no_room_back_that_is_still_in_use() {
         let _ = tokio::time::timeout(Duration::from_millis(300), upload).await;
     }
     let clip = upload(&client, &silence).await;
-    is_alive(&client).await;
-    // Taken apart into all that the model can tell apart.
+    assert_alive(&client).await;
+    // Separated into all groups of the model.
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"], "stem_task": "twelve"});
     let task = client.post("/musicgen/submit/music", &order).await.ok();
     let path = format!("/v1/tasks/{}?wait=30", task["id"].as_str().unwrap());
@@ -66,13 +66,13 @@ async fn hanging_up_gives_no_room_back_that_is_still_in_use() {
     })
     .await;
     assert_eq!(ended["status"], "succeeded", "{ended}");
-    takes_at_most(700 << 20, &server);
+    assert_peak_memory(700 << 20, &server);
     server.crash();
 }
 
-/// Memory that the process had at once, in bytes.
+/// Asserts a limit on the peak memory of the process, in bytes.
 #[expect(clippy::print_stdout, reason = "docs/security.md has the figures")]
-fn takes_at_most(limit: u64, server: &Server) {
+fn assert_peak_memory(limit: u64, server: &Server) {
     let peak = server.peak_memory();
     println!("peak: {} MiB", peak >> 20);
     assert!(peak <= limit, "{} MiB", peak >> 20);
@@ -85,7 +85,7 @@ async fn upload(client: &Client, file: &[u8]) -> Value {
     client.send(request.multipart(form)).await.ok()
 }
 
-/// Silence as FLAC: a few kilobytes for what takes hundreds of megabytes.
+/// Silence as FLAC: a few kilobytes that decode to hundreds of megabytes.
 fn silence(channels: usize, rate: u32, seconds: usize) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let mut flac = FlacWriter::new(&mut file, rate, channels).unwrap();
@@ -97,13 +97,13 @@ fn silence(channels: usize, rate: u32, seconds: usize) -> Vec<u8> {
     file.into_inner()
 }
 
-/// A square of nothing in 16-bit RGBA: all of its bytes but the first are said
-/// by copies of 258 bytes, in 13 bits each.
+/// A black square in 16-bit RGBA: all of its bytes but the first are encoded
+/// as copies of 258 bytes, in 13 bits each.
 fn black_png(side: u32) -> Vec<u8> {
     const COPIED: u64 = 258;
     let zeros = u64::from(side) * (1 + 8 * u64::from(side));
     let mut bits = Bits::default();
-    // One last block, with the fixed codes.
+    // One final block, with the fixed codes.
     bits.push(0b011, 3);
     let zero = |bits: &mut Bits| bits.push(0b0000_1100, 8);
     zero(&mut bits);
@@ -118,8 +118,8 @@ fn black_png(side: u32) -> Vec<u8> {
     bits.push(0, 7);
     let mut zlib = vec![0x78, 0x01];
     zlib.extend(bits.done());
-    let sum = u32::try_from(zeros % 65_521).unwrap() << 16 | 1;
-    zlib.extend(sum.to_be_bytes());
+    let checksum = u32::try_from(zeros % 65_521).unwrap() << 16 | 1;
+    zlib.extend(checksum.to_be_bytes());
     let mut header = [side.to_be_bytes(), side.to_be_bytes()].concat();
     header.extend([16, 6, 0, 0, 0]);
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
@@ -136,17 +136,17 @@ fn black_png(side: u32) -> Vec<u8> {
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
-    held: u32,
+    pending: u32,
     count: u32,
 }
 
 impl Bits {
     fn push(&mut self, bits: u32, count: u32) {
-        self.held |= bits << self.count;
+        self.pending |= bits << self.count;
         self.count += count;
         while self.count >= 8 {
-            self.bytes.push(self.held.to_le_bytes()[0]);
-            self.held >>= 8;
+            self.bytes.push(self.pending.to_le_bytes()[0]);
+            self.pending >>= 8;
             self.count -= 8;
         }
     }

@@ -1,5 +1,5 @@
-//! One caller against the gateway: what is tried must neither stop it nor take
-//! more memory than is allowed for.
+//! One caller against the gateway: no attack may stop it or use
+//! more memory than its limits allow.
 
 mod bodies;
 mod connections;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Client, TestGateway};
 
-/// Longest that a test waits for something that has a deadline.
+/// The longest time that a test waits for something with a deadline.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A second address of a gateway, with limits of its own.
@@ -44,9 +44,9 @@ impl Door {
         Self { base, draining }
     }
 
-    /// A connection on which this was sent.
-    async fn knock(&self, bytes: &[u8]) -> TcpStream {
-        knock(&self.base, bytes).await
+    /// A connection on which these bytes were sent.
+    async fn connect_and_send(&self, bytes: &[u8]) -> TcpStream {
+        connect_and_send(&self.base, bytes).await
     }
 
     fn client(&self, gateway: &TestGateway) -> Client {
@@ -60,20 +60,20 @@ impl Drop for Door {
     }
 }
 
-/// A connection to a gateway on which this was sent.
-async fn knock(base: &str, bytes: &[u8]) -> TcpStream {
+/// A connection to a gateway on which these bytes were sent.
+async fn connect_and_send(base: &str, bytes: &[u8]) -> TcpStream {
     let address = base.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     stream
 }
 
-/// What arrives until the other side closes.
-async fn until_closed(mut stream: TcpStream) -> Vec<u8> {
+/// All bytes until the other side closes.
+async fn read_until_closed(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = stream.read_to_end(&mut bytes);
-    // A reset is an end too.
-    let _ = tokio::time::timeout(PATIENCE, read)
+    let reading = stream.read_to_end(&mut bytes);
+    // A reset ends it, too.
+    let _ = tokio::time::timeout(PATIENCE, reading)
         .await
         .expect("the connection was never closed");
     bytes

@@ -1,4 +1,4 @@
-//! What an account may keep, and how full the disk may get.
+//! Limits of an account's storage and of the disk.
 
 use base64::Engine as _;
 use mediagate_core::domain::keys::NewKey;
@@ -23,7 +23,7 @@ fn with_picture() -> Value {
     order
 }
 
-async fn standing(gateway: &TestGateway) -> (u64, u64) {
+async fn storage(gateway: &TestGateway) -> (u64, u64) {
     let account = gateway.get("/v1/account").await.ok();
     let number = |name: &str| account[name].as_u64().unwrap();
     (number("storage_bytes"), number("storage_limit"))
@@ -39,63 +39,63 @@ async fn gateway(toml: &str, on_postgres: bool) -> TestGateway {
     builder.start().await
 }
 
-async fn is_bounded(on_postgres: bool) {
+async fn check_storage_limit(on_postgres: bool) {
     let gateway = gateway("storage_limit = \"2MB\"", on_postgres).await;
-    let (mut before, limit) = standing(&gateway).await;
+    let (mut stored_before, limit) = storage(&gateway).await;
     assert_eq!(limit, 2_000_000);
     let refused = loop {
         let answer = try_upload(&gateway).await;
         if answer.status != 200 {
             break answer;
         }
-        let (kept, _) = standing(&gateway).await;
-        assert!(kept > before && kept <= limit);
-        before = kept;
+        let (stored, _) = storage(&gateway).await;
+        assert!(stored > stored_before && stored <= limit);
+        stored_before = stored;
     };
     refused.refused(413, "storage_full");
     assert!(refused.message().contains("storage_limit") && refused.message().contains("2MB"));
     assert_eq!(
-        standing(&gateway).await.0,
-        before,
-        "what was refused is not counted"
+        storage(&gateway).await.0,
+        stored_before,
+        "a rejected upload is not counted"
     );
-    // What is ordered is made and kept all the same.
+    // An accepted order is made and stored all the same.
     let video = gateway.post("/v1/videos", &videos_order()).await.ok();
     let task = video["id"].as_str().unwrap().replace("video_", "");
     assert_eq!(finished(&gateway, &task).await["status"], "succeeded");
-    assert!(standing(&gateway).await.0 > before);
+    assert!(storage(&gateway).await.0 > stored_before);
     // A deletion makes room, once the files are gone.
     gateway
         .delete(&format!("/v1/videos/{}", video["id"].as_str().unwrap()))
         .await
         .ok();
     remove_expired_media(&gateway.app).await.unwrap();
-    assert_eq!(standing(&gateway).await.0, before);
+    assert_eq!(storage(&gateway).await.0, stored_before);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_an_account_keeps_is_bounded() {
-    is_bounded(false).await;
+async fn an_accounts_storage_is_limited() {
+    check_storage_limit(false).await;
 }
 
 #[tokio::test]
-async fn what_an_account_keeps_is_bounded_on_postgres() {
-    is_bounded(true).await;
+async fn an_accounts_storage_is_limited_on_postgres() {
+    check_storage_limit(true).await;
 }
 
 #[tokio::test]
-async fn without_room_nothing_is_taken_and_nothing_left_behind() {
+async fn an_upload_beyond_the_storage_limit_leaves_nothing() {
     let gateway = gateway("storage_limit = \"1kB\"", false).await;
     let media = gateway.app.config.media_path();
-    let before = count(&media);
+    let before = count_files(&media);
     try_upload(&gateway).await.refused(413, "storage_full");
     let order = with_picture();
     gateway
         .post("/v1/videos", &order)
         .await
         .refused(413, "storage_full");
-    assert_eq!(count(&media), before);
+    assert_eq!(count_files(&media), before);
     gateway.stop().await;
 }
 
@@ -109,17 +109,17 @@ async fn a_refused_order_leaves_no_picture() {
     let caller = gateway.with_key(&gateway.new_key("default", new).await);
     caller.post("/v1/videos", &videos_order()).await.ok();
     let media = gateway.app.config.media_path();
-    let before = count(&media);
+    let before = count_files(&media);
     let order = with_picture();
     caller
         .post("/v1/videos", &order)
         .await
         .refused(429, "too_many_tasks");
-    assert_eq!(count(&media), before);
+    assert_eq!(count_files(&media), before);
     gateway.stop().await;
 }
 
-/// What the key's limits refuse in the end is refused before its pictures cost anything.
+/// An order that the key's limits reject is rejected before its pictures cost anything.
 #[tokio::test]
 async fn pictures_of_an_order_beyond_the_keys_limits_are_neither_fetched_nor_decoded() {
     let price = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
@@ -132,20 +132,20 @@ async fn pictures_of_an_order_beyond_the_keys_limits_are_neither_fetched_nor_dec
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
     let address = format!("http://{}/a.png", server.local_addr().unwrap());
-    let busy = NewKey {
+    let at_its_limit = NewKey {
         max_running: Some(1),
         ..NewKey::default()
     };
-    let busy = gateway.caller("default", busy).await;
-    busy.post("/v1/videos", &videos_order()).await.ok();
-    let poor = NewKey {
+    let at_its_limit = gateway.caller("default", at_its_limit).await;
+    at_its_limit.post("/v1/videos", &videos_order()).await.ok();
+    let small_budget = NewKey {
         budget: Some("0.05".parse().unwrap()),
         ..NewKey::default()
     };
-    let poor = gateway.caller("default", poor).await;
+    let small_budget = gateway.caller("default", small_budget).await;
     for (caller, status, code) in [
-        (busy, 429, "too_many_tasks"),
-        (poor, 402, "budget_exceeded"),
+        (at_its_limit, 429, "too_many_tasks"),
+        (small_budget, 402, "budget_exceeded"),
     ] {
         for picture in [address.as_str(), "data:image/png;base64,AAAA"] {
             let mut order = videos_order();
@@ -161,13 +161,13 @@ async fn pictures_of_an_order_beyond_the_keys_limits_are_neither_fetched_nor_dec
             answer.refused(status, code);
         }
     }
-    let nobody = server.accept().unwrap_err();
-    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
+    let accept_error = server.accept().unwrap_err();
+    assert_eq!(accept_error.kind(), std::io::ErrorKind::WouldBlock);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_full_disk_takes_no_more() {
+async fn a_full_disk_accepts_no_files() {
     let gateway = gateway("disk_floor = \"1000TB\"", false).await;
     try_upload(&gateway).await.refused(503, "overloaded");
     let order = with_picture();
@@ -180,8 +180,8 @@ async fn a_full_disk_takes_no_more() {
 }
 
 /// Files in a folder and those below it.
-fn count(folder: &std::path::Path) -> usize {
+fn count_files(folder: &std::path::Path) -> usize {
     let entries = std::fs::read_dir(folder).unwrap();
-    let count = |path: std::path::PathBuf| if path.is_dir() { count(&path) } else { 1 };
+    let count = |path: std::path::PathBuf| if path.is_dir() { count_files(&path) } else { 1 };
     entries.map(|entry| count(entry.unwrap().path())).sum()
 }

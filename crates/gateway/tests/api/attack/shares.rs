@@ -1,4 +1,4 @@
-//! What one account does slowly must not stand in another's way.
+//! Slow requests of one account must not delay another's.
 
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
@@ -6,12 +6,12 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
-use super::knock;
+use super::connect_and_send;
 use crate::support::gateway::upload;
 use crate::support::{Client, TestGateway, sound, video_order, videos_order};
 
 #[tokio::test]
-async fn slow_addresses_keep_nobody_else_waiting() {
+async fn slow_addresses_delay_no_other_account() {
     const ADDRESSES: usize = 6;
     let gateway = TestGateway::builder().allow_loopback().start().await;
     let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,18 +40,18 @@ async fn slow_addresses_keep_nobody_else_waiting() {
 }
 
 #[tokio::test]
-async fn trickled_bodies_take_nobody_elses_room() {
+async fn trickled_bodies_use_no_other_accounts_capacity() {
     const BODIES: usize = 16;
     let gateway = TestGateway::builder().without_workers().start().await;
     let key = gateway.key.clone().unwrap();
-    let begin = format!(
+    let beginning = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\
          content-type: application/json\r\ncontent-length: 31000000\r\n\r\n{{\"x\":\"data:{}",
         "A".repeat(2_000_000)
     );
-    let mut trickled = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..BODIES {
-        trickled.push(knock(&gateway.base, begin.as_bytes()).await);
+        connections.push(connect_and_send(&gateway.base, beginning.as_bytes()).await);
     }
     let other = gateway.with_key(&gateway.new_key("other", NewKey::default()).await);
     let mut order = video_order();
@@ -59,19 +59,19 @@ async fn trickled_bodies_take_nobody_elses_room() {
     order["messages"][0]["content"] = json!([{"type": "image_url", "image_url": {"url": picture}}]);
     let answer = other.post("/v1/chat/completions", &order).await;
     answer.refused(422, "image_invalid");
-    drop(trickled);
+    drop(connections);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn many_films_of_one_account_keep_no_other_account_waiting() {
+async fn many_films_of_one_account_delay_no_other_account() {
     let gateway = TestGateway::builder().without_workers().start().await;
     accounts_take_turns(&gateway, &gateway).await;
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn many_films_of_one_account_keep_no_other_account_waiting_at_two_processes() {
+async fn many_films_of_one_account_delay_no_other_account_at_two_processes() {
     let gateway = TestGateway::builder().without_workers().on_postgres();
     let gateway = gateway.start().await;
     let replica = gateway.idle_replica().await;
@@ -80,7 +80,7 @@ async fn many_films_of_one_account_keep_no_other_account_waiting_at_two_processe
     gateway.stop().await;
 }
 
-/// Two workers, which may be those of two processes, take what was ordered.
+/// Two workers, perhaps of two processes, claim tasks of two accounts.
 async fn accounts_take_turns(gateway: &TestGateway, replica: &TestGateway) {
     let order = async |client: &Client| {
         let answer = client.post("/v1/videos", &videos_order()).await;
@@ -88,26 +88,26 @@ async fn accounts_take_turns(gateway: &TestGateway, replica: &TestGateway) {
         answer.ok();
         task.unwrap()
     };
-    let mut many = Vec::new();
+    let mut tasks = Vec::new();
     for _ in 0..12 {
-        many.push(order(gateway).await);
+        tasks.push(order(gateway).await);
     }
     let first = gateway.claim().await;
-    assert_eq!(first.id.to_string(), many[0]);
+    assert_eq!(first.id.to_string(), tasks[0]);
     let other = gateway.caller("other", NewKey::default()).await;
-    let few = [order(&other).await, order(&other).await];
-    // With one place: the one who was served goes behind the other.
+    let other_tasks = [order(&other).await, order(&other).await];
+    // With one slot: the account that was served goes last.
     gateway.fail(first.id, ErrorCode::ContentPolicy).await;
     let second = replica.claim().await;
-    assert_eq!(second.id.to_string(), few[0]);
-    // With two: who holds one goes behind who holds none.
+    assert_eq!(second.id.to_string(), other_tasks[0]);
+    // With two slots: an account that holds one goes after one that holds none.
     let third = gateway.claim().await;
-    assert_eq!(third.id.to_string(), many[1]);
+    assert_eq!(third.id.to_string(), tasks[1]);
     replica.fail(second.id, ErrorCode::ContentPolicy).await;
     let fourth = replica.claim().await;
-    assert_eq!(fourth.id.to_string(), few[1]);
-    // Whoever waits alone has all places.
-    for task in &many[2..] {
+    assert_eq!(fourth.id.to_string(), other_tasks[1]);
+    // An account that waits alone gets all slots.
+    for task in &tasks[2..] {
         assert_eq!(gateway.claim().await.id.to_string(), *task);
     }
 }

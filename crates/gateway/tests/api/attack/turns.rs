@@ -1,4 +1,4 @@
-//! Scarce things are shared: accounts take turns before what fetches, decodes and looks.
+//! Scarce resources are shared: accounts take turns for fetches, decoders and checks.
 
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::limits::WorkKind;
@@ -28,7 +28,7 @@ async fn answer(mut fetch: TcpStream, picture: &[u8]) {
 }
 
 #[tokio::test]
-async fn an_account_fetches_a_few_things_at_once_and_others_are_not_held_up() {
+async fn an_account_has_a_limit_of_fetches_and_delays_no_other() {
     let gateway = TestGateway::builder()
         .without_workers()
         .allow_loopback()
@@ -50,10 +50,10 @@ async fn an_account_fetches_a_few_things_at_once_and_others_are_not_held_up() {
     }
     // The next request that arrives is the other account's.
     let other = gateway.caller("other", NewKey::default()).await;
-    let others = tokio::spawn(async move { other.post("/v1/videos", &order(&address)).await });
+    let other_order = tokio::spawn(async move { other.post("/v1/videos", &order(&address)).await });
     let fetch = server.accept().await.unwrap().0;
     answer(fetch, &sound::png(64, 48)).await;
-    others.await.unwrap().ok();
+    other_order.await.unwrap().ok();
     assert!(orders.iter().all(|order| !order.is_finished()));
     drop(fetches);
     for _ in FETCHES..orders.len() {
@@ -84,7 +84,7 @@ async fn a_quote_fetches_the_beginning_of_a_picture() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 19000000\r\n\r\n";
     fetch.write_all(head.as_bytes()).await.unwrap();
     fetch.write_all(&sound::png(640, 480)).await.unwrap();
-    // Until nobody reads any more, which a whole picture would not come to.
+    // Until the gateway stops reading, before the whole picture was sent.
     let mut sent = 0;
     while fetch.write_all(&[0; 8192]).await.is_ok() {
         sent += 8192;
@@ -96,35 +96,35 @@ async fn a_quote_fetches_the_beginning_of_a_picture() {
 }
 
 #[tokio::test]
-async fn a_check_of_a_file_takes_no_place_of_anything_else() {
+async fn checking_a_file_uses_no_capacity_of_other_work() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let (room, account) = (gateway.app.limits.media_work.clone(), AccountId::new());
-    let (begin, begun) = tokio::sync::oneshot::channel();
-    let (end, ends) = std::sync::mpsc::channel::<()>();
-    let held = tokio::spawn(async move {
-        let work = room.work(account, WorkKind::Check, 1, move |_| {
-            begin.send(()).unwrap();
-            ends.recv().unwrap_err();
+    let (media_work, account) = (gateway.app.limits.media_work.clone(), AccountId::new());
+    let (started_tx, started_rx) = tokio::sync::oneshot::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let holder = tokio::spawn(async move {
+        let work = media_work.work(account, WorkKind::Check, 1, move |_| {
+            started_tx.send(()).unwrap();
+            released.recv().unwrap_err();
         });
         work.await.unwrap();
     });
-    begun.await.unwrap();
+    started_rx.await.unwrap();
     let form = |bytes: Vec<u8>| {
         let part = reqwest::multipart::Part::bytes(bytes).file_name("a.png");
         reqwest::multipart::Form::new().part("file", part)
     };
-    let check = gateway.client.clone();
+    let checker = gateway.client.clone();
     let picture = sound::png(64, 48);
-    let checked = tokio::spawn(async move {
-        let request = check.request(reqwest::Method::POST, "/v1/provenance/check");
-        check.send(request.multipart(form(picture))).await
+    let check = tokio::spawn(async move {
+        let request = checker.request(reqwest::Method::POST, "/v1/provenance/check");
+        checker.send(request.multipart(form(picture))).await
     });
     crate::support::gateway::upload(&gateway.client, "song", sound::wav(1, 1)).await;
     let picture = sound::data_url("image/png", &sound::png(320, 180));
     gateway.post("/v1/videos", &order(&picture)).await.ok();
-    assert!(!checked.is_finished(), "checks have one place");
-    drop(end);
-    checked.await.unwrap().ok();
-    held.await.unwrap();
+    assert!(!check.is_finished(), "checks have one place");
+    drop(release);
+    check.await.unwrap().ok();
+    holder.await.unwrap();
     gateway.stop().await;
 }

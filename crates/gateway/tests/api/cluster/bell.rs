@@ -1,5 +1,5 @@
-//! What every bell must do: rings are heard, a lost one costs a moment and never a result, and a
-//! forged one a look.
+//! The contract of every bell: rings arrive, a lost ring costs a moment and never a result, and a
+//! forged ring costs one query.
 
 use std::time::Duration;
 
@@ -13,145 +13,145 @@ use crate::support::postgres::proxy_to;
 use crate::support::sse::Events;
 use crate::support::{TestGateway, videos_order};
 
-/// Two gateways: the first rings, the second listens. One, twice, where there is no other.
+/// Two gateways: the first rings, the second listens. Without a second one, the first does both.
 struct Pair {
-    here: TestGateway,
-    there: Option<TestGateway>,
+    ringing: TestGateway,
+    listening: Option<TestGateway>,
     stop: CancellationToken,
 }
 
 impl Pair {
-    async fn new(here: TestGateway, has_other: bool) -> Self {
+    async fn new(ringing: TestGateway, has_other: bool) -> Self {
         let stop = CancellationToken::new();
-        let there = if has_other {
-            Some(here.idle_replica().await)
+        let listening = if has_other {
+            Some(ringing.idle_replica().await)
         } else {
             None
         };
-        for gateway in std::iter::once(&here).chain(&there) {
+        for gateway in std::iter::once(&ringing).chain(&listening) {
             let (bell, stop) = (gateway.app.bell.clone(), stop.clone());
             tokio::spawn(async move { bell.exchange(&stop).await });
         }
-        Self { here, there, stop }
+        Self { ringing, listening, stop }
     }
 
-    fn there(&self) -> &TestGateway {
-        self.there.as_ref().unwrap_or(&self.here)
+    fn listening_gateway(&self) -> &TestGateway {
+        self.listening.as_ref().unwrap_or(&self.ringing)
     }
 
     /// A task that waits.
     async fn task(&self) -> TaskId {
-        let answer = self.here.post("/v1/videos", &videos_order()).await;
+        let answer = self.ringing.post("/v1/videos", &videos_order()).await;
         answer.header("x-task-id").unwrap().parse().unwrap()
     }
 
-    /// Rings until the other side hears it. The task stays as it is: looking finds nothing.
-    async fn is_heard(&self, task: TaskId) {
-        let mut listener = self.there().app.bell.listen(task);
-        let ring = async || self.here.app.bell.ring(task);
-        heard("a ring", ring, listener.changed(u32::MAX)).await;
-        let mut called_off = self.there().app.bell.cancellations();
-        let call_off = async || self.here.app.bell.call_off(task);
-        let hears = heard("a cancellation", call_off, called_off.recv());
-        assert_eq!(hears.await, Ok(task));
+    /// Rings until the other side hears it. The task does not change, so polling finds nothing.
+    async fn assert_rings_arrive(&self, task: TaskId) {
+        let mut listener = self.listening_gateway().app.bell.listen(task);
+        let ring = async || self.ringing.app.bell.ring(task);
+        ring_until("a ring", ring, listener.changed(u32::MAX)).await;
+        let mut cancellations = self.listening_gateway().app.bell.cancellations();
+        let ring_cancellation = async || self.ringing.app.bell.call_off(task);
+        let heard_cancellation = ring_until("a cancellation", ring_cancellation, cancellations.recv());
+        assert_eq!(heard_cancellation.await, Ok(task));
     }
 
     /// A stream at one gateway shows what was done at the other.
-    async fn is_seen(&self) {
+    async fn assert_changes_are_seen(&self) {
         let task = self.task().await;
         let path = format!("/v1/tasks/{task}/events");
-        let request = self.there().request(Method::GET, &path);
+        let request = self.listening_gateway().request(Method::GET, &path);
         let mut events = Events::open(request).await;
         assert_eq!(events.next().await.unwrap().json()["status"], "queued");
-        let claimed = self.here.claim().await;
+        let claimed = self.ringing.claim().await;
         assert_eq!(claimed.id, task);
         assert_eq!(events.next().await.unwrap().json()["status"], "running");
         for progress in [20, 40] {
-            self.here.progress(task, progress).await;
+            self.ringing.progress(task, progress).await;
             assert_eq!(
                 events.next().await.unwrap().json()["progress"],
                 json!(progress)
             );
         }
         let path = format!("/v1/tasks/{task}?wait=60");
-        let waiting = self.there().get(&path);
+        let waiting = self.listening_gateway().get(&path);
         let cancel = async {
             let path = format!("/v1/tasks/{task}/cancel");
-            self.here.post(&path, &json!({})).await.ok()
+            self.ringing.post(&path, &json!({})).await.ok()
         };
-        let (waited, _) = tokio::join!(waiting, cancel);
-        assert_eq!(waited.ok()["status"], "cancelled");
+        let (view, _) = tokio::join!(waiting, cancel);
+        assert_eq!(view.ok()["status"], "cancelled");
         assert_eq!(events.rest().await.len(), 1);
     }
 
     async fn end(self) {
         self.stop.cancel();
-        if let Some(there) = self.there {
-            there.stop().await;
+        if let Some(listening) = self.listening {
+            listening.stop().await;
         }
-        self.here.stop().await;
+        self.ringing.stop().await;
     }
 }
 
-/// Does this again and again until it is heard.
-async fn heard<T>(what: &str, act: impl AsyncFn(), hears: impl Future<Output = T>) -> T {
-    let again = async {
+/// Rings repeatedly until the event arrives.
+async fn ring_until<T>(what: &str, ring: impl AsyncFn(), event: impl Future<Output = T>) -> T {
+    let ringing = async {
         loop {
-            act().await;
+            ring().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::select! {
-        heard = tokio::time::timeout(Duration::from_mins(1), hears) => {
-            heard.unwrap_or_else(|_| panic!("never heard: {what}"))
+        result = tokio::time::timeout(Duration::from_mins(1), event) => {
+            result.unwrap_or_else(|_| panic!("never heard: {what}"))
         }
-        () = again => unreachable!("it goes on for ever"),
+        () = ringing => unreachable!("it rings forever"),
     }
 }
 
-/// Rings in spite of what happens to the way between the gateways.
-async fn contract(pair: &Pair, way: &FaultProxy) {
-    pair.is_seen().await;
+/// Changes arrive whatever happens to the network between the gateways.
+async fn check_bell(pair: &Pair, proxy: &FaultProxy) {
+    pair.assert_changes_are_seen().await;
     let task = pair.task().await;
-    pair.is_heard(task).await;
+    pair.assert_rings_arrive(task).await;
     let cancel = format!("/v1/tasks/{task}/cancel");
-    pair.here.post(&cancel, &json!({})).await.ok();
+    pair.ringing.post(&cancel, &json!({})).await.ok();
 
-    // Nothing gets through: what is rung is lost.
+    // Nothing gets through: rings are lost.
     let refuses = NetworkState {
         refuses: true,
         ..NetworkState::default()
     };
-    way.set(refuses);
-    way.reset();
-    pair.is_seen().await;
+    proxy.set(refuses);
+    proxy.reset();
+    pair.assert_changes_are_seen().await;
     // Half open: nobody answers.
     way.heal();
     let held = NetworkState::both(simulator::LinkState::held());
-    way.set(held);
-    pair.is_seen().await;
-    // Late: it comes after the look.
+    proxy.set(held);
+    pair.assert_changes_are_seen().await;
+    // Late: the ring arrives after the poll.
     way.heal();
-    way.set(NetworkState::both(simulator::LinkState::with_delay(
+    proxy.set(NetworkState::both(simulator::LinkState::with_delay(
         std::time::Duration::from_millis(300),
     )));
-    pair.is_seen().await;
-    way.reset();
-    way.heal();
+    pair.assert_changes_are_seen().await;
+    proxy.reset();
+    proxy.heal();
     let task = pair.task().await;
-    pair.is_heard(task).await;
+    pair.assert_rings_arrive(task).await;
     let cancel = format!("/v1/tasks/{task}/cancel");
-    pair.here.post(&cancel, &json!({})).await.ok();
-    pair.is_seen().await;
+    pair.ringing.post(&cancel, &json!({})).await.ok();
+    pair.assert_changes_are_seen().await;
 }
 
 #[tokio::test]
 async fn one_process_hears_itself() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let pair = Pair::new(gateway, false).await;
-    pair.is_seen().await;
+    pair.assert_changes_are_seen().await;
     let task = pair.task().await;
-    pair.is_heard(task).await;
+    pair.assert_rings_arrive(task).await;
     pair.end().await;
 }
 
@@ -159,17 +159,17 @@ async fn one_process_hears_itself() {
 async fn processes_ring_each_other_by_postgres() {
     let gateway = TestGateway::builder().on_postgres().without_workers();
     let database = crate::support::postgres::TestDatabase::create().await;
-    let (way, address) = proxy_to(&database.url).await;
-    // Only the rings go this way.
+    let (proxy, address) = proxy_to(&database.url).await;
+    // Only the rings go through the proxy.
     let direct = address.parse().unwrap();
     let gateway = gateway.set(|settings| settings.bell.database = Some(direct));
     let pair = Pair::new(gateway.start_on(database).await, true).await;
-    contract(&pair, &way).await;
+    check_bell(&pair, &proxy).await;
 
-    // Anybody with access to the database may say anything.
+    // Anybody with access to the database may send any notification.
     let task = pair.task().await;
-    let mut listener = pair.there().app.bell.listen(task);
-    let forger = pair.here.app.store.notify_channel(None).await.unwrap();
+    let mut listener = pair.listening_gateway().app.bell.listen(task);
+    let forger = pair.ringing.app.store.notify_channel(None).await.unwrap();
     let mut forger = forger.unwrap();
     for text in [
         "",
@@ -184,22 +184,22 @@ async fn processes_ring_each_other_by_postgres() {
         let text = format!("x task.{task}");
         forger.lock().await.notify(&text).await.unwrap();
     };
-    heard("a forged ring", forge, listener.changed(u32::MAX)).await;
+    ring_until("a forged ring", forge, listener.changed(u32::MAX)).await;
     let cancel = format!("/v1/tasks/{task}/cancel");
-    pair.here.post(&cancel, &json!({})).await.ok();
-    pair.is_seen().await;
+    pair.ringing.post(&cancel, &json!({})).await.ok();
+    pair.assert_changes_are_seen().await;
     pair.end().await;
 }
 
 #[tokio::test]
-async fn an_unreachable_bell_database_is_not_missed() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("postgres://{}/none", free.local_addr().unwrap());
-    drop(free);
+async fn an_unreachable_bell_database_delays_nothing() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("postgres://{}/none", listener.local_addr().unwrap());
+    drop(listener);
     let gateway = TestGateway::builder().on_postgres().without_workers();
     let address = address.parse().unwrap();
     let gateway = gateway.set(|settings| settings.bell.database = Some(address));
     let pair = Pair::new(gateway.start().await, true).await;
-    pair.is_seen().await;
+    pair.assert_changes_are_seen().await;
     pair.end().await;
 }

@@ -8,8 +8,8 @@ use mediagate_core::domain::readiness;
 use simulator::Simulator;
 use tokio::time::Instant;
 
-use crate::database::{provider, succeed};
-use crate::support::deployment::{Deployment, Told};
+use crate::database::{provider, assert_all_succeed};
+use crate::support::deployment::{Deployment, LoadReport};
 use crate::support::pair::Pair;
 use crate::support::{Answer, TestGateway, eventually, videos_order};
 
@@ -17,20 +17,20 @@ use crate::support::{Answer, TestGateway, eventually, videos_order};
 struct Trial {
     restarts: u32,
     fail_overs: u32,
-    /// Orders between two of them, at least.
+    /// The least number of orders between two of them.
     orders: usize,
     /// Longest that the server stays away.
     away: Duration,
 }
 
 /// The number of a variable, for the long forms.
-fn number(variable: &str, usual: u32) -> u32 {
-    let said = std::env::var(variable).ok();
-    said.map_or(usual, |said| said.parse().unwrap())
+fn number(variable: &str, default: u32) -> u32 {
+    let value = std::env::var(variable).ok();
+    value.map_or(default, |value| value.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_told_survives_the_loss_of_the_database() {
+async fn accepted_orders_survive_the_loss_of_the_database() {
     let trial = Trial {
         restarts: 1,
         fail_overs: 1,
@@ -74,8 +74,8 @@ impl Trial {
         let load = deployment.load(8);
         for restart in 0..self.restarts {
             load.more(self.orders).await;
-            tokio::task::block_in_place(|| pair.primary().stop_at_once());
-            // From a tenth of a second on, evenly.
+            tokio::task::block_in_place(|| pair.primary().stop_immediately());
+            // Evenly spread, starting at a tenth of a second.
             let step = self.away / self.restarts;
             tokio::time::sleep(Duration::from_millis(100) + step * restart).await;
             tokio::task::block_in_place(|| pair.primary().start_again());
@@ -92,32 +92,32 @@ impl Trial {
             pair.synchronize().await;
         }
         load.more(self.orders).await;
-        let told = load.end().await;
+        let report = load.end().await;
         seconds.sort_by(f64::total_cmp);
         println!(
             "{} orders, {} restarts, answers {:?}; seconds from promotion to the next order: {seconds:.2?}",
-            told.tasks.len(),
+            report.tasks.len(),
             self.restarts,
-            told.answers
+            report.answers
         );
-        check(&deployment, &simulator, &told).await;
+        check(&deployment, &simulator, &report).await;
         deployment.stop().await;
     }
 }
 
-async fn check(on: &Deployment, simulator: &Simulator, told: &Told) {
-    succeed(&on.client, &told.tasks).await;
+async fn check(deployment: &Deployment, simulator: &Simulator, report: &LoadReport) {
+    assert_all_succeed(&deployment.client, &report.tasks).await;
     let mut jobs: HashMap<String, u32> = HashMap::new();
     for job in simulator.world().all_jobs() {
         let prompt = job.input["prompt"].as_str().unwrap();
         *jobs.entry(prompt.to_owned()).or_default() += 1;
     }
-    let twice: Vec<_> = jobs.iter().filter(|(_, count)| **count > 1).collect();
-    assert!(twice.is_empty(), "paid twice: {twice:?}");
-    assert!(jobs.len() >= told.tasks.len());
-    // Nobody took a living process's work: one that lost its lease says so.
-    assert!(!on.logs().contains("the lease was lost"), "{}", on.logs());
-    on.command(&["ledger", "verify"]).await;
+    let paid_twice: Vec<_> = jobs.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(paid_twice.is_empty(), "paid twice: {paid_twice:?}");
+    assert!(jobs.len() >= report.tasks.len());
+    // No process lost its lease while it lived, which its log would say.
+    assert!(!deployment.logs().contains("the lease was lost"), "{}", deployment.logs());
+    deployment.command(&["ledger", "verify"]).await;
 }
 
 async fn order(gateway: &TestGateway, key: &str) -> Answer {
@@ -127,7 +127,7 @@ async fn order(gateway: &TestGateway, key: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_synchronous_standby_a_fail_over_loses_what_it_had_not_received() {
+async fn without_a_synchronous_standby_a_fail_over_loses_unreplicated_orders() {
     let mut pair = Pair::asynchronous();
     let url = pair.direct();
     let gateway = async |durability| {
@@ -142,43 +142,43 @@ async fn without_a_synchronous_standby_a_fail_over_loses_what_it_had_not_receive
         gateway(Durability::Local).await,
         gateway(Durability::Replicated).await,
     );
-    // It is told, and whoever wants more takes no orders.
+    // It is reported, and a gateway that requires replication accepts no orders.
     strict.get("/readyz").await.refused(503, "overloaded");
     readiness::note_durability(&gateway.app).await;
-    let counted = mediagate_telemetry::counters::metrics_recorder().render();
-    assert!(counted.contains("\nmediagate_durability 0\n"));
-    let kept = order(&gateway, "kept").await;
-    let kept = kept.header("x-task-id").unwrap();
-    let arrived = format!("SELECT FROM tasks WHERE id = '{kept}'");
+    let metrics = mediagate_telemetry::counters::metrics_recorder().render();
+    assert!(metrics.contains("\nmediagate_durability 0\n"));
+    let kept_task = order(&gateway, "kept").await;
+    let kept_task = kept_task.header("x-task-id").unwrap();
+    let standby_has_it = format!("SELECT FROM tasks WHERE id = '{kept_task}'");
     eventually("the standby has it", async || {
-        (pair.standby().ask(&arrived).await == 1).then_some(())
+        (pair.standby().execute(&standby_has_it).await == 1).then_some(())
     })
     .await;
     pair.standby().set("primary_conninfo", "").await;
     eventually("it receives nothing more", async || {
-        let receives = "SELECT FROM pg_stat_wal_receiver";
-        (pair.standby().ask(receives).await == 0).then_some(())
+        let receivers = "SELECT FROM pg_stat_wal_receiver";
+        (pair.standby().execute(receivers).await == 0).then_some(())
     })
     .await;
-    let lost = order(&gateway, "lost").await;
-    let lost = lost.header("x-task-id").unwrap();
+    let lost_task = order(&gateway, "lost").await;
+    let lost_task = lost_task.header("x-task-id").unwrap();
     tokio::task::block_in_place(|| pair.fail_over());
     eventually("orders are accepted again", async || {
         (gateway.get("/v1/tasks").await.status == 200).then_some(())
     })
     .await;
     let path = |task: &str| format!("/v1/tasks/{task}");
-    gateway.get(&path(kept)).await.ok();
+    gateway.get(&path(kept_task)).await.ok();
     gateway
-        .get(&path(lost))
+        .get(&path(lost_task))
         .await
         .refused(404, "task_not_found");
-    // Who repeats itself has one.
-    let again = order(&gateway, "lost").await;
-    assert_ne!(again.header("x-task-id"), Some(lost));
+    // A repetition finds its own task.
+    let repeated = order(&gateway, "lost").await;
+    assert_ne!(repeated.header("x-task-id"), Some(lost_task));
     assert_eq!(
         order(&gateway, "kept").await.header("x-task-id"),
-        Some(kept)
+        Some(kept_task)
     );
     let list = gateway.get("/v1/tasks").await.ok();
     assert_eq!(list["data"].as_array().unwrap().len(), 2);

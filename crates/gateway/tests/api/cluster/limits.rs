@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::support::{Client, TestGateway};
 
-fn of(rpm: u32) -> NewKey {
+fn key_with_rpm(rpm: u32) -> NewKey {
     NewKey {
         name: "limited".into(),
         rpm: Some(rpm),
@@ -20,8 +20,8 @@ async fn let_through(callers: &[Client], requests: usize) -> u32 {
     let mut passed = 0;
     for round in 0..requests / 20 {
         let caller = &callers[round % callers.len()];
-        let some = (0..20).map(|_| caller.get("/v1/models"));
-        for answer in futures_util::future::join_all(some).await {
+        let batch = (0..20).map(|_| caller.get("/v1/models"));
+        for answer in futures_util::future::join_all(batch).await {
             match answer.status {
                 200 => passed += 1,
                 429 => {
@@ -36,36 +36,36 @@ async fn let_through(callers: &[Client], requests: usize) -> u32 {
 }
 
 #[tokio::test]
-async fn a_keys_requests_a_minute_are_those_of_all_processes() {
-    let one = TestGateway::builder().on_postgres().start().await;
-    let two = one.replica().await;
+async fn a_keys_rate_limit_holds_for_all_processes() {
+    let first = TestGateway::builder().on_postgres().start().await;
+    let second = first.replica().await;
     for rpm in [60, 240] {
-        let caller = one.caller("default", of(rpm)).await;
+        let caller = first.caller("default", key_with_rpm(rpm)).await;
         let key = caller.key.clone().unwrap();
-        let callers = [caller, two.with_key(&key)];
+        let callers = [caller, second.with_key(&key)];
         let start = Instant::now();
         let passed = let_through(&callers, 600).await;
-        // What came back meanwhile is the key's, too.
-        let more = start.elapsed().as_secs_f64() * f64::from(rpm) / 60.0;
+        // The requests that were refilled meanwhile count, too.
+        let refilled = start.elapsed().as_secs_f64() * f64::from(rpm) / 60.0;
         assert!(
-            f64::from(passed) <= f64::from(rpm) + more + 1.0,
+            f64::from(passed) <= f64::from(rpm) + refilled + 1.0,
             "{passed} of {rpm}"
         );
-        // A second's worth may have lapsed at each.
+        // A second's worth may have expired at each process.
         assert!(passed + 2 * (rpm / 60) >= rpm, "{passed} of {rpm}");
         let refused = callers[1].get("/v1/models").await;
         if refused.status == 429 {
             assert_eq!(refused.header("x-ratelimit-remaining-requests"), Some("0"));
         }
     }
-    two.stop().await;
-    one.stop().await;
+    second.stop().await;
+    first.stop().await;
 }
 
 #[tokio::test]
-async fn one_process_may_use_them_all() {
+async fn one_process_may_use_the_whole_limit() {
     let gateway = TestGateway::builder().on_postgres().start().await;
-    let caller = gateway.caller("default", of(300)).await;
+    let caller = gateway.caller("default", key_with_rpm(300)).await;
     let first = caller.get("/v1/models").await;
     assert_eq!(first.header("x-ratelimit-limit-requests"), Some("300"));
     assert_eq!(first.header("x-ratelimit-remaining-requests"), Some("299"));
@@ -75,9 +75,9 @@ async fn one_process_may_use_them_all() {
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_grant_does_not_stop_callers() {
+async fn callers_are_served_although_the_database_grants_nothing() {
     let gateway = TestGateway::builder().on_postgres().start().await;
-    let caller = gateway.caller("default", of(120)).await;
+    let caller = gateway.caller("default", key_with_rpm(120)).await;
     assert_eq!(caller.get("/v1/models").await.status, 200);
     let dropped = gateway
         .app

@@ -2,25 +2,25 @@
 
 use std::path::PathBuf;
 
-use crate::database::{provider, succeed};
+use crate::database::{provider, assert_all_succeed};
 use crate::support::deployment::Deployment;
 use crate::support::postgres::TestDatabase;
 
-/// Longer than the proxy takes to see that a gateway is leaving.
+/// Longer than the proxy takes to notice that a gateway drains.
 const DRAIN: &str = "drain_delay = \"2500ms\"\n";
 
-/// The program of an earlier version, if one is named: it begins, and comes back at the end.
+/// The program of an earlier version, if one is named: it runs at first, and again for a while later.
 #[expect(clippy::print_stdout, reason = "whoever reads the result must know")]
 fn old_program() -> Option<PathBuf> {
-    let old = std::env::var_os("MEDIAGATE_TEST_OLD_PROGRAM").map(PathBuf::from);
-    if old.is_none() {
+    let path = std::env::var_os("MEDIAGATE_TEST_OLD_PROGRAM").map(PathBuf::from);
+    if path.is_none() {
         println!("with one version: MEDIAGATE_TEST_OLD_PROGRAM names no other");
     }
-    old
+    path
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rolling_upgrade_is_not_noticed() {
+async fn a_rolling_upgrade_loses_no_order() {
     let database = TestDatabase::create().await;
     let (simulator, toml) = provider().await;
     let toml = format!("database = \"{}\"\n{DRAIN}{toml}", database.url);
@@ -40,15 +40,15 @@ async fn a_rolling_upgrade_is_not_noticed() {
         deployment.replace(gateway, false).await;
     }
     load.more(10).await;
-    let told = load.end().await;
-    println!("{} orders, answers {:?}", told.tasks.len(), told.answers);
-    let unexpected = told
+    let report = load.end().await;
+    println!("{} orders, answers {:?}", report.tasks.len(), report.answers);
+    let unexpected = report
         .answers
         .keys()
         .any(|status| !matches!(status, 200 | 503));
-    assert!(!unexpected, "{:?}", told.answers);
-    succeed(&deployment.client, &told.tasks).await;
-    assert_eq!(simulator.world().all_jobs().len(), told.tasks.len());
+    assert!(!unexpected, "{:?}", report.answers);
+    assert_all_succeed(&deployment.client, &report.tasks).await;
+    assert_eq!(simulator.world().all_jobs().len(), report.tasks.len());
     deployment.command(&["ledger", "verify"]).await;
     deployment.stop().await;
 }

@@ -9,15 +9,15 @@ use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
 use crate::support::{Client, eventually};
 
-use super::{add_up, jobs, order, provider, succeed};
+use super::{verify_ledger, submission_count, order, provider, assert_all_succeed};
 
 async fn count(url: &str, sql: &'static str) -> i64 {
     let url = url.to_owned();
-    let count = move || -> i64 {
+    let query = move || -> i64 {
         let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
         client.query_one(sql, &[]).unwrap().get(0)
     };
-    tokio::task::spawn_blocking(count).await.unwrap()
+    tokio::task::spawn_blocking(query).await.unwrap()
 }
 
 #[tokio::test]
@@ -31,9 +31,9 @@ async fn replicas_an_hour_apart_finish_each_others_tasks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, format!("database = \"{}\"\n{toml}", database.url)).unwrap();
-    let words = ["--config", file.to_str().unwrap()];
+    let args = ["--config", file.to_str().unwrap()];
     let library = faketime();
-    let at = |offset: &'static str| {
+    let clock_environment = |offset: &'static str| {
         [
             ("LD_PRELOAD", library.to_str().unwrap()),
             ("FAKETIME", offset),
@@ -41,31 +41,31 @@ async fn replicas_an_hour_apart_finish_each_others_tasks() {
         ]
     };
     let folders = ["early", "late", "right"].map(|name| folder.path().join(name));
-    let right = Server::start(&folders[2], &words).await;
-    let client = Client::new(&right.base, Some(&right.first_key().await));
-    let early = Server::start_with(&folders[0], &words, &at("-1h")).await;
-    let late = Server::start_with(&folders[1], &words, &at("+1h")).await;
-    let of = |server: &Server| Client {
+    let correct = Server::start(&folders[2], &args).await;
+    let client = Client::new(&correct.base, Some(&correct.first_key().await));
+    let early = Server::start_with(&folders[0], &args, &clock_environment("-1h")).await;
+    let late = Server::start_with(&folders[1], &args, &clock_environment("+1h")).await;
+    let client_of = |server: &Server| Client {
         base: server.base.clone(),
         ..client.clone()
     };
     let mut tasks = Vec::new();
-    for (server, first) in [(&right, 0), (&early, 100), (&late, 200)] {
-        tasks.extend(order(&of(server), first..first + 6).await);
+    for (server, first) in [(&correct, 0), (&early, 100), (&late, 200)] {
+        tasks.extend(order(&client_of(server), first..first + 6).await);
     }
     // Two of them die with work under way, which the third takes over. An order whose
-    // answer nobody saw is looked for by when it left, which an hour's error prevents:
+    // answer is lost is looked up by the time it was sent, which fails with an hour's error:
     // such a task would end unconfirmed.
     eventually("every order is known to have been taken", async || {
-        let taken = "SELECT COUNT(*) FROM submissions WHERE state <> 'intended'";
-        (count(&database.url, taken).await == 18).then_some(())
+        let accepted = "SELECT COUNT(*) FROM submissions WHERE state <> 'intended'";
+        (count(&database.url, accepted).await == 18).then_some(())
     })
     .await;
     early.crash();
     late.crash();
-    succeed(&client, &tasks).await;
-    assert_eq!(jobs(&simulator), tasks.len());
+    assert_all_succeed(&client, &tasks).await;
+    assert_eq!(submission_count(&simulator), tasks.len());
     let data = folders[2].to_str().unwrap();
-    right.stop().await;
-    add_up(&["--config", words[1], "--data", data]).await;
+    correct.stop().await;
+    verify_ledger(&["--config", args[1], "--data", data]).await;
 }

@@ -7,19 +7,19 @@ use std::process::Command;
 use crate::support::program::Server;
 use crate::support::{Client, eventually};
 
-use super::{add_up, hosted, jobs, order, provider, succeed};
+use super::{verify_ledger, hosted, submission_count, order, provider, assert_all_succeed};
 
-/// How this user may mount something that only one process sees; `None` where
-/// the system allows nobody to.
-fn mounting() -> Option<&'static str> {
+/// The flags with which this user can mount something for one process only; `None` if
+/// the system does not allow it.
+fn mount_flags() -> Option<&'static str> {
     let works = |flags: &&str| {
-        let tried = Command::new("unshare").args([flags, "true"]).output();
-        tried.is_ok_and(|output| output.status.success())
+        let result = Command::new("unshare").args([flags, "true"]).output();
+        result.is_ok_and(|output| output.status.success())
     };
     ["-m", "-rm"].into_iter().find(works)
 }
 
-/// Writes into the folder until nothing more goes in.
+/// Writes to the file until the disk is full.
 fn fill(path: &Path) {
     let mut filler = std::fs::File::create(path).unwrap();
     while filler.write_all(&[7; 4096]).is_ok() {}
@@ -27,8 +27,8 @@ fn fill(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_costs_nobody_anything() {
-    let Some(flags) = mounting() else {
+async fn a_full_disk_is_reported_and_harms_no_task() {
+    let Some(flags) = mount_flags() else {
         eprintln!("NOT RUN: nothing can be mounted here");
         return;
     };
@@ -38,20 +38,20 @@ async fn a_full_disk_is_said_and_costs_nobody_anything() {
     std::fs::write(&file, toml).unwrap();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    let there = data.to_str().unwrap();
-    let mount = format!("mount -t tmpfs -o size=16m tmpfs {there} && exec \"$@\"");
-    let words = ["--config", file.to_str().unwrap()];
+    let mount_point = data.to_str().unwrap();
+    let mount = format!("mount -t tmpfs -o size=16m tmpfs {mount_point} && exec \"$@\"");
+    let args = ["--config", file.to_str().unwrap()];
     let mounting = ["unshare", flags, "sh", "-c", &mount, "sh"];
-    let server = Server::start_behind(&mounting, &data, &words).await;
+    let server = Server::start_behind(&mounting, &data, &args).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
     let mut tasks = order(&client, 0..4).await;
-    let filler = server.inside(&data).join("filler");
+    let filler = server.path_inside(&data).join("filler");
     fill(&filler);
     eventually("it says that it cannot write", async || {
         (client.get("/readyz").await.status == 503).then_some(())
     })
     .await;
-    // A little may still fit into what the database has of the disk.
+    // A few orders may still fit into the database file.
     for number in 4.. {
         let answer = client.post("/v1/videos", &hosted(number)).await;
         if answer.status != 200 {
@@ -60,22 +60,22 @@ async fn a_full_disk_is_said_and_costs_nobody_anything() {
         }
         tasks.push(answer.header("x-task-id").unwrap().to_owned());
     }
-    // Until jobs have ended at the provider and find no room for their films.
+    // Until jobs have ended at the provider and their films cannot be stored.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     std::fs::remove_file(&filler).unwrap();
     eventually("it can write again", async || {
         (client.get("/readyz").await.status == 200).then_some(())
     })
     .await;
-    succeed(&client, &tasks).await;
-    assert_eq!(jobs(&simulator), tasks.len());
-    // What is mounted is gone with the process, so a copy is looked at.
-    let kept = folder.path().join("kept");
-    std::fs::create_dir(&kept).unwrap();
-    let live = rusqlite::Connection::open(server.inside(&data).join("mediagate.db")).unwrap();
-    let copy = kept.join("mediagate.db");
-    live.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+    assert_all_succeed(&client, &tasks).await;
+    assert_eq!(submission_count(&simulator), tasks.len());
+    // The mount ends with the process, so a copy is checked.
+    let copy_folder = folder.path().join("kept");
+    std::fs::create_dir(&copy_folder).unwrap();
+    let connection = rusqlite::Connection::open(server.path_inside(&data).join("mediagate.db")).unwrap();
+    let copy = copy_folder.join("mediagate.db");
+    connection.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
         .unwrap();
-    add_up(&["--config", words[1], "--data", kept.to_str().unwrap()]).await;
+    verify_ledger(&["--config", args[1], "--data", copy_folder.to_str().unwrap()]).await;
     server.stop().await;
 }

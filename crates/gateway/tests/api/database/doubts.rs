@@ -1,11 +1,11 @@
-//! Commits of which nobody can tell any more whether they were made: the answer was lost, and the
-//! server is not the one that it was.
+//! Commits whose outcome is unknown: the answer was lost, and the database's state was
+//! reset meanwhile.
 
 use std::sync::mpsc;
 
 use simulator::{ConnectionCut, Fault, FaultProxy, NetworkState, RequestRole, Simulator};
 
-use super::{jobs, provider};
+use super::{submission_count, provider};
 use crate::support::cluster::Cluster;
 use crate::support::postgres::proxy_to;
 use crate::support::{TestGateway, eventually};
@@ -16,7 +16,7 @@ struct Trial {
     proxy: FaultProxy,
     simulator: Simulator,
     gateway: TestGateway,
-    /// Lets changes pass.
+    /// Releases the stopped changes.
     release: mpsc::Sender<()>,
 }
 
@@ -32,12 +32,12 @@ impl Trial {
         let gateway = builder.start().await;
         let wait = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
                     BEGIN PERFORM pg_advisory_xact_lock_shared(7, 42); RETURN NEW; END $$";
-        cluster.ask(wait).await;
+        cluster.execute(wait).await;
         let trigger = format!(
             "CREATE TRIGGER wait BEFORE {change} ON submissions FOR EACH ROW EXECUTE FUNCTION wait()"
         );
-        cluster.ask(&trigger).await;
-        let release = hold(cluster.url());
+        cluster.execute(&trigger).await;
+        let release = hold_lock(cluster.url());
         Self {
             cluster,
             proxy,
@@ -53,26 +53,26 @@ impl Trial {
         let task = answer.header("x-task-id").unwrap().to_owned();
         answer.ok();
         eventually("the change waits", async || {
-            let waits = "SELECT FROM pg_locks WHERE classid = 7 AND objid = 42 AND NOT granted";
-            (self.cluster.ask(waits).await == 1).then_some(())
+            let waiting_locks = "SELECT FROM pg_locks WHERE classid = 7 AND objid = 42 AND NOT granted";
+            (self.cluster.execute(waiting_locks).await == 1).then_some(())
         })
         .await;
         task
     }
 
-    /// What was stopped is committed, and the gateway does not hear of it before the server is another.
+    /// The stopped change is committed, and the gateway does not receive the answer.
     async fn lose_the_answer(&self, state: &str) {
         let reset = "SELECT pg_stat_reset_shared('bgwriter')";
-        self.cluster.ask(reset).await;
+        self.cluster.execute(reset).await;
         let cut = ConnectionCut {
             times: 1000,
             ..ConnectionCut::new("COMMIT")
         };
         self.proxy.cut(cut.passing());
         self.release.send(()).unwrap();
-        let kept = format!("SELECT FROM submissions WHERE state = '{state}'");
+        let changed = format!("SELECT FROM submissions WHERE state = '{state}'");
         eventually("it is committed", async || {
-            (self.cluster.ask(&kept).await == 1).then_some(())
+            (self.cluster.execute(&changed).await == 1).then_some(())
         })
         .await;
         self.proxy.wait_for_strikes(1).await;
@@ -80,32 +80,32 @@ impl Trial {
     }
 
     async fn succeeds(self, task: &str, sent: usize) {
-        let done = self.gateway.finished(task).await;
-        assert_eq!(done["status"], "succeeded", "{done}");
+        let task_view = self.gateway.finished(task).await;
+        assert_eq!(task_view["status"], "succeeded", "{task_view}");
         assert_eq!(self.simulator.world().all_jobs().len(), 1);
-        assert_eq!(jobs(&self.simulator), sent);
+        assert_eq!(submission_count(&self.simulator), sent);
         self.gateway.stop().await;
     }
 }
 
-/// Holds what the trigger waits for, until it is told.
-fn hold(url: String) -> mpsc::Sender<()> {
+/// Holds the lock that the trigger waits for, until the sender is used.
+fn hold_lock(url: String) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel();
-    let (held, is_held) = mpsc::channel();
+    let (held_tx, held_rx) = mpsc::channel();
     std::thread::spawn(move || {
         let mut client = ::postgres::Client::connect(&url, ::postgres::NoTls).unwrap();
         client
             .batch_execute("SELECT pg_advisory_lock(7, 42)")
             .unwrap();
-        held.send(()).unwrap();
-        // A trial that failed is over, too.
+        held_tx.send(()).unwrap();
+        // A failed trial drops the sender.
         let _ = released.recv();
     });
-    is_held.recv().unwrap();
+    held_rx.recv().unwrap();
     release
 }
 
-/// The provider takes nothing, once.
+/// The provider refuses one submission.
 fn refuse_once(simulator: &Simulator) {
     let refused = Fault::Status {
         status: 429,
@@ -125,7 +125,7 @@ async fn an_intent_in_doubt_is_found_again_and_sent_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_in_doubt_is_found_again_and_the_order_goes_on() {
+async fn a_refusal_in_doubt_is_found_again_and_the_order_continues() {
     let trial = Trial::stopping_at("UPDATE").await;
     refuse_once(&trial.simulator);
     let task = trial.order().await;
@@ -134,7 +134,7 @@ async fn a_refusal_in_doubt_is_found_again_and_the_order_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_that_the_database_does_not_take_is_written_when_it_is_back() {
+async fn a_refusal_is_recorded_when_the_database_is_back() {
     let trial = Trial::stopping_at("UPDATE").await;
     refuse_once(&trial.simulator);
     let task = trial.order().await;

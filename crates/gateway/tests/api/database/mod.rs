@@ -17,7 +17,7 @@ use simulator::{JobPlan, RequestRole, Simulator};
 use crate::support::program::{output, program};
 use crate::support::{Client, eventually};
 
-/// A provider whose jobs take a second, and the settings of a gateway before it.
+/// A provider whose jobs take a second, and the settings of a gateway that uses it.
 pub(crate) async fn provider() -> (Simulator, String) {
     let simulator = Simulator::start().await.unwrap();
     simulator.world().set_plan(JobPlan {
@@ -37,7 +37,7 @@ fn hosted(number: u32) -> Value {
     json!({"model": "film", "prompt": format!("lake {number}"), "seconds": "4"})
 }
 
-/// Orders these; their tasks.
+/// Orders these films; returns the tasks.
 async fn order(client: &Client, numbers: std::ops::Range<u32>) -> Vec<String> {
     let mut tasks = Vec::new();
     for number in numbers {
@@ -48,29 +48,29 @@ async fn order(client: &Client, numbers: std::ops::Range<u32>) -> Vec<String> {
     tasks
 }
 
-pub(crate) async fn succeed(client: &Client, tasks: &[String]) {
+pub(crate) async fn assert_all_succeed(client: &Client, tasks: &[String]) {
     for task in tasks {
-        let ended = eventually("the task ends", async || {
+        let task_view = eventually("the task ends", async || {
             let answer = client.get(&format!("/v1/tasks/{task}")).await;
             let status = answer.json["status"].as_str()?.to_owned();
             (answer.status == 200 && status != "queued" && status != "running")
                 .then_some(answer.json)
         });
-        let ended = ended.await;
-        assert_eq!(ended["status"], "succeeded", "{ended}");
+        let task_view = task_view.await;
+        assert_eq!(task_view["status"], "succeeded", "{task_view}");
     }
 }
 
-fn jobs(simulator: &Simulator) -> usize {
+fn submission_count(simulator: &Simulator) -> usize {
     let journal = simulator.world().journal();
     journal
         .iter()
-        .filter(|one| one.role == RequestRole::Submit)
+        .filter(|request| request.role == RequestRole::Submit)
         .count()
 }
 
-/// Holds the books against one another.
-async fn add_up(words: &[&str]) {
-    let verified = output(program(&[&["ledger", "verify"], words].concat())).await;
-    assert!(verified.status.success(), "{verified:?}");
+/// Checks that the ledger adds up.
+async fn verify_ledger(args: &[&str]) {
+    let result = output(program(&[&["ledger", "verify"], args].concat())).await;
+    assert!(result.status.success(), "{result:?}");
 }

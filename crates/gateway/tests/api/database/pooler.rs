@@ -7,7 +7,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::clock::Clock;
 
-use crate::support::cluster::{find, stop, unprivileged, unprivileged_folder};
+use crate::support::cluster::{find_program, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;
 use crate::support::{TestGateway, eventually, videos_order};
 
@@ -18,12 +18,12 @@ struct Pooler {
 }
 
 impl Pooler {
-    async fn before(database: &str, mode: &str) -> Self {
+    async fn in_front_of(database: &str, mode: &str) -> Self {
         let server = url::Url::parse(database).unwrap();
         let folder = unprivileged_folder();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
         let users = folder.path().join("users");
         std::fs::write(&users, "\"postgres\" \"\"\n").unwrap();
         let settings = folder.path().join("pgbouncer.ini");
@@ -36,7 +36,7 @@ impl Pooler {
         );
         std::fs::write(&settings, text).unwrap();
         let program =
-            find("pgbouncer").expect("PgBouncer is not installed; ./scripts/test installs it");
+            find_program("pgbouncer").expect("PgBouncer is not installed; ./scripts/test installs it");
         let mut command = unprivileged(program);
         let command = command.arg("--quiet").arg(&settings).stderr(Stdio::null());
         let child = command.spawn().unwrap();
@@ -56,7 +56,7 @@ impl Pooler {
         }
     }
 
-    /// Changes its mode while it runs, by its console.
+    /// Changes its mode while it runs, through its console.
     fn set_mode(&self, mode: &str) {
         let mut console = url::Url::parse(&self.url).unwrap();
         console.set_path("pgbouncer");
@@ -84,9 +84,9 @@ fn unbounded() -> NewKey {
 }
 
 #[tokio::test]
-async fn a_pooler_in_session_mode_is_not_noticed() {
+async fn a_pooler_in_session_mode_changes_nothing() {
     let database = TestDatabase::create().await;
-    let pooler = Pooler::before(&database.url, "session").await;
+    let pooler = Pooler::in_front_of(&database.url, "session").await;
     let url = pooler.url.parse().unwrap();
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.start().await;
@@ -105,9 +105,9 @@ async fn a_pooler_in_session_mode_is_not_noticed() {
 #[tokio::test]
 async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
     let database = TestDatabase::create().await;
-    let pooler = Pooler::before(&database.url, "transaction").await;
+    let pooler = Pooler::in_front_of(&database.url, "transaction").await;
     let data = tempfile::tempdir().unwrap();
-    // Several times, and beside what earlier tries left on the pooler's connections.
+    // Several times, also with the statements of earlier tries on the pooler's connections.
     for _ in 0..3 {
         let settings = Settings {
             data: Some(data.path().join("data")),
@@ -117,8 +117,8 @@ async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
         let config = Config::load(&settings).unwrap();
         let refused = App::open(config, Clock::system()).err().expect("it starts");
         let text = refused.to_string();
-        for word in ["pooler", "transaction mode", "session mode"] {
-            assert!(text.contains(word), "{text}");
+        for term in ["pooler", "transaction mode", "session mode"] {
+            assert!(text.contains(term), "{text}");
         }
     }
 }
@@ -126,7 +126,7 @@ async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
 #[tokio::test]
 async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     let database = TestDatabase::create().await;
-    let pooler = Pooler::before(&database.url, "session").await;
+    let pooler = Pooler::in_front_of(&database.url, "session").await;
     let url = pooler.url.parse().unwrap();
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.without_workers().start().await;
@@ -134,10 +134,10 @@ async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     pooler.set_mode("transaction");
     let order = videos_order();
     eventually("somebody meets a statement that is lost", async || {
-        let looks = (0..16).map(|_| caller.get("/v1/tasks?limit=1"));
-        let looks = futures_util::future::join_all(looks);
-        let (mut answers, ordered) = tokio::join!(looks, caller.post("/v1/videos", &order));
-        answers.push(ordered);
+        let reads = (0..16).map(|_| caller.get("/v1/tasks?limit=1"));
+        let reads = futures_util::future::join_all(reads);
+        let (mut answers, order_answer) = tokio::join!(reads, caller.post("/v1/videos", &order));
+        answers.push(order_answer);
         let failed = answers.iter().filter(|answer| answer.status != 200);
         failed
             .map(|answer| {

@@ -1,4 +1,4 @@
-//! A server all of whose processes stand still: it takes connections, and says nothing.
+//! A server all of whose processes are stopped: it accepts connections, and answers nothing.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::support::Client;
 use crate::support::cluster::Cluster;
 use crate::support::program::Server;
 
-use super::{add_up, hosted, jobs, order, provider, succeed};
+use super::{verify_ledger, hosted, submission_count, order, provider, assert_all_succeed};
 
 /// Callers at once.
 const CALLERS: u32 = 100;
-/// What they may cost, each with a request that waits.
+/// The memory that they may use, each with a waiting request.
 const MEMORY: u64 = 100 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stands_still_is_503_for_everybody() {
+async fn a_stopped_server_is_503_for_everybody() {
     stall(Duration::from_secs(3)).await;
 }
 
@@ -35,46 +35,46 @@ async fn stall(time: Duration) {
     let toml = format!("database = \"{}\"\n{toml}", cluster.url());
     std::fs::write(&file, toml).unwrap();
     let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
-    let server = Server::start(&data, &words).await;
+    let args = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&data, &args).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
     let tasks = order(&client, 0..6).await;
     let before = server.peak_memory();
     cluster.signal("-STOP", "");
     let until = Instant::now() + time;
-    let callers = (0..CALLERS).map(|number| ask(&client, number, until));
-    let waited = futures_util::future::join_all(callers).await.concat();
+    let callers = (0..CALLERS).map(|number| request_until(&client, number, until));
+    let durations = futures_util::future::join_all(callers).await.concat();
     cluster.signal("-CONT", "");
-    let most = waited.iter().max().unwrap();
-    println!("{} answers, the slowest after {most:.2?}", waited.len());
-    let grown = server.peak_memory().saturating_sub(before);
-    println!("{} MiB more", grown >> 20);
-    assert!(grown < MEMORY, "{grown} bytes more");
-    succeed(&client, &tasks).await;
+    let slowest = durations.iter().max().unwrap();
+    println!("{} answers, the slowest after {slowest:.2?}", durations.len());
+    let growth = server.peak_memory().saturating_sub(before);
+    println!("{} MiB more", growth >> 20);
+    assert!(growth < MEMORY, "{growth} bytes more");
+    assert_all_succeed(&client, &tasks).await;
     assert_eq!(
-        jobs(&simulator),
+        submission_count(&simulator),
         tasks.len(),
-        "what was refused was not made"
+        "rejected orders were not submitted"
     );
     let data = data.to_str().unwrap();
     server.stop().await;
-    add_up(&["--config", words[1], "--data", data]).await;
+    verify_ledger(&["--config", args[1], "--data", data]).await;
 }
 
-/// Asks until then, once at least; how long each answer took.
-async fn ask(client: &Client, number: u32, until: Instant) -> Vec<Duration> {
-    let mut waited = Vec::new();
+/// Sends requests until then, at least one; returns how long each answer took.
+async fn request_until(client: &Client, number: u32, until: Instant) -> Vec<Duration> {
+    let mut durations = Vec::new();
     loop {
-        let begun = Instant::now();
+        let started = Instant::now();
         let answer = if number.is_multiple_of(2) {
             client.post("/v1/videos", &hosted(1000 + number)).await
         } else {
             client.get("/v1/tasks").await
         };
         answer.refused(503, "overloaded");
-        waited.push(begun.elapsed());
+        durations.push(started.elapsed());
         if Instant::now() >= until {
-            return waited;
+            return durations;
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::support::{Client, TestGateway, eventually, videos_order};
 
 async fn is_durable(gateway: &TestGateway) -> bool {
     readiness::note_durability(&gateway.app).await;
-    let counted = mediagate_telemetry::counters::metrics_recorder().render();
-    counted.contains("\nmediagate_durability 1\n")
+    let metrics = mediagate_telemetry::counters::metrics_recorder().render();
+    metrics.contains("\nmediagate_durability 1\n")
 }
 
 #[tokio::test]
-async fn nothing_is_accepted_that_only_one_machine_has() {
+async fn orders_are_accepted_only_with_a_standby() {
     let cluster = Cluster::start();
     let url = cluster.url().parse().unwrap();
     let builder = TestGateway::builder().without_workers().set(|settings| {
@@ -38,16 +38,16 @@ async fn nothing_is_accepted_that_only_one_machine_has() {
     gateway.post("/v1/videos", &videos_order()).await.ok();
 
     drop(standby);
-    let lost = json!({"model": "animatic-1", "prompt": "a sea", "size": "480x480", "seconds": "1"});
+    let order_without_standby = json!({"model": "animatic-1", "prompt": "a sea", "size": "480x480", "seconds": "1"});
     gateway
-        .post("/v1/videos", &lost)
+        .post("/v1/videos", &order_without_standby)
         .await
         .refused(503, "overloaded");
     assert_eq!(gateway.get("/readyz").await.status, 503);
     let _standby = cluster.standby().await;
     eventually(
         "its repetition finds what waited for the standby",
-        async || (gateway.post("/v1/videos", &lost).await.status == 200).then_some(()),
+        async || (gateway.post("/v1/videos", &order_without_standby).await.status == 200).then_some(()),
     )
     .await;
     let list = gateway.get("/v1/tasks").await.ok();
@@ -65,10 +65,10 @@ async fn a_process_that_stops_does_not_wait_for_the_standby() {
         cluster.url()
     );
     std::fs::write(&file, toml).unwrap();
-    let words = ["--config", file.to_str().unwrap()];
-    let server = Server::start(&folder.path().join("data"), &words).await;
+    let args = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&folder.path().join("data"), &args).await;
     let client = Client::new(&server.base, Some(&server.first_key().await));
-    // Nobody has that name.
+    // No standby has that name.
     cluster.set("synchronous_standby_names", "nobody").await;
     eventually("no commit is confirmed any more", async || {
         let answer = client.post("/v1/videos", &videos_order()).await;

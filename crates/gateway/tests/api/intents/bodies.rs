@@ -1,5 +1,5 @@
-//! The same body: from a caller whose answer was lost, and from an SDK that says
-//! that it tries again.
+//! The same body: from a caller whose answer was lost, and from an SDK that marks
+//! its retries.
 
 use std::time::Duration;
 
@@ -37,9 +37,9 @@ async fn a_caller_that_hung_up_comes_back_to_its_task() {
     gateway.stop().await;
 }
 
-/// Whoever comes back after the film's time hears what it cost, and is not handed an empty answer.
+/// A caller that returns after the film has expired learns its cost, and gets no empty answer.
 #[tokio::test]
-async fn a_lost_answer_whose_film_is_gone_is_no_success() {
+async fn a_lost_answer_whose_film_has_expired_is_410() {
     const HOUR: Duration = Duration::from_hours(1);
     let mut gateway = TestGateway::builder()
         .set(|settings| settings.media_ttl = Some(HOUR))
@@ -47,24 +47,24 @@ async fn a_lost_answer_whose_film_is_gone_is_no_success() {
         .without_workers()
         .start()
         .await;
-    let mut two = chat("a sea");
-    two["n"] = 2.into();
+    let mut two_videos = chat("a sea");
+    two_videos["n"] = 2.into();
     let mut streamed = chat("a river");
     streamed["stream"] = true.into();
-    for body in [&chat("a lake"), &two, &streamed] {
+    for body in [&chat("a lake"), &two_videos, &streamed] {
         hang_up(&gateway, "/v1/chat/completions", body).await;
     }
     gateway.start_workers().await;
-    let made = tasks(&gateway).await;
-    for task in &made {
+    let finished_tasks = tasks(&gateway).await;
+    for task in &finished_tasks {
         assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
     tokio::time::sleep(NOTICED).await;
     gateway.app.clock.advance(2 * HOUR);
-    for body in [&chat("a lake"), &two] {
+    for body in [&chat("a lake"), &two_videos] {
         let answer = gateway.post("/v1/chat/completions", body).await;
         answer.refused(410, "link_expired");
-        assert!(made.contains(&task_of(&answer)), "{}", answer.text());
+        assert!(finished_tasks.contains(&task_of(&answer)), "{}", answer.text());
         assert_eq!(answer.header("x-should-retry"), Some("false"));
         assert_eq!(answer.header("x-cost-usd"), Some("0.00"));
         assert!(answer.text().contains("was charged"), "{}", answer.text());
@@ -76,23 +76,23 @@ async fn a_lost_answer_whose_film_is_gone_is_no_success() {
         "{text}"
     );
     assert!(!text.contains("\"content\""), "{text}");
-    let video = format!("/v1/videos/video_{}/content", made[0].replace('-', ""));
+    let video = format!("/v1/videos/video_{}/content", finished_tasks[0].replace('-', ""));
     let content = gateway.get(&video).await;
     content.refused(410, "link_expired");
-    assert_eq!(task_of(&content), made[0]);
-    // It has been told: the next one is an order of its own.
+    assert_eq!(task_of(&content), finished_tasks[0]);
+    // The caller knows now: the next request is a new order.
     tokio::time::sleep(NOTICED).await;
     let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
-    assert!(!made.contains(&task_of(&next)), "{}", next.text());
+    assert!(!finished_tasks.contains(&task_of(&next)), "{}", next.text());
     next.ok();
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn who_hangs_up_behind_a_proxy_has_hung_up() {
+async fn a_hang_up_behind_a_proxy_is_noticed() {
     let mut gateway = TestGateway::builder().without_workers().start().await;
     let port = gateway.client.base.rsplit_once(':').unwrap().1;
-    let proxy = Balancer::before(&[port.parse().unwrap()]).await;
+    let proxy = Balancer::in_front_of(&[port.parse().unwrap()]).await;
     gateway.client.base.clone_from(&proxy.base);
     let task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
     tokio::time::sleep(NOTICED).await;
@@ -104,72 +104,72 @@ async fn who_hangs_up_behind_a_proxy_has_hung_up() {
 }
 
 #[tokio::test]
-async fn three_that_lost_their_answers_join_three_tasks() {
+async fn three_callers_without_answers_join_three_tasks() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let mut open = Vec::new();
+    let mut requests = Vec::new();
     for count in 1..=3 {
-        // While the ones before are connected, each is an intent of its own.
+        // While the earlier ones are connected, each is an intent of its own.
         let request = gateway.request(Method::POST, "/v1/chat/completions");
-        open.push(tokio::spawn(request.json(&chat("a lake")).send()));
+        requests.push(tokio::spawn(request.json(&chat("a lake")).send()));
         crate::support::eventually("another task", async || {
             (tasks(&gateway).await.len() == count).then_some(())
         })
         .await;
     }
-    for request in open {
+    for request in requests {
         request.abort();
         drop(request.await);
     }
     tokio::time::sleep(NOTICED).await;
-    let mut lost = tasks(&gateway).await;
-    lost.sort();
-    let mut joined = Vec::new();
-    let mut waiting = Vec::new();
+    let mut lost_tasks = tasks(&gateway).await;
+    lost_tasks.sort();
+    let mut joined_tasks = Vec::new();
+    let mut repetitions = Vec::new();
     for _ in 0..3 {
         let request = gateway
             .request(Method::POST, "/v1/chat/completions")
             .json(&chat("a lake"));
         let client = gateway.client.clone();
-        waiting.push(tokio::spawn(async move { client.send(request).await }));
+        repetitions.push(tokio::spawn(async move { client.send(request).await }));
     }
-    // They wait; what is made for them cannot be told apart.
+    // All three wait for identical tasks.
     tokio::time::sleep(NOTICED).await;
     assert_eq!(tasks(&gateway).await.len(), 3);
     while let Some(task) = claim(&gateway).await {
         gateway.fail(task, ErrorCode::ContentPolicy).await;
     }
-    for answer in waiting {
-        joined.push(task_of(&answer.await.unwrap()));
+    for answer in repetitions {
+        joined_tasks.push(task_of(&answer.await.unwrap()));
     }
-    joined.sort();
-    assert_eq!(joined, lost, "one to one");
+    joined_tasks.sort();
+    assert_eq!(joined_tasks, lost_tasks, "one to one");
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn while_the_first_caller_waits_the_same_body_is_a_new_intent() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let open = || {
+    let open_stream = || {
         let mut body = chat("a lake");
         body["stream"] = true.into();
         let request = gateway.request(Method::POST, "/v1/chat/completions");
         crate::support::sse::Events::open(request.json(&body))
     };
-    let mut first = open().await;
+    let mut first = open_stream().await;
     first.next().await.unwrap();
-    let mut second = open().await;
+    let mut second = open_stream().await;
     second.next().await.unwrap();
     assert_eq!(tasks(&gateway).await.len(), 2);
     drop((first, second));
     tokio::time::sleep(NOTICED).await;
-    let mut third = open().await;
+    let mut third = open_stream().await;
     third.next().await.unwrap();
     assert_eq!(tasks(&gateway).await.len(), 2, "one of them was joined");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_wait_that_ended_leads_back_to_its_task() {
+async fn a_repetition_after_a_timed_out_wait_joins_its_task() {
     let gateway = TestGateway::builder()
         .set(|settings| settings.wait_limit = Some(Duration::from_millis(200)))
         .without_workers()
@@ -178,9 +178,9 @@ async fn a_wait_that_ended_leads_back_to_its_task() {
     let first = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     first.refused(503, "still_running");
     for _ in 0..2 {
-        let again = gateway.post("/v1/chat/completions", &chat("a lake")).await;
-        again.refused(503, "still_running");
-        assert_eq!(task_of(&again), task_of(&first));
+        let repetition = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+        repetition.refused(503, "still_running");
+        assert_eq!(task_of(&repetition), task_of(&first));
     }
     let other = gateway.post("/v1/chat/completions", &chat("a sea")).await;
     assert_ne!(task_of(&other), task_of(&first));
@@ -195,54 +195,54 @@ async fn the_retry_of_an_sdk_joins_its_first_try_while_that_is_open_or_just_ende
         .start()
         .await;
     let first = gateway.post("/v1/videos", &prompt("a lake")).await;
-    let again = gateway
+    let retry = gateway
         .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
         .await;
-    assert_eq!(task_of(&again), task_of(&first));
+    assert_eq!(task_of(&retry), task_of(&first));
     let colleague = gateway.caller("default", NewKey::default()).await;
     let other_key = colleague
         .send(retried(&colleague, "/v1/videos", &prompt("a lake")))
         .await;
     assert_ne!(task_of(&other_key), task_of(&first), "of the same API key");
-    let again = || gateway.send(retried(&gateway, "/v1/videos", &prompt("a lake")));
+    let retry = || gateway.send(retried(&gateway, "/v1/videos", &prompt("a lake")));
     gateway.app.clock.advance(Duration::from_secs(3601));
-    assert_eq!(task_of(&again().await), task_of(&first), "its task is open");
+    assert_eq!(task_of(&retry().await), task_of(&first), "its task is open");
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::ContentPolicy).await;
     tokio::time::sleep(NOTICED).await;
     gateway.app.clock.advance(Duration::from_secs(9));
-    assert_eq!(task_of(&again().await), task_of(&first));
+    assert_eq!(task_of(&retry().await), task_of(&first));
     tokio::time::sleep(NOTICED).await;
     gateway.app.clock.advance(Duration::from_secs(11));
-    assert_ne!(task_of(&again().await), task_of(&first));
+    assert_ne!(task_of(&retry().await), task_of(&first));
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn the_retries_of_several_sdks_join_several_tasks() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let mut made = Vec::new();
+    let mut first_tasks = Vec::new();
     for _ in 0..3 {
-        made.push(task_of(
+        first_tasks.push(task_of(
             &gateway.post("/v1/videos", &prompt("a lake")).await,
         ));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let mut joined = Vec::new();
+    let mut joined_tasks = Vec::new();
     for _ in 0..3 {
-        let again = gateway
+        let retry = gateway
             .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
             .await;
-        joined.push(task_of(&again));
+        joined_tasks.push(task_of(&retry));
     }
-    joined.sort();
-    made.sort();
-    assert_eq!(joined, made);
+    joined_tasks.sort();
+    first_tasks.sort();
+    assert_eq!(joined_tasks, first_tasks);
     assert_eq!(tasks(&gateway).await.len(), 3);
     gateway.stop().await;
 }
 
-/// A connection that waits for a server to start hands over what its caller has
+/// A connection that waits for a server to start delivers a request that its caller has
 /// given up, together with the next try.
 #[tokio::test]
 async fn retries_at_once_share_one_task() {
@@ -274,69 +274,69 @@ async fn retries_at_once_share_one_persona() {
         let path = "/musicgen/persona/create";
         let retries = (0..8).map(|_| gateway.send(retried(&gateway, path, &body)));
         let answers = futures_util::future::join_all(retries).await;
-        let mut made: Vec<_> = answers
+        let mut personas: Vec<_> = answers
             .into_iter()
-            .map(|one| one.ok()["id"].clone())
+            .map(|answer| answer.ok()["id"].clone())
             .collect();
-        made.dedup();
-        assert_eq!(made.len(), 1, "round {round}: {made:?}");
+        personas.dedup();
+        assert_eq!(personas.len(), 1, "round {round}: {personas:?}");
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_retry_of_what_failed_makes_a_new_task() {
+async fn a_retry_of_a_failed_order_creates_a_new_task() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let first = gateway.post("/v1/videos", &prompt("a lake")).await;
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::GenerationFailed).await;
-    let again = gateway
+    let retry = gateway
         .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
         .await;
-    assert_ne!(task_of(&again), task_of(&first));
+    assert_ne!(task_of(&retry), task_of(&first));
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn an_unconfirmed_submission_is_told_again_for_ten_minutes() {
+async fn an_unconfirmed_submission_is_reported_again_for_ten_minutes() {
     let gateway = TestGateway::builder()
         .without_workers()
         .manual_clock()
         .start()
         .await;
-    let ask = || {
+    let send = || {
         let request = gateway
             .request(Method::POST, "/v1/chat/completions")
             .json(&chat("a lake"));
         let client = gateway.client.clone();
         tokio::spawn(async move { client.send(request).await })
     };
-    let first = ask();
+    let first = send();
     let task = claim_soon(&gateway).await;
     gateway.fail(task, ErrorCode::SubmissionUnconfirmed).await;
     let first = first.await.unwrap();
     first.refused(424, "submission_unconfirmed");
     tokio::time::sleep(NOTICED).await;
     for _ in 0..2 {
-        let again = ask().await.unwrap();
-        again.refused(424, "submission_unconfirmed");
-        assert_eq!(task_of(&again), task_of(&first));
+        let repetition = send().await.unwrap();
+        repetition.refused(424, "submission_unconfirmed");
+        assert_eq!(task_of(&repetition), task_of(&first));
     }
-    let another = gateway
+    let with_new_key = gateway
         .send(keyed(&gateway, "/v1/videos", "new", &prompt("a lake")))
         .await;
     assert_ne!(
-        task_of(&another),
+        task_of(&with_new_key),
         task_of(&first),
         "a new key asks for another try"
     );
     gateway.app.clock.advance(Duration::from_secs(601));
-    let later = ask();
+    let repetition_after_ten_minutes = send();
     crate::support::eventually("a new task", async || {
         (tasks(&gateway).await.len() == 3).then_some(())
     })
     .await;
-    later.abort();
+    repetition_after_ten_minutes.abort();
     gateway.stop().await;
 }
 
@@ -352,7 +352,7 @@ async fn an_upload_whose_answer_was_lost_is_found_again() {
             .multipart(form)
     };
     let first = gateway.send(upload()).await.ok();
-    let again = gateway.send(upload()).await.ok();
-    assert_eq!(first["id"], again["id"]);
+    let second = gateway.send(upload()).await.ok();
+    assert_eq!(first["id"], second["id"]);
     gateway.stop().await;
 }

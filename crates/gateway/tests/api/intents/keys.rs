@@ -12,18 +12,18 @@ use super::{chat, keyed, prompt, task_of, tasks};
 use crate::support::{Answer, TestGateway, sound, videos_order};
 
 #[track_caller]
-fn assert_replayed(first: &Answer, again: &Answer) {
+fn assert_replayed(first: &Answer, second: &Answer) {
     assert_eq!(first.header("idempotent-replayed"), None);
-    assert_eq!(again.header("idempotent-replayed"), Some("true"));
-    assert_eq!(again.status, first.status);
-    assert_eq!(again.bytes, first.bytes, "byte for byte");
+    assert_eq!(second.header("idempotent-replayed"), Some("true"));
+    assert_eq!(second.status, first.status);
+    assert_eq!(second.bytes, first.bytes, "byte for byte");
     for name in ["content-type", "x-task-id", "x-cost-usd"] {
-        assert_eq!(again.header(name), first.header(name), "{name}");
+        assert_eq!(second.header(name), first.header(name), "{name}");
     }
 }
 
 #[tokio::test]
-async fn every_endpoint_that_makes_something_answers_again() {
+async fn every_creating_endpoint_replays_its_answer() {
     let gateway = TestGateway::start().await;
     let clip = gateway.upload("Song").await["id"].clone();
     let stems = json!({"task": "gen_stem", "continue_clip_id": clip});
@@ -36,8 +36,8 @@ async fn every_endpoint_that_makes_something_answers_again() {
     ] {
         let first = gateway.send(keyed(&gateway, path, path, &body)).await;
         assert_eq!(first.status, 200, "{path}: {}", first.text());
-        let again = gateway.send(keyed(&gateway, path, path, &body)).await;
-        assert_replayed(&first, &again);
+        let second = gateway.send(keyed(&gateway, path, path, &body)).await;
+        assert_replayed(&first, &second);
     }
     assert_eq!(tasks(&gateway).await.len(), 3);
     let personas = gateway.get("/musicgen/personas").await.ok();
@@ -46,7 +46,7 @@ async fn every_endpoint_that_makes_something_answers_again() {
 }
 
 #[tokio::test]
-async fn forms_and_uploads_answer_again_by_what_is_in_them() {
+async fn forms_and_uploads_are_replayed_by_their_contents() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let upload = |title: &'static str, seed| {
         let part = Part::bytes(sound::wav(1, seed)).file_name("song.wav");
@@ -57,8 +57,8 @@ async fn forms_and_uploads_answer_again_by_what_is_in_them() {
     let first = upload("Song", 1).await;
     assert_eq!(first.header("x-cost-usd"), Some("0.00"));
     assert_replayed(&first, &upload("Song", 1).await);
-    for other in [upload("Other", 1).await, upload("Song", 2).await] {
-        other.refused(409, "idempotency_conflict");
+    for answer in [upload("Other", 1).await, upload("Song", 2).await] {
+        answer.refused(409, "idempotency_conflict");
     }
     let video = |picture: Vec<u8>| {
         let part = Part::bytes(picture).file_name("picture.png");
@@ -69,7 +69,7 @@ async fn forms_and_uploads_answer_again_by_what_is_in_them() {
         gateway.send(request.header("idempotency-key", "form").multipart(form))
     };
     let first = video(sound::png(64, 48)).await;
-    // The boundary is another one each time.
+    // The boundary differs each time.
     assert_replayed(&first, &video(sound::png(64, 48)).await);
     video(sound::png(48, 64))
         .await
@@ -121,7 +121,7 @@ async fn a_key_is_one_request_of_one_account() {
 }
 
 #[tokio::test]
-async fn a_key_is_known_for_a_day() {
+async fn a_key_is_remembered_for_a_day() {
     let gateway = TestGateway::builder()
         .without_workers()
         .manual_clock()
@@ -158,37 +158,37 @@ async fn malformed_keys_are_refused_and_nothing_is_made() {
             answer.message()
         );
     }
-    let twice = keyed(&gateway, "/v1/videos", "a", &videos_order()).header("idempotency-key", "b");
-    gateway.send(twice).await.refused(400, "invalid_value");
+    let two_keys = keyed(&gateway, "/v1/videos", "a", &videos_order()).header("idempotency-key", "b");
+    gateway.send(two_keys).await.refused(400, "invalid_value");
     assert!(tasks(&gateway).await.is_empty());
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_made_nothing_leaves_the_key_free() {
+async fn a_rejected_request_leaves_the_key_free() {
     let gateway = TestGateway::builder()
         .toml("[models.animatic-1]\nprice = { unit = \"video\", usd = \"1.00\" }")
         .without_workers()
         .start()
         .await;
-    let poor = NewKey {
+    let limited = NewKey {
         budget: Some("0.50".parse().unwrap()),
         ..NewKey::default()
     };
-    let poor = gateway.caller("default", poor).await;
+    let limited = gateway.caller("default", limited).await;
     let order = || keyed(&gateway, "/v1/videos", "k", &videos_order());
-    poor.send(keyed(&poor, "/v1/videos", "k", &videos_order()))
+    limited.send(keyed(&limited, "/v1/videos", "k", &videos_order()))
         .await
         .refused(402, "budget_exceeded");
-    let bad = json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1000"});
+    let too_long = json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1000"});
     gateway
-        .send(keyed(&gateway, "/v1/videos", "k", &bad))
+        .send(keyed(&gateway, "/v1/videos", "k", &too_long))
         .await
         .refused(400, "unsupported_value");
-    let made = gateway.send(order()).await;
-    assert_eq!(made.status, 200, "{}", made.text());
-    assert_eq!(made.header("x-cost-usd"), Some("1.00"));
-    assert_replayed(&made, &gateway.send(order()).await);
+    let accepted = gateway.send(order()).await;
+    assert_eq!(accepted.status, 200, "{}", accepted.text());
+    assert_eq!(accepted.header("x-cost-usd"), Some("1.00"));
+    assert_replayed(&accepted, &gateway.send(order()).await);
     gateway.stop().await;
 }
 
@@ -196,12 +196,12 @@ async fn what_made_nothing_leaves_the_key_free() {
 async fn requests_at_once_with_one_key_share_one_task_and_one_answer() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let body = chat("a lake");
-    let many = (0..6).map(|_| {
+    let requests = (0..6).map(|_| {
         let request = keyed(&gateway, "/v1/chat/completions", "k", &body);
         let client = gateway.client.clone();
         tokio::spawn(async move { client.send(request).await })
     });
-    let waiting: Vec<_> = many.collect();
+    let waiting: Vec<_> = requests.collect();
     let task =
         crate::support::eventually("a task", async || tasks(&gateway).await.into_iter().next())
             .await;
@@ -221,10 +221,10 @@ async fn requests_at_once_with_one_key_share_one_task_and_one_answer() {
 }
 
 #[tokio::test]
-async fn a_failure_that_a_retry_can_mend_is_tried_again_and_another_is_told_again() {
+async fn a_retryable_failure_is_repeated_and_a_final_one_is_replayed() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let body = chat("a lake");
-    let ask = |key: &'static str| {
+    let send = |key: &'static str| {
         let request = keyed(&gateway, "/v1/chat/completions", key, &body);
         let client = gateway.client.clone();
         tokio::spawn(async move { client.send(request).await })
@@ -239,44 +239,44 @@ async fn a_failure_that_a_retry_can_mend_is_tried_again_and_another_is_told_agai
         gateway.fail(task.id, code).await;
     };
     for round in 1..=2 {
-        let answer = ask("mend");
+        let answer = send("mend");
         fail_next(ErrorCode::GenerationFailed).await;
         answer.await.unwrap().refused(503, "generation_failed");
         assert_eq!(tasks(&gateway).await.len(), round);
     }
-    let answer = ask("final");
+    let answer = send("final");
     fail_next(ErrorCode::ContentPolicy).await;
     let first = answer.await.unwrap();
     first.refused(422, "content_policy");
-    assert_replayed(&first, &ask("final").await.unwrap());
-    let answer = ask("unclear");
+    assert_replayed(&first, &send("final").await.unwrap());
+    let answer = send("unclear");
     fail_next(ErrorCode::SubmissionUnconfirmed).await;
     let first = answer.await.unwrap();
     first.refused(424, "submission_unconfirmed");
-    assert_replayed(&first, &ask("unclear").await.unwrap());
+    assert_replayed(&first, &send("unclear").await.unwrap());
     assert_eq!(tasks(&gateway).await.len(), 4);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_stream_with_a_key_is_told_from_now_on() {
+async fn a_joined_stream_starts_with_its_present_state() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let mut body = chat("a lake");
     body["stream"] = true.into();
-    let open =
+    let open_stream =
         || crate::support::sse::Events::open(keyed(&gateway, "/v1/chat/completions", "k", &body));
-    let mut first = open().await;
+    let mut first = open_stream().await;
     first.next().await.unwrap();
     let task = gateway.claim().await;
     gateway.progress(task.id, 30).await;
     gateway.progress(task.id, 60).await;
-    let mut joined = open().await;
+    let mut joined = open_stream().await;
     assert_eq!(
         joined.next().await.unwrap().json()["choices"][0]["delta"]["role"],
         "assistant"
     );
-    let now = joined.next().await.unwrap().json();
-    assert_eq!(now["task"]["progress"], 60, "{now}");
+    let present_state = joined.next().await.unwrap().json();
+    assert_eq!(present_state["task"]["progress"], 60, "{present_state}");
     gateway.fail(task.id, ErrorCode::ContentPolicy).await;
     for stream in [first, joined] {
         let rest = stream.rest().await;

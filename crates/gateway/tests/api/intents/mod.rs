@@ -1,4 +1,4 @@
-//! One intent, one task: requests that come again, by each of the three ways.
+//! One intent, one task: repeated requests, recognized in each of the three ways.
 
 mod bodies;
 mod keys;
@@ -19,29 +19,29 @@ fn keyed(client: &Client, path: &str, key: &str, body: &Value) -> RequestBuilder
     request.header("idempotency-key", key)
 }
 
-/// A request that an SDK says is its second try.
+/// A request that an SDK marks as its second try.
 fn retried(client: &Client, path: &str, body: &Value) -> RequestBuilder {
     let request = client.request(Method::POST, path).json(body);
     request.header("x-stainless-retry-count", "1")
 }
 
-/// Sends a request and hangs up once it has made a task more; returns that
+/// Sends a request and hangs up once it has created a task; returns that
 /// task's id.
 async fn hang_up(gateway: &TestGateway, path: &str, body: &Value) -> String {
     let before = tasks(gateway).await;
     let request = gateway.request(Method::POST, path).json(body);
-    let sent = tokio::spawn(request.send());
+    let request_task = tokio::spawn(request.send());
     let task = eventually("the task is accepted", async || {
-        let now = tasks(gateway).await;
-        now.iter().find(|id| !before.contains(id)).cloned()
+        let current = tasks(gateway).await;
+        current.iter().find(|id| !before.contains(id)).cloned()
     })
     .await;
-    sent.abort();
-    drop(sent.await);
+    request_task.abort();
+    drop(request_task.await);
     task
 }
 
-/// Takes a task as a worker would, if one waits.
+/// Claims a task as a worker would, if one waits.
 async fn claim(gateway: &TestGateway) -> Option<TaskId> {
     let list = gateway.get("/v1/tasks?status=queued").await.ok();
     if list["data"].as_array().unwrap().is_empty() {

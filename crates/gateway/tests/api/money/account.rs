@@ -5,7 +5,7 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use serde_json::{Value, json};
 
-use super::{PRICED, end};
+use super::{PRICED, verify_and_stop};
 use crate::support::{Client, TestGateway, videos_order};
 
 async fn account(caller: &Client) -> Value {
@@ -69,14 +69,14 @@ async fn the_figures_follow_a_tasks_life() {
     assert_eq!(figures(&released), ["0.00", "0.00", "0.00", "0.00", "null"]);
 
     gateway.start_workers().await;
-    let made = caller.post("/v1/videos", &videos_order()).await;
-    let task = made.header("x-task-id").unwrap();
+    let answer = caller.post("/v1/videos", &videos_order()).await;
+    let task = answer.header("x-task-id").unwrap();
     let task = crate::support::gateway::finished(&caller, task).await;
     assert_eq!(task["billing"]["status"], "settled");
     let settled = account(&caller).await;
     assert_eq!(figures(&settled), ["-0.10", "0.00", "0.10", "0.00", "null"]);
     assert_eq!(settled["key"]["spent_usd"], "0.10");
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
@@ -88,43 +88,43 @@ async fn only_the_operator_sees_the_other_keys() {
         ..NewKey::default()
     };
     let own = gateway.caller("owls", named("own", Vec::new())).await;
-    let gone = gateway.new_key("owls", named("gone", Vec::new())).await;
-    assert!(gateway.revoke(&gone).await);
+    let revoked_key = gateway.new_key("owls", named("gone", Vec::new())).await;
+    assert!(gateway.revoke(&revoked_key).await);
     gateway.new_key("foxes", named("foreign", Vec::new())).await;
     let names = |account: &Value| -> Vec<String> {
         let keys = account["keys"].as_array().unwrap().iter();
         keys.map(|key| key["name"].as_str().unwrap().to_owned())
             .collect()
     };
-    let seen = account(&own).await;
-    assert_eq!(names(&seen), ["own"]);
-    assert!(seen.get("ledger_mismatches").is_none());
-    assert_eq!(seen["keys"][0], seen["key"]);
+    let view = account(&own).await;
+    assert_eq!(names(&view), ["own"]);
+    assert!(view.get("ledger_mismatches").is_none());
+    assert_eq!(view["keys"][0], view["key"]);
 
     let operator = gateway
         .caller("owls", named("operator", vec![Scope::Admin]))
         .await;
-    let seen = account(&operator).await;
-    assert_eq!(names(&seen), ["own", "gone", "operator"]);
-    assert!(seen["keys"][1]["revoked_at"].is_string());
-    assert_eq!(seen["ledger_mismatches"], 0);
-    assert_eq!(seen["key"]["name"], "operator");
+    let view = account(&operator).await;
+    assert_eq!(names(&view), ["own", "gone", "operator"]);
+    assert!(view["keys"][1]["revoked_at"].is_string());
+    assert_eq!(view["ledger_mismatches"], 0);
+    assert_eq!(view["key"]["name"], "operator");
 
-    // Any key may ask, whatever else it may do.
-    let poor = gateway
+    // Any key may read the account, whatever its scopes.
+    let limited = gateway
         .caller("owls", named("poor", vec![Scope::WebhooksManage]))
         .await;
-    assert_eq!(account(&poor).await["key"]["name"], "poor");
+    assert_eq!(account(&limited).await["key"]["name"], "poor");
     gateway
         .without_key()
         .get("/v1/account")
         .await
         .refused(401, "missing_api_key");
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
-async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
+async fn the_operator_sees_that_a_ledger_does_not_add_up() {
     let mut gateway = TestGateway::builder()
         .without_workers()
         .toml(PRICED)
@@ -132,7 +132,7 @@ async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
         .await;
     gateway.post("/v1/videos", &videos_order()).await.ok();
     tamper(&gateway, 1).await;
-    // Looked at by the upkeep, which workers begin with.
+    // The upkeep, with which workers start, checks the ledger.
     gateway.start_workers().await;
     let new = NewKey {
         name: "operator".into(),
@@ -140,21 +140,21 @@ async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
         ..NewKey::default()
     };
     let operator = gateway.caller("default", new).await;
-    let shown = crate::support::eventually("the operator is told", async || {
+    let mismatches = crate::support::eventually("the operator is told", async || {
         account(&operator).await["ledger_mismatches"]
             .as_u64()
             .filter(|count| *count > 0)
     });
-    assert!(shown.await >= 1);
+    assert!(mismatches.await >= 1);
     tamper(&gateway, -1).await;
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
-/// Moves a key's sum as no part of the program would.
-async fn tamper(gateway: &TestGateway, by: i64) {
+/// Falsifies a key's sum.
+async fn tamper(gateway: &TestGateway, amount: i64) {
     let tampered = gateway.app.store.write(move |conn| -> Result<_, Error> {
         let sql = "UPDATE api_keys SET spent_micros = spent_micros + ?1 WHERE name = ''";
-        Ok(conn.execute(sql, &[by.into()])?)
+        Ok(conn.execute(sql, &[amount.into()])?)
     });
     assert_eq!(tampered.await.unwrap(), 1);
 }

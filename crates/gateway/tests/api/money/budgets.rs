@@ -1,4 +1,4 @@
-//! What cannot be paid is refused before anything starts.
+//! Orders that cannot be paid are rejected before anything starts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use mediagate_model::task::{Task, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use serde_json::json;
 
-use super::{PRICED, end, rows, videos};
+use super::{PRICED, verify_and_stop, rows, videos};
 use crate::support::gateway::SCRIPT;
 use crate::support::{Client, TestGateway, videos_order};
 
@@ -45,26 +45,26 @@ async fn credit(gateway: &TestGateway, handle: &str, usd: &str) {
     assert!(credited.await.unwrap().money.prepaid);
 }
 
-async fn refused_for(caller: &Client, count: u32, words: &str) {
+async fn assert_over_budget(caller: &Client, count: u32, text: &str) {
     let answer = caller.post("/v1/chat/completions", &videos(count)).await;
     answer.refused(402, "budget_exceeded");
-    assert!(answer.message().contains(words), "{}", answer.message());
+    assert!(answer.message().contains(text), "{}", answer.message());
 }
 
 #[tokio::test]
-async fn all_of_an_order_fits_the_keys_budget_or_none_of_it() {
+async fn an_order_fits_the_keys_budget_as_a_whole_or_not_at_all() {
     let gateway = gateway().await;
     let caller = gateway.caller("owls", budget("0.25")).await;
     let before = rows(&gateway).await;
-    refused_for(&caller, 3, "0.30 USD").await;
-    assert_eq!(rows(&gateway).await, before, "nothing is left of it");
+    assert_over_budget(&caller, 3, "0.30 USD").await;
+    assert_eq!(rows(&gateway).await, before, "a rejected order leaves nothing");
     caller.post("/v1/videos", &videos_order()).await.ok();
     caller.post("/v1/videos", &videos_order()).await.ok();
-    refused_for(&caller, 1, "0.20 USD of the API key's budget of 0.25 USD").await;
+    assert_over_budget(&caller, 1, "0.20 USD of the API key's budget of 0.25 USD").await;
     let account = caller.get("/v1/account").await.ok();
     assert_eq!(account["key"]["held_usd"], "0.20");
     assert_eq!(account["key"]["available_usd"], "0.05");
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
@@ -73,17 +73,17 @@ async fn a_prepaid_account_spends_what_it_has() {
     let caller = gateway.caller("owls", NewKey::default()).await;
     caller.post("/v1/videos", &videos_order()).await.ok();
     credit(&gateway, "owls", "0.25").await;
-    // The order that was there before counts.
-    refused_for(&caller, 2, "the account has 0.15 USD left").await;
+    // The earlier order counts.
+    assert_over_budget(&caller, 2, "the account has 0.15 USD left").await;
     caller.post("/v1/videos", &videos_order()).await.ok();
-    refused_for(&caller, 1, "0.05 USD left").await;
-    let others = gateway.caller("default", NewKey::default()).await;
-    others.post("/v1/videos", &videos_order()).await.ok();
-    end(gateway).await;
+    assert_over_budget(&caller, 1, "0.05 USD left").await;
+    let other_account = gateway.caller("default", NewKey::default()).await;
+    other_account.post("/v1/videos", &videos_order()).await.ok();
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
-async fn of_two_orders_that_fit_alone_and_not_together_one_is_taken() {
+async fn of_two_concurrent_orders_that_fit_only_alone_one_is_accepted() {
     for is_prepaid in [false, true] {
         let gateway = gateway().await;
         let new = if is_prepaid {
@@ -94,7 +94,7 @@ async fn of_two_orders_that_fit_alone_and_not_together_one_is_taken() {
         let first = gateway.caller("owls", new.clone()).await;
         let mut second = first.clone();
         if is_prepaid {
-            // Two keys of one account are not told apart by the key's lock.
+            // Two keys of one account have different locks.
             second = gateway.caller("owls", new).await;
             credit(&gateway, "owls", "0.25").await;
         }
@@ -114,14 +114,14 @@ async fn of_two_orders_that_fit_alone_and_not_together_one_is_taken() {
                 .await;
             assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
         }
-        end(gateway).await;
+        verify_and_stop(gateway).await;
     }
 }
 
-/// Ends the next task as a worker would that made all of it.
-async fn make(gateway: &TestGateway) -> Task {
+/// Claims the next task and settles it at its full price.
+async fn settle_next(gateway: &TestGateway) -> Task {
     let task = gateway.claim().await;
-    let (now, ended) = (gateway.app.clock.now(), task.clone());
+    let (now, ending_task) = (gateway.app.clock.now(), task.clone());
     let tariff = task.tariff.clone().unwrap();
     let bill = Bill {
         price: tariff.price,
@@ -139,26 +139,26 @@ async fn make(gateway: &TestGateway) -> Task {
         failure: None,
     };
     let app = gateway.app.clone();
-    let made = gateway.app.store.write(move |conn| {
-        endings::end(conn, &app, &ended, Some(SCRIPT), &ending, now, |_| {
+    let ended = gateway.app.store.write(move |conn| {
+        endings::end(conn, &app, &ending_task, Some(SCRIPT), &ending, now, |_| {
             Ok::<_, Error>(())
         })
     });
-    assert!(made.await.unwrap());
+    assert!(ended.await.unwrap());
     task
 }
 
-/// Gives a dime back.
+/// Refunds a dime.
 async fn refund(gateway: &TestGateway, task: &Task) {
     let amount = MicroDollars::parse_signed("-0.10").unwrap();
     let note = "too dark".to_owned();
-    let by = ChangeAuthor::command("a test").into();
-    let refunded = accounting::adjust(&gateway.app, by, task.id, amount, note);
+    let author = ChangeAuthor::command("a test").into();
+    let refunded = accounting::adjust(&gateway.app, author, task.id, amount, note);
     refunded.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_refund_makes_room_in_the_period_of_its_order_and_in_no_other() {
+async fn a_refund_counts_only_in_the_period_of_its_order() {
     for (period, days) in [
         (BudgetPeriod::Day, 1),
         (BudgetPeriod::Week, 7),
@@ -183,20 +183,20 @@ async fn a_refund_makes_room_in_the_period_of_its_order_and_in_no_other() {
         for _ in 0..3 {
             order().await.ok();
         }
-        let first = make(&gateway).await;
-        let second = make(&gateway).await;
-        make(&gateway).await;
+        let first = settle_next(&gateway).await;
+        let second = settle_next(&gateway).await;
+        settle_next(&gateway).await;
         order().await.refused(402, "budget_exceeded");
         refund(&gateway, &second).await;
         order().await.ok();
-        make(&gateway).await;
+        settle_next(&gateway).await;
         order().await.refused(402, "budget_exceeded");
 
         let first_day = caller.get("/v1/usage").await.ok()["to"].clone();
         gateway.app.clock.advance(Duration::from_hours(days * 24));
         for _ in 0..3 {
             order().await.ok();
-            make(&gateway).await;
+            settle_next(&gateway).await;
         }
         order().await.refused(402, "budget_exceeded");
         refund(&gateway, &first).await;
@@ -214,6 +214,6 @@ async fn a_refund_makes_room_in_the_period_of_its_order_and_in_no_other() {
             [&json!("0.20"), &json!("0.30")],
             "{usage}"
         );
-        end(gateway).await;
+        verify_and_stop(gateway).await;
     }
 }

@@ -11,21 +11,21 @@ use super::PRICED;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, gateway::finished, videos_order};
 
-/// What a command answers: its exit code, and what it said.
-async fn run(data: &Path, words: &[&str]) -> (i32, String, String) {
-    let mut all = words.to_vec();
-    all.extend(["--data", data.to_str().unwrap()]);
-    let done = output(program(&all)).await;
-    let said = |bytes: &[u8]| text(bytes).to_owned();
+/// Runs a command: its exit code, standard output and standard error.
+async fn run(data: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut full_args = args.to_vec();
+    full_args.extend(["--data", data.to_str().unwrap()]);
+    let result = output(program(&full_args)).await;
+    let decode = |bytes: &[u8]| text(bytes).to_owned();
     (
-        done.status.code().unwrap(),
-        said(&done.stdout),
-        said(&done.stderr),
+        result.status.code().unwrap(),
+        decode(&result.stdout),
+        decode(&result.stderr),
     )
 }
 
 #[track_caller]
-fn done((code, out, err): (i32, String, String)) -> String {
+fn assert_success((code, out, err): (i32, String, String)) -> String {
     assert_eq!(code, 0, "{out}{err}");
     out
 }
@@ -35,7 +35,7 @@ async fn server(folder: &Path) -> (Server, Client) {
     let file = folder.join("m.toml");
     std::fs::write(&file, PRICED).unwrap();
     let server = Server::start(folder, &["--config", file.to_str().unwrap()]).await;
-    let made = run(
+    let created = run(
         folder,
         &[
             "keys",
@@ -49,7 +49,7 @@ async fn server(folder: &Path) -> (Server, Client) {
         ],
     )
     .await;
-    let key = done(made).trim().to_owned();
+    let key = assert_success(created).trim().to_owned();
     let client = Client::new(&server.base, Some(&key));
     (server, client)
 }
@@ -70,7 +70,7 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
     let (server, client) = server(data).await;
     let task = make_video(&client).await;
 
-    let said = done(
+    let stdout = assert_success(
         run(
             data,
             &[
@@ -86,11 +86,11 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         )
         .await,
     );
-    assert!(said.contains("prepaid"), "{said}");
+    assert!(stdout.contains("prepaid"), "{stdout}");
     let (code, _, err) = run(data, &["accounts", "create", "foxes"]).await;
     assert!(code == 1 && err.contains("already"), "{err}");
 
-    let said = done(
+    let stdout = assert_success(
         run(
             data,
             &["accounts", "credit", "owls", "5.00", "--note", "invoice 7"],
@@ -98,13 +98,13 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         .await,
     );
     assert!(
-        said.contains("is now prepaid") && said.contains("4.90 USD available"),
-        "{said}"
+        stdout.contains("is now prepaid") && stdout.contains("4.90 USD available"),
+        "{stdout}"
     );
-    let said = done(run(data, &["accounts", "credit", "owls", "-1.00"]).await);
+    let stdout = assert_success(run(data, &["accounts", "credit", "owls", "-1.00"]).await);
     assert!(
-        !said.contains("from now on") && said.contains("balance 3.90 USD"),
-        "{said}"
+        !stdout.contains("from now on") && stdout.contains("balance 3.90 USD"),
+        "{stdout}"
     );
     let account = client.get("/v1/account").await.ok();
     assert_eq!(
@@ -116,7 +116,7 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         [&json!("prepaid"), &json!("3.90"), &json!("3.90")]
     );
 
-    let list = done(run(data, &["accounts", "list"]).await);
+    let list = assert_success(run(data, &["accounts", "list"]).await);
     for facts in [
         &["owls", "Owls", "prepaid", "3.90", "0.10", "none"][..],
         &["foxes", "The Foxes", "7.50"],
@@ -124,7 +124,7 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         let line = list.lines().find(|line| line.contains(facts[0])).unwrap();
         assert!(facts.iter().all(|fact| line.contains(fact)), "{list}");
     }
-    done(
+    assert_success(
         run(
             data,
             &[
@@ -140,13 +140,13 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         )
         .await,
     );
-    let list = done(run(data, &["accounts", "list"]).await);
+    let list = assert_success(run(data, &["accounts", "list"]).await);
     let line = list.lines().find(|line| line.contains("foxes")).unwrap();
     assert!(
         line.contains("unlimited") && line.contains("none") && !line.contains("7.50"),
         "{list}"
     );
-    let keys = done(run(data, &["keys", "list"]).await);
+    let keys = assert_success(run(data, &["keys", "list"]).await);
     let line = keys.lines().find(|line| line.contains("laptop")).unwrap();
     assert!(keys.contains("SPENT") && keys.contains("HELD"), "{keys}");
     assert!(
@@ -156,21 +156,21 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
 
     adjust(data, &task, &client).await;
 
-    let shown = done(run(data, &["ledger", "list", "--account", "owls"]).await);
-    let kinds = ["adjust", "credit", "settle", "reserve"].map(|kind| shown.find(kind).unwrap());
-    assert!(kinds.is_sorted(), "the newest first: {shown}");
+    let listing = assert_success(run(data, &["ledger", "list", "--account", "owls"]).await);
+    let kinds = ["adjust", "credit", "settle", "reserve"].map(|kind| listing.find(kind).unwrap());
+    assert!(kinds.is_sorted(), "the newest first: {listing}");
     assert!(
-        shown.contains("invoice 7") && shown.contains(&task),
-        "{shown}"
+        listing.contains("invoice 7") && listing.contains(&task),
+        "{listing}"
     );
-    let one = done(run(data, &["ledger", "list", "--task", &task, "--limit", "1"]).await);
-    assert_eq!(one.lines().count(), 2, "{one}");
-    let none = done(run(data, &["ledger", "list", "--account", "foxes"]).await);
-    assert!(none.contains("No ledger entries"), "{none}");
+    let single = assert_success(run(data, &["ledger", "list", "--task", &task, "--limit", "1"]).await);
+    assert_eq!(single.lines().count(), 2, "{single}");
+    let empty_listing = assert_success(run(data, &["ledger", "list", "--account", "foxes"]).await);
+    assert!(empty_listing.contains("No ledger entries"), "{empty_listing}");
 
     export(data, &task).await;
-    let said = done(run(data, &["ledger", "verify"]).await);
-    assert!(said.starts_with("The ledger adds up: 5 entries"), "{said}");
+    let stdout = assert_success(run(data, &["ledger", "verify"]).await);
+    assert!(stdout.starts_with("The ledger adds up: 5 entries"), "{stdout}");
     server.stop().await;
 }
 
@@ -187,8 +187,8 @@ async fn adjust(data: &Path, task: &str, client: &Client) {
     };
     let (code, _, err) = adjust(task, "-0.11").await;
     assert!(code == 1 && err.contains("cost 0.10 USD"), "{err}");
-    let said = done(adjust(task, "-0.04").await);
-    assert!(said.contains("0.06 USD in total"), "{said}");
+    let stdout = assert_success(adjust(task, "-0.04").await);
+    assert!(stdout.contains("0.06 USD in total"), "{stdout}");
     let (code, _, err) = adjust(task, "0.01").await;
     assert!(code == 1 && err.contains("already"), "{err}");
     let (code, _, err) = adjust("0193a000-0000-7000-8000-000000000020", "1").await;
@@ -206,7 +206,7 @@ async fn adjust(data: &Path, task: &str, client: &Client) {
 }
 
 async fn export(data: &Path, task: &str) {
-    let csv = done(run(data, &["ledger", "export"]).await);
+    let csv = assert_success(run(data, &["ledger", "export"]).await);
     let lines: Vec<&str> = csv.trim_end().split("\r\n").collect();
     assert_eq!(
         lines[0],
@@ -219,7 +219,7 @@ async fn export(data: &Path, task: &str) {
         lines[3].contains(",owls,,,credit,0.00,0.00,5.00,invoice 7"),
         "{csv}"
     );
-    let json = done(
+    let json = assert_success(
         run(
             data,
             &["ledger", "export", "--account", "owls", "--format", "json"],
@@ -233,24 +233,24 @@ async fn export(data: &Path, task: &str) {
         (&entries[4]["kind"], &entries[4]["spent_usd"]),
         (&json!("adjust"), &json!("-0.04"))
     );
-    let none = done(
+    let empty = assert_success(
         run(
             data,
             &["ledger", "export", "--account", "foxes", "--format", "json"],
         )
         .await,
     );
-    assert_eq!(serde_json::from_str::<Value>(&none).unwrap(), json!([]));
+    assert_eq!(serde_json::from_str::<Value>(&empty).unwrap(), json!([]));
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_changes_nothing() {
+async fn invalid_arguments_are_rejected_and_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
-    done(run(data, &["accounts", "create", "owls"]).await);
-    let before = done(run(data, &["accounts", "list"]).await);
+    assert_success(run(data, &["accounts", "create", "owls"]).await);
+    let before = assert_success(run(data, &["accounts", "list"]).await);
     let task = "0193a000-0000-7000-8000-000000000020";
-    for wrong in [
+    for args in [
         &["accounts", "create", "Big Owls"][..],
         &["accounts", "create", "foxes", "--budget", "nonsense"],
         &["accounts", "create", "foxes", "--budget", "-1"],
@@ -284,11 +284,11 @@ async fn nonsense_is_refused_and_changes_nothing() {
             "nonsense",
         ],
     ] {
-        let (code, out, err) = run(data, wrong).await;
-        assert_eq!(code, 2, "{wrong:?}: {err}");
-        assert!(out.is_empty() && !err.is_empty(), "{wrong:?}: {out}");
-        if wrong.contains(&"nonsense") || wrong.contains(&"lots") {
-            assert!(err.contains("write a decimal number"), "{wrong:?}: {err}");
+        let (code, out, err) = run(data, args).await;
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(out.is_empty() && !err.is_empty(), "{args:?}: {out}");
+        if args.contains(&"nonsense") || args.contains(&"lots") {
+            assert!(err.contains("write a decimal number"), "{args:?}: {err}");
         }
     }
     for unknown in [
@@ -302,15 +302,15 @@ async fn nonsense_is_refused_and_changes_nothing() {
             "{unknown:?}: {err}"
         );
     }
-    assert_eq!(done(run(data, &["accounts", "list"]).await), before);
+    assert_eq!(assert_success(run(data, &["accounts", "list"]).await), before);
 }
 
 #[tokio::test]
-async fn what_does_not_add_up_is_named() {
+async fn a_ledger_that_does_not_add_up_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
-    done(run(data, &["accounts", "create", "owls"]).await);
-    done(run(data, &["accounts", "credit", "owls", "5"]).await);
+    assert_success(run(data, &["accounts", "create", "owls"]).await);
+    assert_success(run(data, &["accounts", "credit", "owls", "5"]).await);
     let store = Store::sqlite(&data.join("mediagate.db"), MigrationMode::Auto).unwrap();
     let tampered = store.write(|conn| -> Result<_, Error> {
         Ok(conn.execute("UPDATE accounts SET credit_micros = credit_micros + 1", &[])?)
@@ -329,11 +329,11 @@ async fn what_does_not_add_up_is_named() {
 }
 
 #[tokio::test]
-async fn the_places_for_crashes_are_listed_where_they_exist() {
+async fn crash_points_are_listed_in_debug_builds() {
     let folder = tempfile::tempdir().unwrap();
-    let said = done(run(folder.path(), &["crash-points"]).await);
-    let names: Vec<&str> = said.lines().collect();
+    let stdout = assert_success(run(folder.path(), &["crash-points"]).await);
+    let names: Vec<&str> = stdout.lines().collect();
     assert_eq!(names, mediagate_model::crash::POINTS.map(|point| point.0));
-    let help = done(run(folder.path(), &["--help"]).await);
+    let help = assert_success(run(folder.path(), &["--help"]).await);
     assert!(!help.contains("crash-points"), "{help}");
 }

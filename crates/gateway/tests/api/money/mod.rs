@@ -19,21 +19,21 @@ use crate::support::TestGateway;
 pub(crate) const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n\
                       [models.stems-dsp-1]\nprice = { unit = \"stem\", usd = \"0.05\" }\n";
 
-/// An order of so many videos of a second.
+/// An order of this many videos of a second.
 pub(crate) fn videos(count: u32) -> Value {
     let mut order = crate::support::video_order();
     order["n"] = json!(count);
     order
 }
 
-/// A question about a request.
-fn about(endpoint: &str, body: &Value) -> Value {
+/// The body of a request for a quote.
+fn quote_request(endpoint: &str, body: &Value) -> Value {
     json!({"endpoint": endpoint, "body": body})
 }
 
 /// A quote.
 async fn quote(gateway: &TestGateway, endpoint: &str, body: &Value) -> Value {
-    gateway.post("/v1/quote", &about(endpoint, body)).await.ok()
+    gateway.post("/v1/quote", &quote_request(endpoint, body)).await.ok()
 }
 
 /// How many tasks, entries and files there are.
@@ -54,8 +54,8 @@ async fn spent(gateway: &TestGateway) -> i64 {
     read.await.unwrap()
 }
 
-/// Asserts that all of the money adds up, and ends the gateway.
-async fn end(gateway: TestGateway) {
+/// Asserts that the ledger adds up, and stops the gateway.
+async fn verify_and_stop(gateway: TestGateway) {
     assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
     gateway.stop().await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_model::clock::Clock;
 use serde_json::json;
 
-use super::{end, quote};
+use super::{verify_and_stop, quote};
 use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, videos_order};
 
@@ -31,11 +31,11 @@ async fn a_price_changes_at_its_date_and_a_task_keeps_its_own() {
         price(&gateway).await,
         json!({"unit": "second", "usd": "0.10", "next": next})
     );
-    let page = gateway.without_key().get("/pricing").await.text_whole();
+    let page = gateway.without_key().get("/pricing").await.whole_text();
     assert!(page.contains("0.10 USD per second"), "{page}");
     assert!(page.contains("0.35 USD per video from "), "{page}");
-    let ordered = gateway.post("/v1/videos", &videos_order()).await;
-    let task = ordered.header("x-task-id").unwrap().to_owned();
+    let answer = gateway.post("/v1/videos", &videos_order()).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
 
     gateway.app.clock.advance(Duration::from_hours(25));
     assert_eq!(
@@ -44,28 +44,28 @@ async fn a_price_changes_at_its_date_and_a_task_keeps_its_own() {
     );
     let quoted = quote(&gateway, "/v1/videos", &videos_order()).await;
     assert_eq!(quoted["cost_usd"], "0.35");
-    let later = gateway.post("/v1/videos", &videos_order()).await;
-    assert_eq!(later.header("x-cost-usd"), Some("0.35"));
-    let later = later.header("x-task-id").unwrap().to_owned();
-    // A file that is read again changes nothing for what was accepted.
+    let later_answer = gateway.post("/v1/videos", &videos_order()).await;
+    assert_eq!(later_answer.header("x-cost-usd"), Some("0.35"));
+    let later_answer = later_answer.header("x-task-id").unwrap().to_owned();
+    // A reloaded file changes nothing for accepted tasks.
     gateway.reconfigure("[models.animatic-1]\nprice = { unit = \"task\", usd = \"9\" }\n");
     gateway.start_workers().await;
-    for (task, cost, unit) in [(task, "0.10", "second"), (later, "0.35", "video")] {
+    for (task, cost, unit) in [(task, "0.10", "second"), (later_answer, "0.35", "video")] {
         let view = gateway.finished(&task).await;
         assert_eq!(
             (&view["cost_usd"], &view["billing"]["unit"]),
             (&json!(cost), &json!(unit))
         );
     }
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
 async fn a_price_list_with_a_gap_is_refused_by_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
-    let entry = |more: &str| format!("{{ unit = \"second\", usd = \"0.10\"{more} }}");
-    for (prices, words) in [
+    let entry = |extra: &str| format!("{{ unit = \"second\", usd = \"0.10\"{extra} }}");
+    for (prices, expected) in [
         (vec![], "at least one"),
         (
             vec![entry(", until = 2026-01-01"), entry(", from = 2026-02-01")],
@@ -98,11 +98,11 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
             prices.join(", ")
         );
         std::fs::write(&file, &toml).unwrap();
-        let words_of_command = ["config", "check", "--config", file.to_str().unwrap()];
-        let checked = output(program(&words_of_command)).await;
-        let said = text(&checked.stderr);
-        assert_eq!(checked.status.code(), Some(2), "{toml}{said}");
-        assert!(said.contains(words), "{toml}{said}");
-        assert!(said.contains("m.toml:3"), "{toml}{said}");
+        let args = ["config", "check", "--config", file.to_str().unwrap()];
+        let result = output(program(&args)).await;
+        let stderr = text(&result.stderr);
+        assert_eq!(result.status.code(), Some(2), "{toml}{stderr}");
+        assert!(stderr.contains(expected), "{toml}{stderr}");
+        assert!(stderr.contains("m.toml:3"), "{toml}{stderr}");
     }
 }

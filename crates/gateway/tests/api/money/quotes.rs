@@ -4,14 +4,14 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use serde_json::{Value, json};
 
-use super::{PRICED, about, end, quote, rows, videos};
+use super::{PRICED, quote_request, verify_and_stop, quote, rows, videos};
 use crate::support::{TestGateway, sound, video_order, videos_order};
 
 const CHAT: &str = "/v1/chat/completions";
 const MUSIC: &str = "/musicgen/submit/music";
 
 #[tokio::test]
-async fn a_quote_is_what_the_request_then_holds_and_costs() {
+async fn a_quote_equals_what_the_request_holds_and_costs() {
     let mut gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Ferry").await["id"].clone();
     let split = json!({"task": "gen_stem", "continue_clip_id": clip});
@@ -58,15 +58,15 @@ async fn a_quote_is_what_the_request_then_holds_and_costs() {
             }],
         });
         assert_eq!(quoted, expected);
-        let ordered = gateway.post(endpoint, &body).await;
-        assert_eq!(ordered.header("x-cost-usd"), Some(cost), "{unit}");
-        let task = ordered.header("x-task-id").unwrap().to_owned();
+        let answer = gateway.post(endpoint, &body).await;
+        assert_eq!(answer.header("x-cost-usd"), Some(cost), "{unit}");
+        let task = answer.header("x-task-id").unwrap().to_owned();
         let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
         assert_eq!(view["billing"]["reserved_usd"], cost);
         assert_eq!(view["billing"]["quantity"], quantity);
         tasks.push((task, cost));
     }
-    // What they cost in the end is what was quoted, although prices changed.
+    // Their final costs are the quoted ones, although prices changed.
     gateway.start_workers().await;
     for (task, cost) in tasks {
         let view = gateway.finished(&task).await;
@@ -76,7 +76,7 @@ async fn a_quote_is_what_the_request_then_holds_and_costs() {
             "{view}"
         );
     }
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
@@ -96,11 +96,11 @@ async fn several_videos_are_quoted_together() {
         ],
         [&json!(3), &json!("3"), &json!("0.30"), &json!("0.30")]
     );
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
-async fn a_quote_makes_nothing() {
+async fn a_quote_creates_nothing() {
     let gateway = TestGateway::builder()
         .without_workers()
         .toml(PRICED)
@@ -143,7 +143,7 @@ async fn a_quote_makes_nothing() {
     assert_eq!(self::files(gateway.app.config.media_path()), files);
     let account = gateway.get("/v1/account").await.ok();
     assert_eq!(account["held_usd"], "0.00");
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 fn files(folder: std::path::PathBuf) -> usize {
@@ -156,7 +156,7 @@ fn files(folder: std::path::PathBuf) -> usize {
 }
 
 #[tokio::test]
-async fn a_quote_is_refused_as_its_request_is() {
+async fn a_quote_is_rejected_like_its_request() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = "0193a000-0000-7000-8000-000000000020";
     for (endpoint, body) in [
@@ -184,18 +184,18 @@ async fn a_quote_is_refused_as_its_request_is() {
         ),
         ("/musicgen/uploads/audio", json!({})),
     ] {
-        let refused = gateway.post(endpoint, &body).await;
-        let asked = gateway.post("/v1/quote", &about(endpoint, &body)).await;
+        let request_answer = gateway.post(endpoint, &body).await;
+        let quote_answer = gateway.post("/v1/quote", &quote_request(endpoint, &body)).await;
         let error = |answer: &Value| {
             let error = &answer["error"];
             [error["code"].clone(), error["type"].clone()]
         };
-        assert!(refused.status >= 400, "{body}");
-        assert_eq!(asked.status, refused.status, "{body}: {}", asked.text());
-        assert_eq!(error(&asked.json), error(&refused.json), "{body}");
-        let param = refused.json["error"]["param"].as_str();
+        assert!(request_answer.status >= 400, "{body}");
+        assert_eq!(quote_answer.status, request_answer.status, "{body}: {}", quote_answer.text());
+        assert_eq!(error(&quote_answer.json), error(&request_answer.json), "{body}");
+        let param = request_answer.json["error"]["param"].as_str();
         let expected = param.map_or(Value::Null, |param| json!(format!("body.{param}")));
-        assert_eq!(asked.json["error"]["param"], expected, "{body}");
+        assert_eq!(quote_answer.json["error"]["param"], expected, "{body}");
     }
     for (body, code, param) in [
         (json!({}), "missing_field", "endpoint"),
@@ -213,17 +213,17 @@ async fn a_quote_is_refused_as_its_request_is() {
         ),
     ] {
         let answer = gateway.post("/v1/quote", &body).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
     }
     let scoped = NewKey {
         scopes: vec![Scope::MusicCreate],
         ..NewKey::default()
     };
     let caller = gateway.caller("default", scoped).await;
-    let answer = caller.post("/v1/quote", &about(CHAT, &video_order())).await;
+    let answer = caller.post("/v1/quote", &quote_request(CHAT, &video_order())).await;
     answer.refused(403, "insufficient_scope");
     assert!(answer.message().contains("video:create"));
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
@@ -240,10 +240,10 @@ async fn a_quote_says_what_cannot_be_afforded() {
     let caller = gateway.caller("default", new).await;
     for (count, affordable) in [(2, true), (3, false)] {
         let quoted = caller
-            .post("/v1/quote", &about(CHAT, &videos(count)))
+            .post("/v1/quote", &quote_request(CHAT, &videos(count)))
             .await
             .ok();
         assert_eq!(quoted["affordable"], affordable, "{quoted}");
     }
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }

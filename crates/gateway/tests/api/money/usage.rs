@@ -12,11 +12,11 @@ use mediagate_store::ledger::LedgerFilter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{PRICED, end, spent};
+use super::{PRICED, verify_and_stop, spent};
 use crate::support::gateway::Builder;
 use crate::support::{TestGateway, videos_order};
 
-/// The lines of a CSV, cut at commas: these have no other ones.
+/// The cells of a CSV whose values contain no commas.
 fn cells(text: &str) -> Vec<Vec<String>> {
     assert!(text.ends_with("\r\n"), "{text:?}");
     let lines = text.trim_end().split("\r\n");
@@ -48,33 +48,33 @@ async fn sums_up(builder: Builder) {
         name: name.into(),
         ..NewKey::default()
     };
-    let formula = gateway.caller("default", named("=HYPERLINK(1)")).await;
-    let laptop = gateway.caller("default", named("laptop")).await;
+    let formula_key = gateway.caller("default", named("=HYPERLINK(1)")).await;
+    let laptop_key = gateway.caller("default", named("laptop")).await;
     let stranger = gateway.caller("foxes", named("stranger")).await;
 
-    formula.post("/v1/videos", &videos_order()).await.ok();
+    formula_key.post("/v1/videos", &videos_order()).await.ok();
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::GenerationFailed).await;
-    let off = laptop.post("/v1/videos", &videos_order()).await;
-    let off = off.header("x-task-id").unwrap().to_owned();
-    laptop
-        .post(&format!("/v1/tasks/{off}/cancel"), &json!({}))
+    let cancelled = laptop_key.post("/v1/videos", &videos_order()).await;
+    let cancelled = cancelled.header("x-task-id").unwrap().to_owned();
+    laptop_key
+        .post(&format!("/v1/tasks/{cancelled}/cancel"), &json!({}))
         .await
         .ok();
     gateway.start_workers().await;
-    let mut made = Vec::new();
-    for caller in [&formula, &laptop, &laptop, &stranger] {
+    let mut tasks = Vec::new();
+    for caller in [&formula_key, &laptop_key, &laptop_key, &stranger] {
         let answer = caller.post("/v1/videos", &videos_order()).await;
         let id = answer.header("x-task-id").unwrap().to_owned();
         crate::support::gateway::finished(caller, &id).await;
-        made.push(id);
+        tasks.push(id);
     }
-    let adjusted: TaskId = made[1].parse().unwrap();
+    let adjusted_task: TaskId = tasks[1].parse().unwrap();
     let amount = mediagate_model::money::MicroDollars::new(-40_000);
     accounting::adjust(
         &gateway.app,
         ChangeAuthor::command("a test").into(),
-        adjusted,
+        adjusted_task,
         amount,
         "It was late.".into(),
     )
@@ -89,23 +89,23 @@ async fn sums_up(builder: Builder) {
     );
     let data = usage["data"].as_array().unwrap();
     let sum: i64 = data.iter().map(|row| micros(&row["cost_usd"])).sum();
-    let strangers = stranger.get("/v1/usage").await.ok();
+    let strangers_usage = stranger.get("/v1/usage").await.ok();
     assert_eq!(
-        sum + micros(&strangers["total"]["cost_usd"]),
+        sum + micros(&strangers_usage["total"]["cost_usd"]),
         spent(&gateway).await
     );
-    let laptops: Vec<&Value> = data
+    let laptop_rows: Vec<&Value> = data
         .iter()
         .filter(|row| row["key_name"] == "laptop")
         .collect();
-    assert_eq!(laptops.len(), 1, "{usage}");
-    assert_eq!(laptops[0]["model"], "animatic-1");
-    assert_eq!(laptops[0]["day"], usage["to"]);
+    assert_eq!(laptop_rows.len(), 1, "{usage}");
+    assert_eq!(laptop_rows[0]["model"], "animatic-1");
+    assert_eq!(laptop_rows[0]["day"], usage["to"]);
     assert_eq!(
         [
-            &laptops[0]["succeeded"],
-            &laptops[0]["cancelled"],
-            &laptops[0]["cost_usd"]
+            &laptop_rows[0]["succeeded"],
+            &laptop_rows[0]["cancelled"],
+            &laptop_rows[0]["cost_usd"]
         ],
         [&json!(2), &json!(1), &json!("0.16")]
     );
@@ -137,32 +137,32 @@ async fn sums_up(builder: Builder) {
     }
     assert_eq!(lines.len(), data.len() + 1);
     assert!(csv.text().contains(",'=HYPERLINK(1),"), "{}", csv.text());
-    let asked = gateway
+    let csv_request = gateway
         .request(Method::GET, "/v1/usage")
         .header("accept", "text/csv");
-    assert_eq!(gateway.send(asked).await.text(), csv.text());
+    assert_eq!(gateway.send(csv_request).await.text(), csv.text());
 
     let by_model = gateway.get("/v1/usage?group_by=model").await.ok();
     assert_eq!(
         by_model["data"],
         json!([{"model": "animatic-1", "tasks": 5, "succeeded": 3, "failed": 1, "cancelled": 1, "cost_usd": "0.26"}])
     );
-    let none = gateway.get("/v1/usage?model=stems-dsp-1").await.ok();
+    let no_usage = gateway.get("/v1/usage?model=stems-dsp-1").await.ok();
     assert_eq!(
-        (&none["data"], &none["total"]["tasks"]),
+        (&no_usage["data"], &no_usage["total"]["tasks"]),
         (&json!([]), &json!(0))
     );
-    let key = laptops[0]["key_id"].as_str().unwrap();
-    let one = gateway
+    let key = laptop_rows[0]["key_id"].as_str().unwrap();
+    let usage_of_key = gateway
         .get(&format!("/v1/usage?key={key}&group_by=key"))
         .await
         .ok();
-    assert_eq!(one["total"]["cost_usd"], "0.16");
+    assert_eq!(usage_of_key["total"]["cost_usd"], "0.16");
     operators_see_the_same(&gateway).await;
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }
 
-/// What the commands read, on either database.
+/// The functions behind the operators' commands, on either database.
 async fn operators_see_the_same(gateway: &TestGateway) {
     let app = &gateway.app;
     let filter = LedgerFilter::default();
@@ -185,11 +185,11 @@ async fn operators_see_the_same(gateway: &TestGateway) {
     let [entries, tasks, keys, accounts] = accounting::counts(app).await.unwrap();
     assert_eq!([entries, tasks, keys, accounts], [13, 6, 4, 2]);
     let accounts = accounting::accounts(app).await.unwrap();
-    let sums = accounts.iter().map(|one| {
+    let sums = accounts.iter().map(|entry| {
         (
-            one.account.handle.as_str(),
-            one.money.spent.to_string(),
-            one.keys,
+            entry.account.handle.as_str(),
+            entry.money.spent.to_string(),
+            entry.keys,
         )
     });
     let expected = [
@@ -235,8 +235,8 @@ async fn money_counts_on_the_day_on_which_it_moved() {
     let usage = gateway.get("/v1/usage?group_by=day").await.ok();
     assert_ne!(usage["to"], first);
     let row = json!({"day": usage["to"], "tasks": 1, "succeeded": 0, "failed": 1, "cancelled": 0, "cost_usd": "0.00"});
-    assert_eq!(usage["data"], json!([row]), "it is counted when it ended");
-    end(gateway).await;
+    assert_eq!(usage["data"], json!([row]), "it counts on the day of its end");
+    verify_and_stop(gateway).await;
 }
 
 #[tokio::test]
@@ -254,7 +254,7 @@ async fn a_wrong_query_is_refused() {
         ("format=xml", "format"),
     ] {
         let answer = gateway.get(&format!("/v1/usage?{query}")).await;
-        answer.refused(400, "invalid_value").at(param);
+        answer.refused(400, "invalid_value").on_param(param);
     }
     let answer = gateway
         .get("/v1/usage?from=2026-01-01&to=2026-01-31")
@@ -273,5 +273,5 @@ async fn a_wrong_query_is_refused() {
         .get("/v1/usage")
         .await
         .refused(403, "insufficient_scope");
-    end(gateway).await;
+    verify_and_stop(gateway).await;
 }

@@ -36,12 +36,12 @@ async fn clips_are_listed_trashed_and_restored() {
         .unwrap()
         .iter()
         .for_each(assert_clip);
-    let rest = gateway
+    let second_page = gateway
         .get(&format!("/musicgen/clips?limit=2&after={}", id(1)))
         .await
         .ok();
     assert_eq!(
-        (ids(&rest["data"]), &rest["has_more"]),
+        (ids(&second_page["data"]), &second_page["has_more"]),
         (vec![&clips[0]["id"]], &json!(false))
     );
 
@@ -87,13 +87,13 @@ async fn clips_are_listed_trashed_and_restored() {
     ] {
         let answer = gateway.get(&format!("/musicgen/clips?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
-        answer.at(param);
+        answer.on_param(param);
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn the_feed_leaves_out_what_is_not_there() {
+async fn the_feed_omits_unknown_clips() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Song").await;
     let id = clip["id"].as_str().unwrap();
@@ -112,7 +112,7 @@ async fn the_feed_leaves_out_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn another_account_never_learns_that_a_clip_is_there() {
+async fn another_account_never_learns_that_a_clip_exists() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Song").await;
     let stranger = gateway.caller("stranger", NewKey::default()).await;
@@ -148,19 +148,19 @@ async fn another_account_never_learns_that_a_clip_is_there() {
 }
 
 #[tokio::test]
-async fn stems_are_taken_home_together_under_names_of_their_song() {
+async fn stems_are_downloaded_together_named_after_their_song() {
     let gateway = TestGateway::start().await;
     let song = gateway.upload("Für Elise / live").await;
     let id = song["id"].as_str().unwrap();
-    let none = gateway
+    let without_stems = gateway
         .get(&format!("/musicgen/clips/{id}/stems.zip"))
         .await;
-    none.refused(409, "clip_not_ready");
+    without_stems.refused(409, "clip_not_ready");
     let task = gateway.separate(id, "two").await;
     let task = task["id"].as_str().unwrap();
     gateway.finished(task).await;
-    let made = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
-    let stems = made["clips"].as_array().unwrap();
+    let record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    let stems = record["clips"].as_array().unwrap();
     let audio = async |clip: &Value| {
         let address = clip["audio_url"].as_str().unwrap();
         let request = gateway.without_key().request(reqwest::Method::GET, address);
@@ -170,9 +170,9 @@ async fn stems_are_taken_home_together_under_names_of_their_song() {
     for stem in stems {
         let file = audio(stem).await;
         let group = stem["metadata"]["stem_type_group_name"].as_str().unwrap();
-        let told = file.header("content-disposition").unwrap();
+        let disposition = file.header("content-disposition").unwrap();
         assert_eq!(
-            told,
+            disposition,
             format!(
                 "inline; filename=\"F_r Elise live - {group}.flac\"; filename*=UTF-8''F%C3%BCr%20Elise%20live%20%E2%80%93%20{group}.flac"
             )
@@ -183,47 +183,47 @@ async fn stems_are_taken_home_together_under_names_of_their_song() {
         );
     }
     assert_eq!(files.len(), 2);
-    let whole = audio(&song).await;
-    let told = whole.header("content-disposition").unwrap();
+    let song_file = audio(&song).await;
+    let disposition = song_file.header("content-disposition").unwrap();
     assert!(
-        told.ends_with("UTF-8''F%C3%BCr%20Elise%20live.flac"),
-        "{told}"
+        disposition.ends_with("UTF-8''F%C3%BCr%20Elise%20live.flac"),
+        "{disposition}"
     );
 
-    // By the song, and by one of its stems.
+    // Through the song, and through one of its stems.
     for clip in [id, stems[1]["id"].as_str().unwrap()] {
         let archive = gateway
             .get(&format!("/musicgen/clips/{clip}/stems.zip"))
             .await;
         assert_eq!(archive.header("content-type"), Some("application/zip"));
-        let told = archive.header("content-disposition").unwrap();
+        let disposition = archive.header("content-disposition").unwrap();
         assert!(
-            told.starts_with("attachment;") && told.ends_with("%20stems.zip"),
-            "{told}"
+            disposition.starts_with("attachment;") && disposition.ends_with("%20stems.zip"),
+            "{disposition}"
         );
         assert_eq!(
             archive.header("content-length").unwrap(),
             archive.bytes.len().to_string()
         );
-        let mut found = std::collections::BTreeMap::new();
+        let mut archived = std::collections::BTreeMap::new();
         let reader = std::io::Cursor::new(archive.bytes.to_vec());
-        let mut read = zip::ZipArchive::new(reader).unwrap();
-        for at in 0..read.len() {
-            let mut file = read.by_index(at).unwrap();
+        let mut archive_reader = zip::ZipArchive::new(reader).unwrap();
+        for index in 0..archive_reader.len() {
+            let mut file = archive_reader.by_index(index).unwrap();
             let mut bytes = Vec::new();
-            // Checks the sum, too.
+            // Reading to the end checks the checksum, too.
             std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
-            found.insert(file.name().unwrap().into_owned(), bytes);
+            archived.insert(file.name().unwrap().into_owned(), bytes);
         }
         assert_eq!(
-            found.keys().collect::<Vec<_>>(),
+            archived.keys().collect::<Vec<_>>(),
             files.keys().collect::<Vec<_>>()
         );
-        assert!(found == files, "every file is whole");
+        assert!(archived == files, "every file is whole");
     }
     let stranger = gateway.caller("foxes", NewKey::default()).await;
-    let others = stranger
+    let strangers_answer = stranger
         .get(&format!("/musicgen/clips/{id}/stems.zip"))
         .await;
-    others.refused(404, "clip_not_found");
+    strangers_answer.refused(404, "clip_not_found");
 }

@@ -1,4 +1,4 @@
-//! `/{brand}/fetch`: the family's own job record.
+//! `/{brand}/fetch`: the job record of the music API.
 
 use mediagate_model::error::ErrorCode;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn assert_job(job: &Value) {
 }
 
 #[tokio::test]
-async fn a_job_record_tells_the_whole_life_of_a_task() {
+async fn a_job_record_follows_a_task_to_its_end() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Song").await;
     let record = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
@@ -80,7 +80,7 @@ async fn a_job_record_tells_the_whole_life_of_a_task() {
 }
 
 #[tokio::test]
-async fn a_batch_answers_what_it_knows() {
+async fn a_batch_contains_the_known_jobs() {
     let gateway = TestGateway::start().await;
     let clip = gateway.upload("Song").await;
     let record = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
@@ -110,7 +110,7 @@ async fn a_batch_answers_what_it_knows() {
     ] {
         let answer = gateway.post("/musicgen/fetch", &body).await;
         assert_eq!(answer.status, 400);
-        answer.at(param);
+        answer.on_param(param);
     }
     assert_eq!(
         gateway
@@ -119,7 +119,7 @@ async fn a_batch_answers_what_it_knows() {
             .status,
         200
     );
-    // A video is no music task.
+    // A video is not a music task.
     let video = gateway
         .post("/v1/videos", &crate::support::videos_order())
         .await;

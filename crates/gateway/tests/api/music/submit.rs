@@ -1,4 +1,4 @@
-//! `POST /{brand}/submit/music` and the stems that come of it.
+//! `POST /{brand}/submit/music` and its stems.
 
 use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
@@ -78,10 +78,10 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
     assert_eq!(metadata["history"][0]["id"], source_id);
 
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");
-    let done = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
-    assert_task_record(&done);
-    assert_eq!(done["status"], "complete");
-    let clips = done["clips"].as_array().unwrap();
+    let finished_record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    assert_task_record(&finished_record);
+    assert_eq!(finished_record["status"], "complete");
+    let clips = finished_record["clips"].as_array().unwrap();
     let expected = [
         ("Vocals", "Night Song (Vocals)"),
         ("Instrumental", "Night Song (Instrumental)"),
@@ -124,10 +124,10 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
     // A stem is a clip like any other, and `task_id` names where it came from.
     let stem = &clips[1]["id"];
     let body = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task, "stem_type_group_name": "bass", "title": "Low"});
-    let again = gateway.post(PATH, &body).await.ok();
-    assert_eq!(again["metadata"]["stem_type_group_name"], "bass");
-    let done = gateway.finished(again["id"].as_str().unwrap()).await;
-    let titles: Vec<&Value> = done["output"]["clips"]
+    let second_record = gateway.post(PATH, &body).await.ok();
+    assert_eq!(second_record["metadata"]["stem_type_group_name"], "bass");
+    let finished_record = gateway.finished(second_record["id"].as_str().unwrap()).await;
+    let titles: Vec<&Value> = finished_record["output"]["clips"]
         .as_array()
         .unwrap()
         .iter()
@@ -138,7 +138,7 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
 }
 
 #[tokio::test]
-async fn twelve_makes_every_group_that_can_be_told_apart_and_the_rest() {
+async fn twelve_makes_every_group_of_the_model_and_the_remainder() {
     let gateway = TestGateway::start().await;
     let source = upload(&gateway, "Loud", sound::wav(3, 5)).await;
     // As clients of the original service send it.
@@ -153,8 +153,8 @@ async fn twelve_makes_every_group_that_can_be_told_apart_and_the_rest() {
     assert_eq!(record["metadata"]["make_instrumental"], true);
     let task = record["id"].as_str().unwrap();
     assert_eq!(gateway.finished(task).await["status"], "succeeded");
-    let done = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
-    let clips = done["clips"].as_array().unwrap();
+    let finished_record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    let clips = finished_record["clips"].as_array().unwrap();
     let groups: Vec<&Value> = clips
         .iter()
         .map(|clip| &clip["metadata"]["stem_type_group_name"])
@@ -170,7 +170,7 @@ async fn twelve_makes_every_group_that_can_be_told_apart_and_the_rest() {
 }
 
 #[tokio::test]
-async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() {
+async fn group_names_are_compared_loosely_and_impossible_ones_rejected() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let source = gateway.upload("Song").await;
     let submit = async |extra: Value| {
@@ -192,13 +192,13 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
             .await
             .ok();
         assert_task_record(&record);
-        let named = |n: usize| {
+        let group_of = |n: usize| {
             record["clips"][n]["metadata"]["stem_type_group_name"]
                 .as_str()
                 .unwrap()
                 .to_owned()
         };
-        assert_eq!([named(0), named(1)], groups, "{name:?}");
+        assert_eq!([group_of(0), group_of(1)], groups, "{name:?}");
         for clip in record["clips"].as_array().unwrap() {
             assert_eq!(clip["status"], "queued");
             assert_eq!(
@@ -213,7 +213,7 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
                 submit(json!({"stem_type_group_name": impossible, "stem_task": stem_task})).await;
             answer
                 .refused(400, "unsupported_value")
-                .at("stem_type_group_name");
+                .on_param("stem_type_group_name");
             assert!(
                 answer.message().contains("Vocals, Drums, Bass"),
                 "{}",
@@ -228,11 +228,11 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
     submit(json!({"mv": "nobody-1"}))
         .await
         .refused(404, "model_not_found")
-        .at("mv");
+        .on_param("mv");
     submit(json!({"mv": "animatic-1"}))
         .await
         .refused(400, "unsupported_value")
-        .at("mv");
+        .on_param("mv");
     gateway.stop().await;
 }
 
@@ -264,7 +264,7 @@ async fn wrong_fields_are_named() {
     for (field, value, code) in cases {
         let mut body = json!({"task": "gen_stem", "continue_clip_id": source["id"]});
         body[field] = value;
-        gateway.post(PATH, &body).await.refused(400, code).at(field);
+        gateway.post(PATH, &body).await.refused(400, code).on_param(field);
     }
     let answer = gateway
         .post(
@@ -295,13 +295,13 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
         .post(PATH, &order(&unknown))
         .await
         .refused(404, "clip_not_found")
-        .at("continue_clip_id");
+        .on_param("continue_clip_id");
     let stranger = gateway.caller("stranger", NewKey::default()).await;
     stranger
         .post(PATH, &order(&source["id"]))
         .await
         .refused(404, "clip_not_found")
-        .at("continue_clip_id");
+        .on_param("continue_clip_id");
 
     let record = gateway.separate(id, "two").await;
     let queued = &record["clips"][0]["id"];
@@ -309,7 +309,7 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
         .post(PATH, &order(queued))
         .await
         .refused(409, "clip_not_ready")
-        .at("continue_clip_id");
+        .on_param("continue_clip_id");
     let claimed = gateway.claim().await;
     let streaming = gateway
         .get(&format!("/musicgen/tasks/{}", claimed.id))

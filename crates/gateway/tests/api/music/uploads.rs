@@ -34,9 +34,9 @@ async fn an_upload_is_a_complete_clip_with_lossless_sound_and_a_cover() {
         .without_key()
         .get(clip["audio_url"].as_str().unwrap())
         .await;
-    let kept = stems::decode(&flac.bytes, &limits).unwrap().audio;
-    assert_eq!((kept.rate(), kept.channels().len()), (44_100, 2));
-    assert_eq!(sent, kept, "not a sample was changed");
+    let stored = stems::decode(&flac.bytes, &limits).unwrap().audio;
+    assert_eq!((stored.rate(), stored.channels().len()), (44_100, 2));
+    assert_eq!(sent, stored, "not a sample was changed");
     for (field, side) in [("image_url", 512), ("image_large_url", 1024)] {
         let cover = gateway
             .without_key()
@@ -82,12 +82,12 @@ async fn the_title_is_the_field_or_the_file_or_untitled() {
     send(None, Some(&"x".repeat(201)))
         .await
         .refused(400, "invalid_value")
-        .at("title");
+        .on_param("title");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn an_upload_by_address_is_fetched_and_its_bytes_decide() {
+async fn an_upload_by_address_is_fetched_and_checked_by_its_bytes() {
     let gateway = TestGateway::builder()
         .without_workers()
         .allow_loopback()
@@ -147,13 +147,13 @@ async fn an_upload_by_address_is_fetched_and_its_bytes_decide() {
             .post(PATH, &body)
             .await
             .refused(status, code)
-            .at(param);
+            .on_param(param);
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_form_of_many_megabytes_is_taken() {
+async fn a_form_of_many_megabytes_is_accepted() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = upload(&gateway, "Long", sound::wav(20, 1)).await;
     assert_eq!(clip["metadata"]["duration"], 20.0);
@@ -163,18 +163,18 @@ async fn a_form_of_many_megabytes_is_taken() {
 #[tokio::test]
 async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_served() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let good = sound::wav(1, 1);
-    let mut lying = good.clone();
-    lying[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
-    let mut no_channels = good.clone();
+    let valid = sound::wav(1, 1);
+    let mut wrong_rate = valid.clone();
+    wrong_rate[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
+    let mut no_channels = valid.clone();
     no_channels[22..24].copy_from_slice(&0_u16.to_le_bytes());
     // Sixteen minutes in eight-bit silence is longer than the limit, and small.
     let long = sound::wav_of(8_000, 1, &vec![0; 8_000 * 961]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (Vec::new(), "audio_invalid"),
         (b"RIFF".to_vec(), "audio_invalid"),
-        (good[..44].to_vec(), "audio_invalid"),
-        (lying, "audio_invalid"),
+        (valid[..44].to_vec(), "audio_invalid"),
+        (wrong_rate, "audio_invalid"),
         (no_channels, "audio_invalid"),
         (b"fLaC\x00\x00\x00\x22".to_vec(), "audio_invalid"),
         (b"OggS\x00\x02".repeat(100), "audio_invalid"),
@@ -194,16 +194,16 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
             "{number}: {}",
             answer.text()
         );
-        answer.at("file");
+        answer.on_param("file");
         assert_eq!(answer.json["error"]["type"], "media_error");
     }
-    let none = Form::new().text("title", "x");
+    let without_file = Form::new().text("title", "x");
     let answer = gateway
-        .send(gateway.request(Method::POST, PATH).multipart(none))
+        .send(gateway.request(Method::POST, PATH).multipart(without_file))
         .await;
-    answer.refused(400, "missing_field").at("file");
+    answer.refused(400, "missing_field").on_param("file");
     let list: Value = gateway.get("/musicgen/clips").await.ok();
     assert_eq!(list["data"], json!([]));
-    upload(&gateway, "Fine", good).await;
+    upload(&gateway, "Fine", valid).await;
     gateway.stop().await;
 }

@@ -1,5 +1,5 @@
-//! The counts and sums that spare looking at every task, and the check that finds
-//! where they are wrong.
+//! The counts and sums that replace reading every task, and the check that finds
+//! errors in them.
 
 use mediagate_core::domain::{ledger, task_acceptance};
 use mediagate_model::clock::Timestamp;
@@ -18,97 +18,97 @@ use super::money::{DIME, accept, adds_up, end, ending, keyed};
 use super::{Fixture, at, postgres, sqlite, task};
 
 on_both! {
-    a_keys_places_are_taken_and_given_back
-    the_last_place_is_taken_once
-    the_sums_of_days_are_those_of_tasks_and_entries
-    the_sums_of_hours_are_those_of_their_day
+    a_keys_open_tasks_are_counted
+    the_last_open_task_of_a_limit_is_accepted_once
+    daily_sums_equal_tasks_and_entries
+    hourly_sums_equal_their_daily_sum
     a_task_that_was_submitted_twice_is_found
-    a_task_that_ends_takes_no_place_at_its_provider
-    a_check_begins_where_the_last_one_ended
+    an_ended_task_does_not_count_against_its_provider
+    a_check_starts_where_the_last_one_stopped
 }
 
-async fn open(db: &Fixture, key: mediagate_model::ids::KeyId) -> u32 {
+async fn open_tasks(db: &Fixture, key: mediagate_model::ids::KeyId) -> u32 {
     db.read(move |conn| accounts::open_tasks(conn, key)).await
 }
 
-async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
+async fn a_keys_open_tasks_are_counted(db: Fixture) {
     let mut key = keyed(&db, None).await;
     key.max_running = 3;
-    let mut made = accept(&db, &key, 2).await.unwrap();
+    let mut tasks = accept(&db, &key, 2).await.unwrap();
     let refused = accept(&db, &key, 2).await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::TooManyTasks);
     assert!(refused.message().contains("2 open tasks"), "{refused}");
-    made.extend(accept(&db, &key, 1).await.unwrap());
-    assert_eq!(open(&db, key.id).await, 3);
+    tasks.extend(accept(&db, &key, 1).await.unwrap());
+    assert_eq!(open_tasks(&db, key.id).await, 3);
     end(
         &db,
-        &made[0],
+        &tasks[0],
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     end(
         &db,
-        &made[0],
+        &tasks[0],
         ending(TaskState::Failed, ChargeState::Released, 0),
     )
     .await;
-    assert_eq!(open(&db, key.id).await, 2, "a task ends once");
+    assert_eq!(open_tasks(&db, key.id).await, 2, "a task ends once");
     end(
         &db,
-        &made[1],
+        &tasks[1],
         ending(TaskState::Cancelled, ChargeState::Held, DIME),
     )
     .await;
-    assert_eq!(open(&db, key.id).await, 1, "whatever its money does");
+    assert_eq!(open_tasks(&db, key.id).await, 1, "even while its money is held");
     adds_up(&db).await;
     db.write(|conn| conn.execute("UPDATE api_keys SET open_tasks = 7", &[]))
         .await;
-    let found = db.read(mismatches).await;
+    let mismatches_found = db.read(mismatches).await;
     let detail = "has 7 open tasks; there are 1".to_owned();
     let (kind, id) = ("key", key.id.to_string());
-    assert_eq!(found, [Mismatch { kind, id, detail }]);
+    assert_eq!(mismatches_found, [Mismatch { kind, id, detail }]);
 }
 
-async fn the_last_place_is_taken_once(db: Fixture) {
+async fn the_last_open_task_of_a_limit_is_accepted_once(db: Fixture) {
     let mut key = keyed(&db, None).await;
     key.max_running = 3;
-    let many = (0..10).map(|_| accept(&db, &key, 1));
-    let results = futures_util::future::join_all(many).await;
+    let acceptances = (0..10).map(|_| accept(&db, &key, 1));
+    let results = futures_util::future::join_all(acceptances).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 3);
     adds_up(&db).await;
 }
 
-async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
+async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
     let key = keyed(&db, None).await;
-    let mut made = accept(&db, &key, 4).await.unwrap();
+    let mut tasks = accept(&db, &key, 4).await.unwrap();
     let free = Task {
         money: ChargeState::Free,
         reserved: MicroDollars::ZERO,
         cost: MicroDollars::ZERO,
         ..task((key.account, key.id), at(0))
     };
-    let (order, by) = (free.clone(), key.clone());
-    let written = db
+    let (order, accepting_key) = (free.clone(), key.clone());
+    let accepted = db
         .store
-        .write(move |conn| task_acceptance::write(conn, &by, &[order], None));
-    written.await.unwrap();
-    made.push(free);
-    let ends = [
+        .write(move |conn| task_acceptance::write(conn, &accepting_key, &[order], None));
+    accepted.await.unwrap();
+    tasks.push(free);
+    let task_endings = [
         ending(TaskState::Succeeded, ChargeState::Settled, 70_000),
         ending(TaskState::Failed, ChargeState::Released, 0),
         ending(TaskState::Cancelled, ChargeState::Held, DIME),
         ending(TaskState::Cancelled, ChargeState::Released, 0),
         ending(TaskState::Succeeded, ChargeState::Free, 0),
     ];
-    for (task, ending) in made.iter().zip(ends) {
+    for (task, ending) in tasks.iter().zip(task_endings) {
         assert!(end(&db, task, ending).await);
     }
     let tomorrow = Timestamp::from_micros(at(1).micros() + DAY_MICROS);
-    let late = made[2].clone();
+    let cancelled_task = tasks[2].clone();
     let bill = super::money::bill(MicroDollars::new(40_000));
     let closed = db
         .store
-        .write(move |conn| ledger::close(conn, &late, Some(&bill), tomorrow));
+        .write(move |conn| ledger::close(conn, &cancelled_task, Some(&bill), tomorrow));
     assert!(closed.await.unwrap());
     let filter = usage::UsageFilter {
         account: key.account,
@@ -119,35 +119,35 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     };
     let mut rows = db.read(move |conn| usage::rows(conn, &filter)).await;
     rows.sort_by_key(|row| row.day);
-    let counted: Vec<_> = rows
+    let sums: Vec<_> = rows
         .iter()
         .map(|row| (row.paid.get(), row.ended.map(|(_, tasks)| tasks)))
         .collect();
-    assert_eq!(counted, [(70_000, [2, 1, 2]), (40_000, [0, 0, 0])]);
+    assert_eq!(sums, [(70_000, [2, 1, 2]), (40_000, [0, 0, 0])]);
     adds_up(&db).await;
     db.write(|conn| conn.execute("UPDATE daily_sums SET spent_micros = spent_micros + 5", &[]))
         .await;
-    let found = db.read(mismatches).await;
-    let what: Vec<_> = found.iter().map(|one| one.kind).collect();
+    let mismatches_found = db.read(mismatches).await;
+    let what: Vec<_> = mismatches_found.iter().map(|mismatch| mismatch.kind).collect();
     assert_eq!(
         what,
         ["account", "key", "day", "hours", "day", "hours"],
-        "{found:?}"
+        "{mismatches_found:?}"
     );
 }
 
-async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
+async fn hourly_sums_equal_their_daily_sum(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 2).await.unwrap();
-    let ends = [
+    let tasks = accept(&db, &key, 2).await.unwrap();
+    let task_endings = [
         ending(TaskState::Succeeded, ChargeState::Settled, 70_000),
         ending(TaskState::Failed, ChargeState::Released, 0),
     ];
-    for (task, ending) in made.iter().zip(ends) {
+    for (task, ending) in tasks.iter().zip(task_endings) {
         assert!(end(&db, task, ending).await);
     }
     adds_up(&db).await;
-    for (change, back, why) in [
+    for (change, undo, why) in [
         (
             "UPDATE hourly_sums SET spent_micros = spent_micros + 5 WHERE outcome = 'succeeded'",
             "UPDATE hourly_sums SET spent_micros = spent_micros - 5 WHERE outcome = 'succeeded'",
@@ -170,22 +170,18 @@ async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
         ),
     ] {
         db.write(|conn| conn.execute(change, &[])).await;
-        let found = db.read(mismatches).await;
-        assert_eq!(found.len(), 1, "{change}: {found:?}");
-        assert_eq!(found[0].kind, "hours", "{change}");
-        assert!(
-            found[0].detail.contains(why),
-            "{change}: {}",
-            found[0].detail
-        );
-        db.write(|conn| conn.execute(back, &[])).await;
+        let mismatches_found = db.read(mismatches).await;
+        assert_eq!(mismatches_found.len(), 1, "{change}: {mismatches_found:?}");
+        assert_eq!(mismatches_found[0].kind, "hours", "{change}");
+        assert!(mismatches_found[0].detail.contains(why), "{change}: {}", mismatches_found[0].detail);
+        db.write(|conn| conn.execute(undo, &[])).await;
     }
-    // A sum of a day on which nothing happened.
+    // Sums for an hour in which nothing happened.
     db.write(|conn| conn.execute("UPDATE hourly_sums SET hour = hour + 240", &[]))
         .await;
-    let found = db.read(mismatches).await;
-    let what: Vec<_> = found.iter().map(|one| one.kind).collect();
-    assert_eq!(what, ["hours"; 6], "{found:?}");
+    let mismatches_found = db.read(mismatches).await;
+    let what: Vec<_> = mismatches_found.iter().map(|mismatch| mismatch.kind).collect();
+    assert_eq!(what, ["hours"; 6], "{mismatches_found:?}");
 }
 
 pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
@@ -207,11 +203,11 @@ pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
 
 async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
-    let id = made[0].id.to_string();
-    let of = made[0].clone();
+    let tasks = accept(&db, &key, 1).await.unwrap();
+    let id = tasks[0].id.to_string();
+    let task = tasks[0].clone();
     db.write(move |conn| {
-        let (first, second) = (submission(&of, 1), submission(&of, 2));
+        let (first, second) = (submission(&task, 1), submission(&task, 2));
         submissions::intend(conn, &first, "w")?;
         submissions::close(
             conn,
@@ -233,60 +229,60 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
         )
     })
     .await;
-    let found = db.read(mismatches).await;
-    let of_task: Vec<_> = found.iter().filter(|one| one.kind == "task").collect();
-    assert_eq!((of_task.len(), &of_task[0].id), (1, &id), "{found:?}");
-    assert!(of_task[0].detail.contains("submitted 2 times"), "{found:?}");
+    let mismatches_found = db.read(mismatches).await;
+    let task_mismatches: Vec<_> = mismatches_found.iter().filter(|mismatch| mismatch.kind == "task").collect();
+    assert_eq!((task_mismatches.len(), &task_mismatches[0].id), (1, &id), "{mismatches_found:?}");
+    assert!(task_mismatches[0].detail.contains("submitted 2 times"), "{mismatches_found:?}");
 }
 
-async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
+async fn an_ended_task_does_not_count_against_its_provider(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
+    let tasks = accept(&db, &key, 1).await.unwrap();
     let hosted = Task {
         provider: "acme".into(),
-        ..made[0].clone()
+        ..tasks[0].clone()
     };
-    let sent = submission(&hosted, 1);
-    db.write(move |conn| submissions::intend(conn, &sent, "w"))
+    let open_submission = submission(&hosted, 1);
+    db.write(move |conn| submissions::intend(conn, &open_submission, "w"))
         .await;
-    let places = async || db.read(|conn| submissions::count_open(conn, "acme")).await;
-    assert_eq!(places().await, [("m".into(), "1:aa".into(), 1)]);
+    let open_submissions = async || db.read(|conn| submissions::count_open(conn, "acme")).await;
+    assert_eq!(open_submissions().await, [("m".into(), "1:aa".into(), 1)]);
     end(
         &db,
         &hosted,
         ending(TaskState::Failed, ChargeState::Released, 0),
     )
     .await;
-    assert_eq!(places().await, []);
+    assert_eq!(open_submissions().await, []);
     let stray = db.read(|conn| submissions::any_stray(conn, at(9))).await;
-    assert!(stray, "somebody looks what became of it");
+    assert!(stray, "the stray submission is looked up");
 }
 
-/// What a check from `since` on finds.
-fn found_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatch>, StoreError> {
+/// The mismatches that a check from `since` finds.
+fn mismatches_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatch>, StoreError> {
     let mut check = LedgerAudit::since(since);
     while check.step(conn)? {}
     Ok(check.mismatches)
 }
 
-async fn a_check_begins_where_the_last_one_ended(db: Fixture) {
+async fn a_check_starts_where_the_last_one_stopped(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
+    let tasks = accept(&db, &key, 1).await.unwrap();
     end(
         &db,
-        &made[0],
+        &tasks[0],
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     db.write(|conn| conn.execute("UPDATE tasks SET cost_micros = 1", &[]))
         .await;
     let later = Timestamp::from_micros(at(1).micros() + 2 * DAY_MICROS);
-    let look = async |since| db.read(move |conn| found_since(conn, since)).await;
-    // The task is unlike its entries, and unlike its bill.
-    assert_eq!(look(at(0)).await.len(), 2, "it ended after that");
-    assert_eq!(look(later).await, [], "it was looked at before");
+    let audit_since = async |since| db.read(move |conn| mismatches_since(conn, since)).await;
+    // The task's cost differs from its entries and from its bill.
+    assert_eq!(audit_since(at(0)).await.len(), 2, "it ended after that");
+    assert_eq!(audit_since(later).await, [], "it was checked before");
     assert_eq!(db.read(mismatches).await.len(), 2);
     db.write(|conn| conn.execute("UPDATE accounts SET spent_micros = 1", &[]))
         .await;
-    assert_eq!(look(later).await.len(), 1, "sums are always looked at");
+    assert_eq!(audit_since(later).await.len(), 1, "sums are always checked");
 }

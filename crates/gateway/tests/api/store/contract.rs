@@ -1,4 +1,4 @@
-//! What every database must do, through the functions that the gateway uses.
+//! The contract of every database, through the functions that the gateway uses.
 
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
@@ -17,57 +17,57 @@ use providers::driver::schedule::DurationSample;
 use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};
 
 on_both! {
-    accounts_and_keys_come_back_as_they_went_in
-    a_media_folder_is_known_by_its_place
-    a_task_comes_back_as_it_went_in
-    a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends
-    a_task_is_suspect_when_its_child_died
-    many_claimers_never_get_the_same_task
-    a_heartbeat_keeps_and_a_release_gives_back
-    work_for_providers_waits_by_model_and_is_begun_once
-    submissions_are_counted_until_they_are_over
+    accounts_and_keys_are_read_as_written
+    a_media_folder_is_identified_by_its_path
+    a_task_is_read_as_written
+    a_claim_takes_the_longest_due_task_until_the_lease_ends
+    a_task_is_suspect_if_its_child_process_died
+    concurrent_claims_never_get_the_same_task
+    a_heartbeat_renews_and_a_release_returns_a_task
+    provider_tasks_are_claimed_by_model_and_started_once
+    submissions_are_counted_until_they_end
     progress_rises_only_for_the_holder
-    a_task_ends_once_whoever_is_first
+    a_task_ends_once
     lists_page_in_both_directions_and_filter
-    sights_are_of_what_succeeded_lately_and_of_what_runs
+    duration_samples_are_of_recent_successes_and_running_tasks
     files_expire_and_are_removed
     clips_show_the_state_of_their_task_and_files
     personas_are_kept_until_deleted
-    what_fails_leaves_nothing_behind
+    a_failed_transaction_writes_nothing
 }
 
 pub(super) fn ending(state: TaskState) -> TaskEnding {
-    let failed = state != TaskState::Succeeded;
+    let is_failed = state != TaskState::Succeeded;
     TaskEnding {
         state,
-        cost: MicroDollars::new(if failed { 0 } else { 90_000 }),
-        money: if failed {
+        cost: MicroDollars::new(if is_failed { 0 } else { 90_000 }),
+        money: if is_failed {
             ChargeState::Released
         } else {
             ChargeState::Settled
         },
         bill: None,
-        output: (!failed).then(|| TaskResult::ClipsV1 { clips: Vec::new() }),
-        failure: failed.then(|| TaskFailure {
+        output: (!is_failed).then(|| TaskResult::ClipsV1 { clips: Vec::new() }),
+        failure: is_failed.then(|| TaskFailure {
             code: ErrorCode::GenerationFailed,
             message: "It broke.".into(),
         }),
     }
 }
 
-async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
+async fn accounts_and_keys_are_read_as_written(db: Fixture) {
     let someone = account("someone");
-    let taken = account("someone");
+    let same_handle = account("someone");
     let key = key(someone.id);
-    let (account, wanted) = (someone.clone(), key.clone());
+    let (account, new_key) = (someone.clone(), key.clone());
     db.write(move |conn| {
         accounts::insert(conn, &account)?;
-        accounts::insert(conn, &taken)?;
-        accounts::insert_key(conn, &wanted)
+        accounts::insert(conn, &same_handle)?;
+        accounts::insert_key(conn, &new_key)
     })
     .await;
-    let found = db.read(|conn| accounts::by_handle(conn, "someone")).await;
-    assert_eq!(found.as_ref(), Some(&someone));
+    let stored = db.read(|conn| accounts::by_handle(conn, "someone")).await;
+    assert_eq!(stored.as_ref(), Some(&someone));
     assert_eq!(
         db.read(|conn| accounts::by_handle(conn, "nobody")).await,
         None
@@ -98,7 +98,7 @@ async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
         (keys[0].0.revoked_at, keys[0].1.as_str()),
         (Some(at(5)), "someone")
     );
-    let plain = mediagate_model::account::ApiKey {
+    let minimal_key = mediagate_model::account::ApiKey {
         models: None,
         networks: None,
         budget: None,
@@ -106,28 +106,28 @@ async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
         scopes: Vec::new(),
         ..super::key(someone.id)
     };
-    let row = plain.clone();
+    let row = minimal_key.clone();
     db.write(move |conn| accounts::insert_key(conn, &row)).await;
-    let sha256 = plain.sha256.clone();
+    let sha256 = minimal_key.sha256.clone();
     let caller = db
         .read(move |conn| accounts::caller_by_sha256(conn, &sha256))
         .await
         .unwrap();
-    assert_eq!(caller.key, plain);
+    assert_eq!(caller.key, minimal_key);
 }
 
-async fn a_task_comes_back_as_it_went_in(db: Fixture) {
-    let wanted = db
+async fn a_task_is_read_as_written(db: Fixture) {
+    let inserted = db
         .write(|conn| {
             let task = task(owner(conn)?, at(3));
             tasks::insert(conn, &task)?;
             Ok(task)
         })
         .await;
-    let (id, account) = (wanted.id, wanted.account);
+    let (id, account) = (inserted.id, inserted.account);
     assert_eq!(
         db.read(move |conn| tasks::by_id(conn, id, account)).await,
-        Some(wanted)
+        Some(inserted)
     );
     let stranger = mediagate_model::ids::AccountId::new();
     assert_eq!(
@@ -147,7 +147,7 @@ async fn a_task_comes_back_as_it_went_in(db: Fixture) {
     );
 }
 
-async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fixture) {
+async fn a_claim_takes_the_longest_due_task_until_the_lease_ends(db: Fixture) {
     let (older, newer) = db
         .write(|conn| {
             let owner = owner(conn)?;
@@ -159,8 +159,8 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
             Ok((older, newer))
         })
         .await;
-    let claim = async |who: &'static str, now: i64| {
-        db.write(move |conn| tasks::claim(conn, who, MODELS, at(now)))
+    let claim = async |worker: &'static str, now: i64| {
+        db.write(move |conn| tasks::claim(conn, worker, MODELS, at(now)))
             .await
     };
     assert!(!db.read(|conn| tasks::any_due(conn, MODELS, at(9))).await);
@@ -173,13 +173,13 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
     );
     assert_eq!(first.started_at, Some(at(30)));
     assert_eq!(claim("b", 31).await.unwrap().id, newer.id);
-    assert!(claim("c", 40).await.is_none(), "nobody has freed it yet");
+    assert!(claim("c", 40).await.is_none(), "no process has freed it yet");
     assert!(!db.read(|conn| workers::any_lapsed(conn, at(32))).await);
     assert!(db.read(|conn| workers::any_lapsed(conn, at(33))).await);
     assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(33))).await, 1);
-    let again = claim("c", 33).await.unwrap();
+    let second_claim = claim("c", 33).await.unwrap();
     assert_eq!(
-        (again.id, again.attempts, again.started_at),
+        (second_claim.id, second_claim.attempts, second_claim.started_at),
         (older.id, 2, Some(at(30)))
     );
     let id = older.id;
@@ -187,40 +187,40 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
     assert_eq!(
         events.len(),
         2,
-        "taking over is no change that a caller sees"
+        "a takeover is invisible to callers"
     );
-    let lost = db
+    let late_end = db
         .write(move |conn| {
             tasks::finish(conn, id, Some("a"), &ending(TaskState::Succeeded), at(34))
         })
         .await;
-    assert_eq!(lost, None, "who lost the lease cannot end it");
+    assert_eq!(late_end, None, "a worker that lost the lease cannot end it");
 }
 
-async fn a_task_is_suspect_when_its_child_died(db: Fixture) {
-    let (ours, hosted) = db
+async fn a_task_is_suspect_if_its_child_process_died(db: Fixture) {
+    let (embedded, hosted) = db
         .write(|conn| {
             let owner = owner(conn)?;
-            let ours = task(owner, at(0));
+            let embedded = task(owner, at(0));
             let mut hosted = task(owner, at(0));
             hosted.provider = "acme".into();
-            tasks::insert(conn, &ours)?;
+            tasks::insert(conn, &embedded)?;
             tasks::insert(conn, &hosted)?;
             workers::register(conn, "a", at(5))?;
-            Ok((ours, hosted))
+            Ok((embedded, hosted))
         })
         .await;
-    let claim = async |who: &'static str, now: i64| {
-        db.write(move |conn| tasks::claim(conn, who, MODELS, at(now)))
+    let claim = async |worker: &'static str, now: i64| {
+        db.write(move |conn| tasks::claim(conn, worker, MODELS, at(now)))
             .await
             .unwrap()
             .deaths
     };
-    let id = ours.id;
+    let id = embedded.id;
     assert_eq!(claim("a", 1).await, None);
     db.write(move |conn| tasks::release(conn, id, "a", at(1)))
         .await;
-    assert_eq!(claim("a", 2).await, None, "who gives it back did not die");
+    assert_eq!(claim("a", 2).await, None, "a worker that releases it did not die");
     let state = TaskState::Queued;
     db.write(move |conn| tasks::claim_upstream(conn, "a", "animatic-1", state, 9, at(2)))
         .await;
@@ -228,23 +228,23 @@ async fn a_task_is_suspect_when_its_child_died(db: Fixture) {
     assert_eq!(
         claim("b", 7).await,
         None,
-        "engines run in children: the process died of something else"
+        "engines run in children, so the task did not kill the worker"
     );
-    let died = async |who: &'static str, deaths| {
-        db.write(move |conn| tasks::set_deaths(conn, id, who, deaths))
+    let set_deaths = async |worker: &'static str, deaths| {
+        db.write(move |conn| tasks::set_deaths(conn, id, worker, deaths))
             .await
     };
-    assert!(!died("a", 1).await, "who lost it counts nothing");
-    assert!(died("b", 1).await);
-    assert!(died("b", 1).await, "the same may be written again");
+    assert!(!set_deaths("a", 1).await, "a worker that lost the task records no death");
+    assert!(set_deaths("b", 1).await);
+    assert!(set_deaths("b", 1).await, "the same may be written again");
     assert_eq!(db.write(workers::free_unknown).await, 1, "b has no row");
-    assert_eq!(claim("c", 8).await, Some(1), "b's own death is none of it");
-    let account = ours.account;
+    assert_eq!(claim("c", 8).await, Some(1), "the death of b itself does not count");
+    let account = embedded.account;
     let hosted = db.read(move |conn| tasks::by_id(conn, hosted.id, account));
     assert_eq!(hosted.await.unwrap().deaths, None);
 }
 
-async fn many_claimers_never_get_the_same_task(db: Fixture) {
+async fn concurrent_claims_never_get_the_same_task(db: Fixture) {
     const TASKS: usize = 24;
     db.write(|conn| {
         let owner = owner(conn)?;
@@ -252,74 +252,74 @@ async fn many_claimers_never_get_the_same_task(db: Fixture) {
     })
     .await;
     let claimer = async |name: String| {
-        let mut mine = Vec::new();
+        let mut claimed_ids = Vec::new();
         loop {
-            let who = name.clone();
+            let worker = name.clone();
             let claimed = db
-                .write(move |conn| tasks::claim(conn, &who, MODELS, at(1)))
+                .write(move |conn| tasks::claim(conn, &worker, MODELS, at(1)))
                 .await;
             match claimed {
-                Some(task) => mine.push(task.id),
-                None => return mine,
+                Some(task) => claimed_ids.push(task.id),
+                None => return claimed_ids,
             }
         }
     };
-    // A claim may find only what another one has just taken; then it looks again.
-    let mut all: Vec<TaskId> = Vec::new();
-    while all.len() < TASKS {
+    // A claim may find only tasks that another one has just claimed; then it tries again.
+    let mut claimed_tasks: Vec<TaskId> = Vec::new();
+    while claimed_tasks.len() < TASKS {
         let claimers = (0..8).map(|number| claimer(format!("w{number}")));
-        all.extend(futures_util::future::join_all(claimers).await.concat());
+        claimed_tasks.extend(futures_util::future::join_all(claimers).await.concat());
     }
-    let distinct: std::collections::HashSet<_> = all.iter().collect();
-    assert_eq!((all.len(), distinct.len()), (TASKS, TASKS));
+    let distinct: std::collections::HashSet<_> = claimed_tasks.iter().collect();
+    assert_eq!((claimed_tasks.len(), distinct.len()), (TASKS, TASKS));
 }
 
-async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
-    let (one, two) = db
+async fn a_heartbeat_renews_and_a_release_returns_a_task(db: Fixture) {
+    let (first, second) = db
         .write(|conn| {
             let owner = owner(conn)?;
-            let (one, two) = (task(owner, at(0)), task(owner, at(1)));
-            tasks::insert(conn, &one)?;
-            tasks::insert(conn, &two)?;
+            let (first, second) = (task(owner, at(0)), task(owner, at(1)));
+            tasks::insert(conn, &first)?;
+            tasks::insert(conn, &second)?;
             workers::register(conn, "a", at(5))?;
             workers::register(conn, "b", at(5))?;
             tasks::claim(conn, "a", MODELS, at(2))?;
             tasks::claim(conn, "b", MODELS, at(2))?;
-            Ok((one.id, two.id))
+            Ok((first.id, second.id))
         })
         .await;
     assert!(db.write(|conn| workers::prolong(conn, "a", at(50))).await);
     assert!(!db.write(|conn| workers::prolong(conn, "c", at(50))).await);
     assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(6))).await, 1);
-    let next = db
+    let claimed = db
         .write(|conn| tasks::claim(conn, "c", MODELS, at(6)))
         .await;
-    assert_eq!(next.unwrap().id, two, "only the one that was not prolonged");
+    assert_eq!(claimed.unwrap().id, second, "only the one that was not prolonged");
     assert!(
         !db.write(|conn| workers::prolong(conn, "b", at(50))).await,
-        "what it held is c's now"
+        "c has claimed its task"
     );
-    db.write(move |conn| tasks::release(conn, one, "b", at(7)))
+    db.write(move |conn| tasks::release(conn, first, "b", at(7)))
         .await;
     assert!(
         !db.read(|conn| tasks::any_due(conn, MODELS, at(7))).await,
-        "b has nothing to give back"
+        "b holds nothing"
     );
-    db.write(move |conn| tasks::release(conn, one, "a", at(8)))
+    db.write(move |conn| tasks::release(conn, first, "a", at(8)))
         .await;
     assert!(!db.read(|conn| tasks::any_due(conn, MODELS, at(7))).await);
-    let next = db
+    let claimed = db
         .write(|conn| tasks::claim(conn, "c", MODELS, at(8)))
         .await;
-    assert_eq!(next.unwrap().id, one);
+    assert_eq!(claimed.unwrap().id, first);
     db.write(|conn| workers::deregister(conn, "c")).await;
-    let next = db
+    let claimed = db
         .write(|conn| tasks::claim(conn, "d", MODELS, at(9)))
         .await;
-    assert!(next.is_some(), "who leaves gives everything back");
+    assert!(claimed.is_some(), "a worker that leaves releases everything");
 }
 
-async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
+async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
     let ids = db
         .write(|conn| {
             let owner = owner(conn)?;
@@ -335,7 +335,7 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
         .await;
     assert!(
         !db.read(|conn| tasks::any_due(conn, MODELS, at(9))).await,
-        "no engine's"
+        "no engine may claim them"
     );
     let mut models = db.read(|conn| tasks::models_due(conn, at(9))).await;
     models.sort();
@@ -343,38 +343,38 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
     let claimed = db
         .write(|conn| tasks::claim_upstream(conn, "a", "x", TaskState::Queued, 2, at(9)))
         .await;
-    let mut found: Vec<TaskId> = claimed.iter().map(|task| task.id).collect();
-    found.sort();
-    assert_eq!(found, [ids[0], ids[1]]);
+    let mut claimed_ids: Vec<TaskId> = claimed.iter().map(|task| task.id).collect();
+    claimed_ids.sort();
+    assert_eq!(claimed_ids, [ids[0], ids[1]]);
     assert!(claimed.iter().all(|task| task.state == TaskState::Queued));
-    let (one, account) = (ids[0], claimed[0].account);
-    let begin = async |who: &'static str| {
-        db.write(move |conn| tasks::mark_running(conn, one, who, "other", "fp_0", at(10)))
+    let (first, account) = (ids[0], claimed[0].account);
+    let mark_running = async |worker: &'static str| {
+        db.write(move |conn| tasks::mark_running(conn, first, worker, "other", "fp_0", at(10)))
             .await
     };
-    assert!(!begin("b").await, "it is a's");
-    assert!(begin("a").await && begin("a").await);
+    assert!(!mark_running("b").await, "it is a's");
+    assert!(mark_running("a").await && mark_running("a").await);
     let task = db
-        .read(move |conn| tasks::by_id(conn, one, account))
+        .read(move |conn| tasks::by_id(conn, first, account))
         .await
         .unwrap();
     assert_eq!(
         (task.state, task.provider.as_str(), task.event_seq),
         (TaskState::Running, "other", 2)
     );
-    let held = async || db.write(move |conn| tasks::lock_held(conn, one, "a")).await;
-    assert!(held().await);
-    db.write(move |conn| tasks::finish(conn, one, None, &ending(TaskState::Cancelled), at(11)))
+    let is_held = async || db.write(move |conn| tasks::lock_held(conn, first, "a")).await;
+    assert!(is_held().await);
+    db.write(move |conn| tasks::finish(conn, first, None, &ending(TaskState::Cancelled), at(11)))
         .await;
-    assert!(!held().await);
+    assert!(!is_held().await);
     assert_eq!(
         db.read(|conn| tasks::ended_since(conn, at(11))).await,
-        [one]
+        [first]
     );
-    assert!(!begin("a").await, "what has ended is not begun");
+    assert!(!mark_running("a").await, "an ended task is not started");
 }
 
-async fn submissions_are_counted_until_they_are_over(db: Fixture) {
+async fn submissions_are_counted_until_they_end(db: Fixture) {
     let (task, first, second) = db
         .write(|conn| {
             let task = task(owner(conn)?, at(0));
@@ -402,11 +402,11 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
         db.read(|conn| submissions::count_open(conn, "acme")).await,
         [("m".into(), "1:aa".into(), 1)]
     );
-    let twice = second.clone();
+    let second_insert = second.clone();
     let refused = db
         .store
-        .write(move |conn| submissions::intend(conn, &twice, "w"));
-    assert!(refused.await.is_err(), "beside one that is not refused");
+        .write(move |conn| submissions::intend(conn, &second_insert, "w"));
+    assert!(refused.await.is_err(), "only after the earlier one is refused");
     let id = first.id;
     let close = async |from, to| {
         let why = Some(("account", "no money"));
@@ -418,30 +418,30 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
     assert!(close(intended, refused).await);
     assert!(
         !close(intended, SubmissionState::Unclear).await,
-        "it is known"
+        "it is already refused"
     );
     let (id, handle) = (second.id, JobHandle(serde_json::json!({"id": "video_1"})));
-    let brought = JobAcceptance {
+    let acceptance = JobAcceptance {
         handle: Some(handle.clone()),
         results: Some(serde_json::json!([])),
         cost: None,
     };
-    let other = brought.clone();
-    let late = db.write(move |conn| submissions::accept(conn, first.id, &other, at(5)));
-    assert!(!late.await, "it was refused");
+    let late_acceptance = acceptance.clone();
+    let accepted_late = db.write(move |conn| submissions::accept(conn, first.id, &late_acceptance, at(5)));
+    assert!(!accepted_late.await, "it was refused");
     db.write(move |conn| submissions::intend(conn, &second, "w"))
         .await;
-    let kept = brought;
-    let accepted = db.write(move |conn| submissions::accept(conn, id, &kept, at(5)));
+    let second_acceptance = acceptance;
+    let accepted = db.write(move |conn| submissions::accept(conn, id, &second_acceptance, at(5)));
     assert!(accepted.await);
     assert_eq!(
         db.read(|conn| submissions::count_open(conn, "acme")).await,
         [("m".into(), "2:bb".into(), 1)]
     );
-    let lately = db
+    let recent = db
         .read(|conn| submissions::count_since(conn, "acme", at(1)))
         .await;
-    assert_eq!(lately, [("m".into(), "2:bb".into(), 1)], "later than that");
+    assert_eq!(recent, [("m".into(), "2:bb".into(), 1)], "later than that");
     let latest = db.read(move |conn| submissions::latest(conn, task)).await;
     let latest = latest.unwrap();
     assert_eq!(
@@ -458,8 +458,8 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
             Ok(task.id)
         })
         .await;
-    let raise = async |who: &'static str, progress| {
-        db.write(move |conn| tasks::raise_progress(conn, id, who, (progress, false)))
+    let raise = async |worker: &'static str, progress| {
+        db.write(move |conn| tasks::raise_progress(conn, id, worker, (progress, false)))
             .await
     };
     assert!(!raise("a", 10).await, "nobody holds it");
@@ -476,24 +476,24 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
     db.write(|conn| tasks::claim(conn, "b", MODELS, at(5)))
         .await;
     assert!(!raise("a", 60).await, "it is b's now");
-    assert!(!raise("b", 5).await, "what was reached stays");
+    assert!(!raise("b", 5).await, "progress does not fall");
     assert!(raise("b", 60).await);
     db.write(move |conn| tasks::finish(conn, id, Some("b"), &ending(TaskState::Failed), at(6)))
         .await;
     assert!(!raise("b", 70).await);
     let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
-    let seen: Vec<_> = events
+    let shown: Vec<_> = events
         .iter()
         .map(|event| (event.seq, event.progress))
         .collect();
-    assert_eq!(seen, [(1, 0), (2, 0), (3, 10), (4, 60), (5, 60)]);
+    assert_eq!(shown, [(1, 0), (2, 0), (3, 10), (4, 60), (5, 60)]);
     assert_eq!(
         db.read(move |conn| tasks::events_after(conn, id, 3)).await,
         events[3..]
     );
 }
 
-async fn a_task_ends_once_whoever_is_first(db: Fixture) {
+async fn a_task_ends_once(db: Fixture) {
     for round in 0..12 {
         let (id, account) = db
             .write(|conn| {
@@ -505,9 +505,9 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
         db.write(|conn| tasks::claim(conn, "a", MODELS, at(1)))
             .await
             .unwrap();
-        let end = async |who: Option<&'static str>, state| {
+        let end = async |worker: Option<&'static str>, state| {
             let ended = db
-                .write(move |conn| tasks::finish(conn, id, who, &ending(state), at(2)))
+                .write(move |conn| tasks::finish(conn, id, worker, &ending(state), at(2)))
                 .await;
             ended.map(|_| state)
         };
@@ -518,28 +518,28 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
             end(None, TaskState::Cancelled),
             end(Some("a"), TaskState::Succeeded),
         ];
-        let turn = round % racers.len();
-        racers.rotate_left(turn);
+        let rotation = round % racers.len();
+        racers.rotate_left(rotation);
         let winners: Vec<_> = futures_util::future::join_all(racers)
             .await
             .into_iter()
             .flatten()
             .collect();
         assert_eq!(winners.len(), 1);
-        let found = db
+        let stored = db
             .read(move |conn| tasks::by_id(conn, id, account))
             .await
             .unwrap();
-        assert_eq!(found.state, winners[0]);
-        let made = found.state == TaskState::Succeeded;
+        assert_eq!(stored.state, winners[0]);
+        let is_success = stored.state == TaskState::Succeeded;
         assert_eq!(
-            (found.output.is_some(), found.failure.is_none()),
-            (made, made)
+            (stored.output.is_some(), stored.failure.is_none()),
+            (is_success, is_success)
         );
-        assert_eq!(found.cost.get(), if made { 90_000 } else { 0 });
+        assert_eq!(stored.cost.get(), if is_success { 90_000 } else { 0 });
         assert_eq!(
-            (found.progress, found.finished_at),
-            (if made { 100 } else { 0 }, Some(at(2)))
+            (stored.progress, stored.finished_at),
+            (if is_success { 100 } else { 0 }, Some(at(2)))
         );
         let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
         assert_eq!(
@@ -549,30 +549,30 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
                 .count(),
             1
         );
-        assert_eq!(events.last().unwrap().seq, found.event_seq);
+        assert_eq!(events.last().unwrap().seq, stored.event_seq);
         assert!(
             !db.read(|conn| tasks::any_due(conn, MODELS, at(1_000_000)))
                 .await,
-            "what ended is never due"
+            "an ended task is never due"
         );
     }
 }
 
 async fn lists_page_in_both_directions_and_filter(db: Fixture) {
-    let (owner, mut made) = db
+    let (owner, mut ids) = db
         .write(|conn| {
             let owner = owner(conn)?;
             let stranger = super::owner(conn)?;
             tasks::insert(conn, &task(stranger, at(0)))?;
-            let mut made = Vec::new();
+            let mut ids = Vec::new();
             for number in 0..5 {
                 let task = task(owner, at(number));
                 tasks::insert(conn, &task)?;
-                made.push(task.id);
+                ids.push(task.id);
             }
-            tasks::mark_deleted(conn, made[1], owner.0, at(9))?;
-            tasks::finish(conn, made[2], None, &ending(TaskState::Cancelled), at(9))?;
-            Ok((owner, made))
+            tasks::mark_deleted(conn, ids[1], owner.0, at(9))?;
+            tasks::finish(conn, ids[2], None, &ending(TaskState::Cancelled), at(9))?;
+            Ok((owner, ids))
         })
         .await;
     let page = async |filter: TaskFilter, after, limit, ascending| {
@@ -581,38 +581,38 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
             limit,
             ascending,
         };
-        let found = db
+        let rows = db
             .read(move |conn| tasks::page(conn, owner.0, &filter, page))
             .await;
-        found.iter().map(|task| task.id).collect::<Vec<_>>()
+        rows.iter().map(|task| task.id).collect::<Vec<_>>()
     };
-    let all = TaskFilter::default;
-    assert_eq!(page(all(), None, 10, true).await, made);
-    assert_eq!(page(all(), Some(made[1]), 2, true).await, made[2..4]);
+    let any_task = TaskFilter::default;
+    assert_eq!(page(any_task(), None, 10, true).await, ids);
+    assert_eq!(page(any_task(), Some(ids[1]), 2, true).await, ids[2..4]);
     let deleted = TaskFilter {
         without_deleted: true,
-        ..all()
+        ..any_task()
     };
-    assert_eq!(page(deleted, None, 2, true).await, [made[0], made[2]]);
+    assert_eq!(page(deleted, None, 2, true).await, [ids[0], ids[2]]);
     let cancelled = TaskFilter {
         state: Some(TaskState::Cancelled),
-        ..all()
+        ..any_task()
     };
-    assert_eq!(page(cancelled, None, 10, false).await, [made[2]]);
+    assert_eq!(page(cancelled, None, 10, false).await, [ids[2]]);
     let music = TaskFilter {
         kind: Some(MediaKind::Music),
-        ..all()
+        ..any_task()
     };
     assert!(page(music, None, 10, false).await.is_empty());
     let model = TaskFilter {
         model: Some("animatic-1".into()),
         kind: Some(MediaKind::Video),
-        ..all()
+        ..any_task()
     };
-    made.reverse();
-    assert_eq!(page(model, None, 10, false).await, made);
-    assert_eq!(page(all(), Some(made[0]), 10, false).await, made[1..]);
-    let (deleted, kept) = (made[3], made[0]);
+    ids.reverse();
+    assert_eq!(page(model, None, 10, false).await, ids);
+    assert_eq!(page(any_task(), Some(ids[0]), 10, false).await, ids[1..]);
+    let (deleted, kept) = (ids[3], ids[0]);
     assert!(db.read(move |conn| tasks::is_deleted(conn, deleted)).await);
     assert!(!db.read(move |conn| tasks::is_deleted(conn, kept)).await);
     assert!(
@@ -622,31 +622,31 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
     );
 }
 
-async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
-    let seen = async |model: &'static str| {
-        let sights = db
+async fn duration_samples_are_of_recent_successes_and_running_tasks(db: Fixture) {
+    let samples_of = async |model: &'static str| {
+        let samples = db
             .read(move |conn| tasks::duration_samples(conn, model, at(1000), at(2000)))
             .await;
         let seconds =
-            |sight: &DurationSample| (sight.from.as_secs(), sight.until.as_secs(), sight.has_ended);
-        sights.iter().map(seconds).collect::<Vec<_>>()
+            |sample: &DurationSample| (sample.from.as_secs(), sample.until.as_secs(), sample.has_ended);
+        samples.iter().map(seconds).collect::<Vec<_>>()
     };
-    assert!(seen("animatic-1").await.is_empty());
+    assert!(samples_of("animatic-1").await.is_empty());
     db.write(|conn| {
         let owner = owner(conn)?;
-        for (began, finished, state) in [
-            (0, 999, TaskState::Succeeded), // before the time that counts
+        for (started, finished, state) in [
+            (0, 999, TaskState::Succeeded), // before the window
             (990, 1001, TaskState::Succeeded),
             (1000, 1005, TaskState::Succeeded),
             (1000, 1090, TaskState::Succeeded),
             (1000, 1500, TaskState::Failed),
         ] {
-            let task = begun(conn, owner, began)?;
+            let task = start_task(conn, owner, started)?;
             tasks::finish(conn, task, None, &ending(state), at(finished))?;
         }
-        begun(conn, owner, 1900)?;
-        begun(conn, owner, 900)?;
-        // Nobody has begun it.
+        start_task(conn, owner, 1900)?;
+        start_task(conn, owner, 900)?;
+        // Not started.
         tasks::insert(conn, &task(owner, at(1000)))
     })
     .await;
@@ -657,26 +657,26 @@ async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
         (100, 1100, false),
         (0, 100, false),
     ];
-    assert_eq!(seen("animatic-1").await, expected);
-    assert!(seen("other").await.is_empty());
+    assert_eq!(samples_of("animatic-1").await, expected);
+    assert!(samples_of("other").await.is_empty());
 }
 
-/// A task that a provider took then.
-fn begun(conn: &mut Conn<'_>, owner: (AccountId, KeyId), began: i64) -> Result<TaskId, StoreError> {
-    let task = task(owner, at(began));
+/// A task that a provider accepted at this second.
+fn start_task(conn: &mut Conn<'_>, owner: (AccountId, KeyId), started: i64) -> Result<TaskId, StoreError> {
+    let task = task(owner, at(started));
     tasks::insert_held(conn, &task, Some("w1"))?;
-    tasks::mark_running(conn, task.id, "w1", "acme", "fp", at(began))?;
+    tasks::mark_running(conn, task.id, "w1", "acme", "fp", at(started))?;
     Ok(task.id)
 }
 
-async fn a_media_folder_is_known_by_its_place(db: Fixture) {
-    let known = async |place: &'static str| {
-        let known = db
-            .read(move |conn| media_folders::lookup(conn, place))
+async fn a_media_folder_is_identified_by_its_path(db: Fixture) {
+    let lookup = async |path: &'static str| {
+        let lookup = db
+            .read(move |conn| media_folders::lookup(conn, path))
             .await;
-        (known.here, known.marks, known.has_media)
+        (lookup.here, lookup.marks, lookup.has_media)
     };
-    assert_eq!(known("/data").await, (None, vec![], false));
+    assert_eq!(lookup("/data").await, (None, vec![], false));
     db.write(|conn| media_folders::note(conn, "/data", "one"))
         .await;
     db.write(|conn| media_folders::note(conn, "/other", "two"))
@@ -686,10 +686,10 @@ async fn a_media_folder_is_known_by_its_place(db: Fixture) {
         assets::insert(conn, &asset(account, None))
     })
     .await;
-    let both = vec!["one".to_owned(), "two".to_owned()];
-    let here = Some("one".to_owned());
-    assert_eq!(known("/data").await, (here, both.clone(), true));
-    assert_eq!(known("/elsewhere").await, (None, both, true));
+    let marks = vec!["one".to_owned(), "two".to_owned()];
+    let mark = Some("one".to_owned());
+    assert_eq!(lookup("/data").await, (mark, marks.clone(), true));
+    assert_eq!(lookup("/elsewhere").await, (None, marks, true));
 }
 
 async fn files_expire_and_are_removed(db: Fixture) {
@@ -718,13 +718,13 @@ async fn files_expire_and_are_removed(db: Fixture) {
         );
     }
     let expired = async |now| {
-        let found = db.read(move |conn| assets::expired(conn, at(now))).await;
-        found.iter().map(|file| file.id).collect::<Vec<_>>()
+        let rows = db.read(move |conn| assets::expired(conn, at(now))).await;
+        rows.iter().map(|file| file.id).collect::<Vec<_>>()
     };
     assert_eq!(expired(9).await, []);
     assert_eq!(expired(20).await, [files[2].id, files[1].id]);
     assert_eq!(expired(1000).await.len(), 100, "at most a hundred at once");
-    let (first, forever) = (files[2].id, files[0].id);
+    let (first, permanent) = (files[2].id, files[0].id);
     db.write(move |conn| assets::mark_removed(conn, first, at(21), at(31)))
         .await;
     db.write(move |conn| assets::mark_removed(conn, first, at(22), at(32)))
@@ -738,10 +738,10 @@ async fn files_expire_and_are_removed(db: Fixture) {
     );
     assert_eq!(expired(21).await, [files[1].id]);
     let deletable = async |now| {
-        let found = db.read(move |conn| assets::deletable(conn, at(now))).await;
-        found.iter().map(|file| file.id).collect::<Vec<_>>()
+        let rows = db.read(move |conn| assets::deletable(conn, at(now))).await;
+        rows.iter().map(|file| file.id).collect::<Vec<_>>()
     };
-    assert_eq!(deletable(30).await, [], "it lies apart for a while");
+    assert_eq!(deletable(30).await, [], "it is kept aside for a while");
     assert_eq!(deletable(31).await, [first]);
     assert_eq!(
         db.write(|conn| assets::restore_early(conn, at(21))).await,
@@ -755,8 +755,8 @@ async fn files_expire_and_are_removed(db: Fixture) {
         db.read(|conn| assets::any_removed_early(conn, at(-1000)))
             .await
     );
-    let early = db.write(|conn| assets::restore_early(conn, at(-1000)));
-    assert_eq!(early.await, 1, "the clock was ahead");
+    let restored = db.write(|conn| assets::restore_early(conn, at(-1000)));
+    assert_eq!(restored.await, 1, "the clock was ahead");
     assert_eq!(deletable(31).await, []);
     db.write(move |conn| assets::mark_removed(conn, first, at(21), at(31)))
         .await;
@@ -764,28 +764,28 @@ async fn files_expire_and_are_removed(db: Fixture) {
         .await;
     assert_eq!(deletable(1000).await, []);
     let unknown = AssetId::new();
-    let asked = [unknown, first, forever];
-    let known = db
-        .read(move |conn| assets::existing_ids(conn, &asked))
+    let ids = [unknown, first, permanent];
+    let existing = db
+        .read(move |conn| assets::existing_ids(conn, &ids))
         .await;
-    assert_eq!(known.len(), 2);
-    assert!(known.contains(&first) && known.contains(&forever));
-    let removed = db.read(move |conn| assets::removed_ids(conn, &asked)).await;
+    assert_eq!(existing.len(), 2);
+    assert!(existing.contains(&first) && existing.contains(&permanent));
+    let removed = db.read(move |conn| assets::removed_ids(conn, &ids)).await;
     assert_eq!(removed, [first]);
     assert_eq!(db.read(|conn| assets::existing_ids(conn, &[])).await, []);
     let stranger = mediagate_model::ids::AccountId::new();
-    db.write(move |conn| assets::expire(conn, forever, stranger, at(5)))
+    db.write(move |conn| assets::expire(conn, permanent, stranger, at(5)))
         .await;
     assert_eq!(expired(9).await, []);
-    db.write(move |conn| assets::expire(conn, forever, account, at(5)))
+    db.write(move |conn| assets::expire(conn, permanent, account, at(5)))
         .await;
-    assert_eq!(expired(9).await, [forever]);
-    db.write(move |conn| assets::expire(conn, forever, account, at(50)))
+    assert_eq!(expired(9).await, [permanent]);
+    db.write(move |conn| assets::expire(conn, permanent, account, at(50)))
         .await;
     assert_eq!(
         expired(9).await,
-        [forever],
-        "a time that is over is not put off"
+        [permanent],
+        "a past expiry is not postponed"
     );
 }
 
@@ -841,7 +841,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
                 media: None,
                 ..source.clone()
             };
-            // Written in the other order than they are to be shown.
+            // Written in the reverse of their order.
             let stems = [
                 stem(StemTarget::Only(StemGroup::Vocals)),
                 stem(StemTarget::Without(StemGroup::Vocals)),
@@ -878,8 +878,8 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
         clips::complete(conn, vocals, &media)
     })
     .await;
-    let made = get(vocals).await;
-    assert_eq!((made.state, made.media), (ClipState::Complete, Some(media)));
+    let completed = get(vocals).await;
+    assert_eq!((completed.state, completed.media), (ClipState::Complete, Some(media)));
 
     let page = async |trashed, after, limit| {
         let page = PageQuery {
@@ -887,10 +887,10 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             limit,
             ascending: false,
         };
-        let found = db
+        let rows = db
             .read(move |conn| clips::page(conn, account, trashed, page))
             .await;
-        found.iter().map(|clip| clip.id).collect::<Vec<_>>()
+        rows.iter().map(|clip| clip.id).collect::<Vec<_>>()
     };
     assert_eq!(page(false, None, 10).await, [stems[1].id, stems[0].id, id]);
     assert_eq!(page(false, Some(stems[1].id), 1).await, [stems[0].id]);
@@ -909,7 +909,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
 }
 
 async fn personas_are_kept_until_deleted(db: Fixture) {
-    let (account, mut made) = db
+    let (account, mut inserted) = db
         .write(|conn| {
             let (account, _) = owner(conn)?;
             let file = asset(account, None);
@@ -917,7 +917,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
             let (root, other) = (upload(account, None), upload(account, None));
             clips::insert(conn, &root, 0)?;
             clips::insert(conn, &other, 0)?;
-            let mut made = Vec::new();
+            let mut inserted = Vec::new();
             for number in 0..3 {
                 let persona = Persona {
                     id: PersonaId::new(),
@@ -933,12 +933,12 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
                     created_at: at(number),
                 };
                 personas::insert(conn, &persona)?;
-                made.push(persona);
+                inserted.push(persona);
             }
-            Ok((account, made))
+            Ok((account, inserted))
         })
         .await;
-    made.reverse();
+    inserted.reverse();
     let page = PageQuery {
         after: None,
         limit: 10,
@@ -947,24 +947,24 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
     assert_eq!(
         db.read(move |conn| personas::page(conn, account, page))
             .await,
-        made
+        inserted
     );
     let after = PageQuery {
-        after: Some(made[0].id),
+        after: Some(inserted[0].id),
         limit: 1,
         ascending: false,
     };
     assert_eq!(
         db.read(move |conn| personas::page(conn, account, after))
             .await,
-        made[1..2]
+        inserted[1..2]
     );
-    let (id, stranger) = (made[1].id, mediagate_model::ids::AccountId::new());
+    let (id, stranger) = (inserted[1].id, mediagate_model::ids::AccountId::new());
     assert_eq!(
         db.read(move |conn| personas::by_id(conn, id, account))
             .await
             .as_ref(),
-        Some(&made[1])
+        Some(&inserted[1])
     );
     assert_eq!(
         db.read(move |conn| personas::by_id(conn, id, stranger))
@@ -990,7 +990,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
     );
 }
 
-async fn what_fails_leaves_nothing_behind(db: Fixture) {
+async fn a_failed_transaction_writes_nothing(db: Fixture) {
     let failed: Result<(), StoreError> = db
         .store
         .write(|conn| {
@@ -1003,7 +1003,7 @@ async fn what_fails_leaves_nothing_behind(db: Fixture) {
         db.read(|conn| accounts::by_handle(conn, "undone")).await,
         None
     );
-    // Nor does what the database itself refuses.
+    // Nor does a write that the database itself rejects.
     let refused: Result<(), StoreError> = db
         .store
         .write(|conn| {
@@ -1020,7 +1020,7 @@ async fn what_fails_leaves_nothing_behind(db: Fixture) {
         db.read(|conn| accounts::by_handle(conn, "refused")).await,
         None
     );
-    // Others that came at the same time are not harmed.
+    // Other writes at the same time are not affected.
     let writes = (0..20).map(|number| {
         db.store.write(move |conn| {
             accounts::insert(conn, &account(&format!("n{number}")))?;
@@ -1034,10 +1034,10 @@ async fn what_fails_leaves_nothing_behind(db: Fixture) {
     let results = futures_util::future::join_all(writes).await;
     for (number, result) in results.iter().enumerate() {
         assert_eq!(result.is_err(), number % 3 == 0);
-        let found = db
+        let stored = db
             .read(move |conn| accounts::by_handle(conn, &format!("n{number}")))
             .await;
-        assert_eq!(found.is_some(), number % 3 != 0);
+        assert_eq!(stored.is_some(), number % 3 != 0);
     }
     db.store.ping().await.unwrap();
 }

@@ -1,5 +1,5 @@
--- 20,000 tasks of ten accounts with forty keys, a hundredth of them open, what goes with
--- them, and books that add up. One text for SQLite and Postgres.
+-- 20,000 tasks of ten accounts with forty keys, a hundredth of them open, their related rows,
+-- and a consistent ledger. The same text for SQLite and Postgres.
 INSERT INTO accounts (id, handle, display_name, avatar, created_at)
 WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 SELECT 'a0000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2), 'h' || CAST(i AS TEXT), 'n', 'f0000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
@@ -74,7 +74,7 @@ INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tas
 SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, COUNT(*), CAST(SUM(cost_micros) AS BIGINT)
 FROM tasks WHERE finished_at IS NOT NULL GROUP BY finished_at / 3600000000, account_id, key_id, model, provider, state;
 
--- Two months of their first two days. The records of the copies are gone: only their sums are kept.
+-- Two months of copies of the first two days, of which only the sums exist, not the records.
 INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
 WITH RECURSIVE back (days) AS (SELECT 2 UNION ALL SELECT days + 2 FROM back WHERE days < 60)
 SELECT hour - 24 * days, account_id, key_id, model, provider, outcome, tasks, spent_micros FROM hourly_sums CROSS JOIN back

@@ -1,4 +1,4 @@
-//! Intents in the store: who comes first, and what is forgotten.
+//! Intents in the store: which request owns an intent, and which intents are deleted.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
     a_key_leads_to_one_intent
-    a_visit_leaves_the_one_before_without_effect
-    what_was_sent_since_is_not_taken_over
-    bodies_lead_to_what_is_open
-    what_made_nothing_is_forgotten
-    old_intents_are_forgotten
-    a_refused_order_is_good_for_one_retry
+    a_later_visit_makes_the_earlier_one_ineffective
+    a_sent_intent_is_not_taken_over
+    a_body_leads_to_its_open_intent
+    an_intent_without_a_task_is_deleted
+    old_intents_are_deleted
+    a_refused_order_allows_one_retry
     a_refusal_that_is_reported_late_belongs_to_the_last_retry
 }
 
@@ -38,7 +38,7 @@ fn intent(key: Option<&str>) -> Intent {
     }
 }
 
-fn made() -> IntentResult {
+fn two_tasks() -> IntentResult {
     IntentResult::Tasks(vec![TaskId::new(), TaskId::new()])
 }
 
@@ -49,19 +49,19 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
         ..first.clone()
     };
     let elsewhere = intent(Some("k"));
-    let all = [first.clone(), second.clone(), elsewhere];
+    let new_intents = [first.clone(), second.clone(), elsewhere];
     let claimed = db
         .write(move |conn| {
-            let claims = all.iter().map(|intent| intents::insert(conn, intent));
+            let claims = new_intents.iter().map(|intent| intents::insert(conn, intent));
             claims.collect::<Result<Vec<_>, _>>()
         })
         .await;
-    assert_eq!(claimed, [true, false, true], "a key is its account's");
-    let wanted = first.clone();
-    let found = db
-        .read(move |conn| intents::by_idempotency_key(conn, wanted.account, "k"))
+    assert_eq!(claimed, [true, false, true], "a key belongs to its account");
+    let account_of_first = first.clone();
+    let stored = db
+        .read(move |conn| intents::by_idempotency_key(conn, account_of_first.account, "k"))
         .await;
-    assert_eq!(found, Some(first.clone()));
+    assert_eq!(stored, Some(first.clone()));
     let freed = db
         .write(move |conn| {
             intents::free_key(conn, first.id)?;
@@ -71,98 +71,98 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
     assert!(freed);
 }
 
-async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
+async fn a_later_visit_makes_the_earlier_one_ineffective(db: Fixture) {
     let new = intent(Some("k"));
     let id = new.id;
-    let done = db
+    let results = db
         .write(move |conn| {
             intents::insert(conn, &new)?;
-            let came = intents::visit(conn, &new, "you")?;
-            let late = intents::visit(conn, &new, "late")?;
-            let by_first = intents::set_result(conn, id, 1, &made())?;
-            let left_first = intents::leave(conn, id, 1, true, Some(at(1)))?;
-            let by_second = intents::set_result(conn, id, 2, &made())?;
-            let again = intents::set_result(conn, id, 2, &made())?;
-            Ok((came, late, by_first, left_first, by_second, again))
+            let visited = intents::visit(conn, &new, "you")?;
+            let visited_again = intents::visit(conn, &new, "late")?;
+            let first_set = intents::set_result(conn, id, 1, &two_tasks())?;
+            let first_left = intents::leave(conn, id, 1, true, Some(at(1)))?;
+            let second_set = intents::set_result(conn, id, 2, &two_tasks())?;
+            let second_set_again = intents::set_result(conn, id, 2, &two_tasks())?;
+            Ok((visited, visited_again, first_set, first_left, second_set, second_set_again))
         })
         .await;
-    assert_eq!(done, (true, false, false, true, true, false));
-    // Who read it before something was made has to look again.
+    assert_eq!(results, (true, false, false, true, true, false));
+    // A request that read it before the result was set has to read it again.
     let stale = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     let stale = Intent {
         result: None,
         ..stale
     };
-    let overlooked = db.write(move |conn| intents::visit(conn, &stale, "you"));
-    assert!(!overlooked.await);
+    let stale_visit = db.write(move |conn| intents::visit(conn, &stale, "you"));
+    assert!(!stale_visit.await);
     let left = db
         .write(move |conn| intents::leave(conn, id, 2, true, Some(at(1))))
         .await;
     assert!(left);
-    let found = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
-    assert_eq!((found.holder, found.joinable_until), (None, Some(at(1))));
-    assert!(matches!(found.result, Some(IntentResult::Tasks(tasks)) if tasks.len() == 2));
+    let stored = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
+    assert_eq!((stored.holder, stored.joinable_until), (None, Some(at(1))));
+    assert!(matches!(stored.result, Some(IntentResult::Tasks(tasks)) if tasks.len() == 2));
 }
 
-/// Nobody pays twice: whoever takes an intent over makes it anew.
-async fn what_was_sent_since_is_not_taken_over(db: Fixture) {
-    let seen = intent(Some("k"));
-    let id = seen.id;
-    let taken = db
+/// Nobody pays twice: a request that takes an intent over executes it again.
+async fn a_sent_intent_is_not_taken_over(db: Fixture) {
+    let new = intent(Some("k"));
+    let id = new.id;
+    let visits = db
         .write(move |conn| {
-            intents::insert(conn, &seen)?;
+            intents::insert(conn, &new)?;
             assert!(intents::set_sent_at(conn, id, 1, Some(at(1)))?);
-            let blind = intents::visit(conn, &seen, "you")?;
+            let while_sent = intents::visit(conn, &new, "you")?;
             assert!(intents::set_sent_at(conn, id, 1, None)?);
-            Ok([blind, intents::visit(conn, &seen, "you")?])
+            Ok([while_sent, intents::visit(conn, &new, "you")?])
         })
         .await;
-    assert_eq!(taken, [false, true]);
+    assert_eq!(visits, [false, true]);
 }
 
-async fn bodies_lead_to_what_is_open(db: Fixture) {
+async fn a_body_leads_to_its_open_intent(db: Fixture) {
     let base = Intent {
-        result: Some(made()),
+        result: Some(two_tasks()),
         ..intent(None)
     };
     let body = base.body.clone();
-    let another = |holder: Option<&str>, created: i64| Intent {
+    let intent_of = |holder: Option<&str>, created: i64| Intent {
         id: IntentId::new(),
         holder: holder.map(ToOwned::to_owned),
         created_at: at(created),
         ..base.clone()
     };
-    let (left, here, mine) = (
-        another(None, 0),
-        another(Some("other"), 0),
-        another(Some("me"), 0),
+    let (abandoned, of_other_process, own) = (
+        intent_of(None, 0),
+        intent_of(Some("other"), 0),
+        intent_of(Some("me"), 0),
     );
-    let (old, closed, closing) = (another(None, -20), another(None, 0), another(None, 0));
-    let all = [&left, &here, &mine, &old, &closed, &closing].map(Clone::clone);
-    let expected = vec![left.id, here.id, closing.id];
-    let (found, every) = db
+    let (old, closed, closing) = (intent_of(None, -20), intent_of(None, 0), intent_of(None, 0));
+    let new_intents = [&abandoned, &of_other_process, &own, &old, &closed, &closing].map(Clone::clone);
+    let expected = vec![abandoned.id, of_other_process.id, closing.id];
+    let (open, with_body) = db
         .write(move |conn| {
-            for intent in &all {
+            for intent in &new_intents {
                 intents::insert(conn, intent)?;
             }
             intents::leave(conn, closed.id, 1, false, Some(at(5)))?;
             intents::leave(conn, closing.id, 1, false, Some(at(50)))?;
-            let found = intents::open_elsewhere(conn, &body, at(-10), "me", at(10))?;
-            Ok((found, intents::all_with(conn, &body, at(-10))?))
+            let open = intents::open_elsewhere(conn, &body, at(-10), "me", at(10))?;
+            Ok((open, intents::all_with(conn, &body, at(-10))?))
         })
         .await;
-    let found: Vec<_> = found.iter().map(|intent| intent.id).collect();
-    assert_eq!(found, expected);
-    assert_eq!(every.len(), 5);
+    let open: Vec<_> = open.iter().map(|intent| intent.id).collect();
+    assert_eq!(open, expected);
+    assert_eq!(with_body.len(), 5);
 }
 
-async fn what_made_nothing_is_forgotten(db: Fixture) {
-    let (quiet, sent) = (intent(Some("a")), intent(Some("b")));
-    let (first, second) = (quiet.id, sent.id);
+async fn an_intent_without_a_task_is_deleted(db: Fixture) {
+    let (without_submission, with_submission) = (intent(Some("a")), intent(Some("b")));
+    let (first, second) = (without_submission.id, with_submission.id);
     let left = db
         .write(move |conn| {
-            intents::insert(conn, &quiet)?;
-            intents::insert(conn, &sent)?;
+            intents::insert(conn, &without_submission)?;
+            intents::insert(conn, &with_submission)?;
             assert!(intents::set_sent_at(conn, second, 1, Some(at(1)))?);
             Ok([
                 intents::leave(conn, first, 1, true, None)?,
@@ -172,7 +172,7 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
         })
         .await;
     assert_eq!(left, [true, true, false]);
-    let found = db
+    let stored = db
         .read(move |conn| {
             Ok((
                 intents::by_id(conn, first)?,
@@ -180,10 +180,10 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
             ))
         })
         .await;
-    assert_eq!(found, (None, true), "what may have been sent is kept");
+    assert_eq!(stored, (None, true), "an intent that may have been sent is kept");
 }
 
-async fn old_intents_are_forgotten(db: Fixture) {
+async fn old_intents_are_deleted(db: Fixture) {
     let forgotten = db
         .write(|conn| {
             for second in 0..5 {
@@ -203,7 +203,7 @@ async fn old_intents_are_forgotten(db: Fixture) {
     assert_eq!(forgotten, [2, 1]);
 }
 
-/// So many refused orders with this body, all at this second; expected for a minute.
+/// This many rejected orders with this body, at this second; their retries are expected for a minute.
 fn refused(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
     RefusedOrders {
         body: body.clone(),
@@ -213,13 +213,13 @@ fn refused(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders 
     }
 }
 
-async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
+async fn a_refused_order_allows_one_retry(db: Fixture) {
     db.write(move |conn| {
         let (body, other) = (intent(None).body, intent(None).body);
         let add = |conn: &mut _, count, now| {
             refused_orders::add(conn, &refused(&body, count, now), at(now))
         };
-        // A retry alone is no order.
+        // A retry alone is not an order.
         add(conn, 0, 0)?;
         assert!(!refused_orders::any(conn, &body, at(0))?);
         add(conn, 1, 0)?;
@@ -231,7 +231,7 @@ async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
         assert!(!refused_orders::any(conn, &body, at(2))?);
         assert!(!refused_orders::take(conn, &body, at(2))?);
         assert!(!refused_orders::any(conn, &other, at(2))?);
-        // A retry that is refused once more is expected for longer, and what is too late is not.
+        // A retry that is rejected again extends the period; a late one is not expected.
         add(conn, 1, 3)?;
         add(conn, 0, 50)?;
         assert!(refused_orders::any(conn, &body, at(109))?);
@@ -241,7 +241,7 @@ async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
         assert!(refused_orders::take(conn, &body, at(121))?);
         assert!(
             !refused_orders::take(conn, &body, at(121))?,
-            "the late one is over"
+            "the expired one is not counted"
         );
         assert_eq!(refused_orders::forget(conn, at(179))?, 0);
         assert_eq!(refused_orders::forget(conn, at(180))?, 1);

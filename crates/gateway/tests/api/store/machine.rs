@@ -1,5 +1,5 @@
-//! The life of tasks against a tiny model of it: random sequences of what
-//! workers, callers and time do.
+//! Tasks against a small model: random sequences of actions of
+//! workers, callers and time.
 
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
@@ -43,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// What the model knows of a task.
+/// A task in the model.
 struct Known {
     id: TaskId,
     due: i64,
@@ -59,7 +59,7 @@ impl Known {
         !self.state.is_terminal() && self.holder == Some(worker)
     }
 
-    fn happened(&mut self) {
+    fn record_event(&mut self) {
         self.events.push((self.state, self.progress));
     }
 
@@ -69,7 +69,7 @@ impl Known {
         if state == TaskState::Succeeded {
             self.progress = 100;
         }
-        self.happened();
+        self.record_event();
     }
 }
 
@@ -82,7 +82,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     .unwrap();
     let owner: (AccountId, KeyId) = owner(conn).unwrap();
     let mut now = 0;
-    let mut known: Vec<Known> = Vec::new();
+    let mut model: Vec<Known> = Vec::new();
     let mut held_until = [i64::MIN; WORKERS.len()];
     conn.execute("DELETE FROM workers", &[]).unwrap();
     for step in steps {
@@ -91,7 +91,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
             Step::Accept => {
                 let task = task(owner, at(now));
                 tasks::insert(conn, &task).unwrap();
-                known.push(Known {
+                model.push(Known {
                     id: task.id,
                     due: now,
                     state: TaskState::Queued,
@@ -103,28 +103,28 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
             }
             Step::Claim(worker) => {
                 let claimed = tasks::claim(conn, WORKERS[worker], MODELS, at(now)).unwrap();
-                let free = known
+                let free = model
                     .iter_mut()
-                    .filter(|k| !k.state.is_terminal() && k.due <= now && k.holder.is_none());
-                let expected = free.min_by_key(|k| (k.due, k.id.to_string()));
+                    .filter(|known| !known.state.is_terminal() && known.due <= now && known.holder.is_none());
+                let expected = free.min_by_key(|known| (known.due, known.id.to_string()));
                 assert_eq!(
                     claimed.as_ref().map(|task| task.id),
-                    expected.as_ref().map(|k| k.id)
+                    expected.as_ref().map(|known| known.id)
                 );
-                if let Some(k) = expected {
-                    let is_new = k.state == TaskState::Queued;
-                    (k.state, k.holder) = (TaskState::Running, Some(WORKERS[worker]));
-                    k.attempts += 1;
+                if let Some(known) = expected {
+                    let is_new = known.state == TaskState::Queued;
+                    (known.state, known.holder) = (TaskState::Running, Some(WORKERS[worker]));
+                    known.attempts += 1;
                     if is_new {
-                        k.happened();
+                        known.record_event();
                     }
                 }
             }
             Step::Heartbeat(worker) => {
                 let until = at(now + LEASE);
-                let held = workers::prolong(conn, WORKERS[worker], until).unwrap();
-                assert_eq!(held, held_until[worker] != i64::MIN);
-                if !held {
+                let is_registered = workers::prolong(conn, WORKERS[worker], until).unwrap();
+                assert_eq!(is_registered, held_until[worker] != i64::MIN);
+                if !is_registered {
                     workers::register(conn, WORKERS[worker], until).unwrap();
                 }
                 held_until[worker] = now + LEASE;
@@ -135,48 +135,48 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                         *until = i64::MIN;
                     }
                 }
-                let lapsed = |holder: &str| {
+                let is_lapsed = |holder: &str| {
                     WORKERS
                         .iter()
                         .position(|name| *name == holder)
                         .is_none_or(|worker| held_until[worker] == i64::MIN)
                 };
-                let mut freed = 0;
-                for k in known.iter_mut().filter(|k| !k.state.is_terminal()) {
-                    if k.holder.is_some_and(lapsed) {
-                        k.holder = None;
-                        freed += 1;
+                let mut expected_freed = 0;
+                for known in model.iter_mut().filter(|known| !known.state.is_terminal()) {
+                    if known.holder.is_some_and(is_lapsed) {
+                        known.holder = None;
+                        expected_freed += 1;
                     }
                 }
-                let any = workers::any_lapsed(conn, at(now)).unwrap();
+                let any_lapsed = workers::any_lapsed(conn, at(now)).unwrap();
                 let lapsed = workers::free_lapsed(conn, at(now)).unwrap();
-                assert!(any || lapsed == 0, "there is something to look for");
+                assert!(any_lapsed || lapsed == 0, "`any_lapsed` reports every lapsed worker");
                 let unknown = workers::free_unknown(conn).unwrap();
-                assert_eq!(lapsed + unknown, freed);
+                assert_eq!(lapsed + unknown, expected_freed);
             }
-            Step::Progress(worker, which, progress) => {
-                let Some(k) = known.get_mut(which) else {
+            Step::Progress(worker, index, progress) => {
+                let Some(known) = model.get_mut(index) else {
                     continue;
                 };
-                let rose =
-                    tasks::raise_progress(conn, k.id, WORKERS[worker], (progress, false)).unwrap();
-                assert_eq!(rose, k.is_held_by(WORKERS[worker]) && progress > k.progress);
-                if rose {
-                    k.progress = progress;
-                    k.happened();
+                let is_raised =
+                    tasks::raise_progress(conn, known.id, WORKERS[worker], (progress, false)).unwrap();
+                assert_eq!(is_raised, known.is_held_by(WORKERS[worker]) && progress > known.progress);
+                if is_raised {
+                    known.progress = progress;
+                    known.record_event();
                 }
             }
-            Step::Release(worker, which) => {
-                let Some(k) = known.get_mut(which) else {
+            Step::Release(worker, index) => {
+                let Some(known) = model.get_mut(index) else {
                     continue;
                 };
-                tasks::release(conn, k.id, WORKERS[worker], at(now + 1)).unwrap();
-                if k.is_held_by(WORKERS[worker]) {
-                    (k.holder, k.due) = (None, now + 1);
+                tasks::release(conn, known.id, WORKERS[worker], at(now + 1)).unwrap();
+                if known.is_held_by(WORKERS[worker]) {
+                    (known.holder, known.due) = (None, now + 1);
                 }
             }
-            Step::Finish(worker, which, succeeds) => {
-                let Some(k) = known.get_mut(which) else {
+            Step::Finish(worker, index, succeeds) => {
+                let Some(known) = model.get_mut(index) else {
                     continue;
                 };
                 let state = if succeeds {
@@ -185,37 +185,37 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                     TaskState::Failed
                 };
                 let ended =
-                    tasks::finish(conn, k.id, Some(WORKERS[worker]), &ending(state), at(now))
+                    tasks::finish(conn, known.id, Some(WORKERS[worker]), &ending(state), at(now))
                         .unwrap();
-                assert_eq!(ended.is_some(), k.is_held_by(WORKERS[worker]));
+                assert_eq!(ended.is_some(), known.is_held_by(WORKERS[worker]));
                 if ended.is_some() {
-                    k.end(state);
+                    known.end(state);
                 }
             }
-            Step::Cancel(which) => {
-                let Some(k) = known.get_mut(which) else {
+            Step::Cancel(index) => {
+                let Some(known) = model.get_mut(index) else {
                     continue;
                 };
-                let ended = tasks::finish(conn, k.id, None, &ending(TaskState::Cancelled), at(now))
+                let ended = tasks::finish(conn, known.id, None, &ending(TaskState::Cancelled), at(now))
                     .unwrap();
-                assert_eq!(ended.is_some(), !k.state.is_terminal());
+                assert_eq!(ended.is_some(), !known.state.is_terminal());
                 if ended.is_some() {
-                    k.end(TaskState::Cancelled);
+                    known.end(TaskState::Cancelled);
                 }
             }
         }
-        let due = known
+        let due = model
             .iter()
-            .any(|k| !k.state.is_terminal() && k.due <= now && k.holder.is_none());
+            .any(|known| !known.state.is_terminal() && known.due <= now && known.holder.is_none());
         assert_eq!(tasks::any_due(conn, MODELS, at(now)).unwrap(), due);
     }
-    for k in &known {
-        let found = tasks::by_id(conn, k.id, owner.0).unwrap().unwrap();
+    for known in &model {
+        let stored = tasks::by_id(conn, known.id, owner.0).unwrap().unwrap();
         assert_eq!(
-            (found.state, found.progress, found.attempts),
-            (k.state, k.progress, k.attempts)
+            (stored.state, stored.progress, stored.attempts),
+            (known.state, known.progress, known.attempts)
         );
-        let events = tasks::events_after(conn, k.id, 0).unwrap();
+        let events = tasks::events_after(conn, known.id, 0).unwrap();
         assert!(
             events
                 .iter()
@@ -223,11 +223,11 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 .all(|(event, number)| event.seq == number),
             "numbered without gaps"
         );
-        let told: Vec<_> = events
+        let shown: Vec<_> = events
             .iter()
             .map(|event| (event.state, event.progress))
             .collect();
-        assert_eq!(told, k.events);
+        assert_eq!(shown, known.events);
     }
 }
 
@@ -248,7 +248,7 @@ fn check(conn: &mut Conn<'_>, cases: u32) {
         failure_persistence: None,
         ..Config::default()
     };
-    // The connection is not the runner's to share.
+    // The runner wants a closure that it can call repeatedly.
     let conn = std::cell::RefCell::new(conn);
     let outcome = TestRunner::new(config).run(&steps(), |steps| {
         run(&mut conn.borrow_mut(), &steps);

@@ -10,7 +10,7 @@ use mediagate_store::{
 
 use crate::support::mismatches;
 
-/// Every step's samples go through all later steps and still read.
+/// The samples of every migration pass all later ones and can be read.
 fn replay(from: i64, conn: &mut Conn<'_>) {
     sample(conn, from).unwrap();
     assert_eq!(version(conn).unwrap(), from);
@@ -25,9 +25,9 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
         limit,
         ascending: false,
     };
-    let found = tasks::page(conn, account, &TaskFilter::default(), page(100)).unwrap();
-    assert!(!found.is_empty());
-    for task in &found {
+    let rows = tasks::page(conn, account, &TaskFilter::default(), page(100)).unwrap();
+    assert!(!rows.is_empty());
+    for task in &rows {
         tasks::events_after(conn, task.id, 0).unwrap();
     }
     assert_eq!(
@@ -35,7 +35,7 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
         [],
         "the money of old rows adds up"
     );
-    let shown = clips::page(
+    let listed = clips::page(
         conn,
         account,
         false,
@@ -57,12 +57,12 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
         },
     )
     .unwrap();
-    assert!(!shown.is_empty() && !trashed.is_empty());
-    for clip in shown.iter().chain(&trashed) {
+    assert!(!listed.is_empty() && !trashed.is_empty());
+    for clip in listed.iter().chain(&trashed) {
         let media = clip.media.unwrap();
         assert!(assets::by_id(conn, media.audio).unwrap().is_some());
     }
-    let found = personas::page(
+    let rows = personas::page(
         conn,
         account,
         PageQuery {
@@ -72,7 +72,7 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
         },
     )
     .unwrap();
-    assert!(!found.is_empty());
+    assert!(!rows.is_empty());
 }
 
 #[test]
@@ -96,30 +96,30 @@ async fn old_rows_survive_every_later_step_on_postgres() {
     }
 }
 
-/// The marks in the text that only one of the databases reads.
+/// The tables with options that only one of the databases supports.
 const TREES: [&str; 2] = ["task_events", "task_words"];
 const UNLOGGED: [&str; 3] = ["rate_grants", "replicas", "turns"];
 
 #[test]
-fn tables_that_are_the_tree_of_their_key_are_so_on_sqlite() {
+fn tables_without_rowid_are_so_on_sqlite() {
     let connection = rusqlite::Connection::open_in_memory().unwrap();
     run(&mut Conn::Sqlite(&connection)).unwrap();
-    let mut found = connection
+    let mut tables = connection
         .prepare("SELECT name FROM pragma_table_list WHERE wr = 1 ORDER BY name")
         .unwrap();
-    let found: Vec<String> = found
+    let tables: Vec<String> = tables
         .query_map([], |row| row.get(0))
         .unwrap()
         .map(Result::unwrap)
         .collect();
-    assert_eq!(found, TREES);
+    assert_eq!(tables, TREES);
 }
 
 #[tokio::test]
-async fn tables_that_a_crash_may_empty_are_so_on_postgres() {
+async fn unlogged_tables_are_so_on_postgres() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let url = database.url.clone();
-    let read = std::thread::spawn(move || {
+    let reader = std::thread::spawn(move || {
         let mut session = PgSession::open(&url).unwrap();
         let mut conn = Conn::Postgres(&mut session);
         run(&mut conn).unwrap();
@@ -129,8 +129,8 @@ async fn tables_that_a_crash_may_empty_are_so_on_postgres() {
             |row| row.text(0),
         )
     });
-    let found: Result<Vec<String>, StoreError> = read.join().unwrap();
-    assert_eq!(found.unwrap(), UNLOGGED);
+    let tables: Result<Vec<String>, StoreError> = reader.join().unwrap();
+    assert_eq!(tables.unwrap(), UNLOGGED);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_database_of_a_newer_version_is_left_alone() {
 }
 
 #[test]
-fn a_database_with_more_in_it_is_used_by_a_program_that_it_says_it_suits() {
+fn a_newer_database_is_used_if_it_permits_this_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     drop(Store::sqlite(&path, MigrationMode::Auto).unwrap());
@@ -170,7 +170,7 @@ fn a_database_with_more_in_it_is_used_by_a_program_that_it_says_it_suits() {
 }
 
 #[test]
-fn a_process_that_may_not_migrate_says_who_does() {
+fn a_process_that_may_not_migrate_names_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let error = Store::sqlite(&path, MigrationMode::Never).err().unwrap();

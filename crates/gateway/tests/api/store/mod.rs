@@ -15,7 +15,7 @@ macro_rules! on_both {
                 super::$name(super::postgres().await).await;
             })*
         }
-        /// All of them, for what they make the store ask its database.
+        /// Runs all of them, to record the statements of the store.
         #[cfg(debug_assertions)]
         pub(super) async fn all_on_sqlite() {
             $(Box::pin($name(sqlite())).await;)*
@@ -177,7 +177,7 @@ pub(crate) struct Fixture {
     store: Store,
     /// Where it is, on Postgres.
     url: Option<String>,
-    _kept: Box<dyn std::any::Any>,
+    _guard: Box<dyn std::any::Any>,
 }
 
 fn sqlite() -> Fixture {
@@ -185,7 +185,7 @@ fn sqlite() -> Fixture {
     Fixture {
         store: Store::sqlite(&folder.path().join("db"), MigrationMode::Auto).unwrap(),
         url: None,
-        _kept: Box::new(folder),
+        _guard: Box::new(folder),
     }
 }
 
@@ -195,7 +195,7 @@ async fn postgres() -> Fixture {
     Fixture {
         store: Store::postgres(&database.url, DatabaseOptions::default()).unwrap(),
         url: Some(database.url.clone()),
-        _kept: Box::new(database),
+        _guard: Box::new(database),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Money in the store: the ledger against the sums, and what no statement may
-//! write twice.
+//! Money in the store: the ledger against the sums, and entries that must not be
+//! written twice.
 
 use mediagate_core::domain::{endings, ledger, task_acceptance};
 use mediagate_model::account::ApiKey;
@@ -20,12 +20,12 @@ use crate::support::mismatches;
 use super::{Fixture, account, at, key, postgres, sqlite, task};
 
 on_both! {
-    a_tasks_money_is_held_and_then_settled_or_given_back
-    a_budget_holds_for_many_at_once
-    an_account_that_is_prepaid_spends_what_it_has
-    money_ends_once
-    a_cancelled_task_may_be_charged_later
-    what_does_not_add_up_is_found
+    a_reservation_is_settled_or_released
+    a_budget_holds_for_concurrent_orders
+    a_prepaid_account_spends_at_most_its_balance
+    a_reservation_is_resolved_once
+    a_cancelled_task_can_be_charged_later
+    an_inconsistent_ledger_is_found
 }
 
 pub(super) const DIME: i64 = 100_000;
@@ -100,7 +100,7 @@ pub(super) async fn end(db: &Fixture, task: &Task, ending: TaskEnding) -> bool {
     ended.await.unwrap().is_some()
 }
 
-/// What is held and spent: of the key, and of the account.
+/// The held and spent amounts of the key, and of the account.
 async fn sums(db: &Fixture, account: AccountId, key: KeyId) -> [(i64, i64); 2] {
     db.read(move |conn| {
         let key = of_key(conn, key, at(0))?.unwrap();
@@ -117,15 +117,15 @@ pub(super) async fn adds_up(db: &Fixture) {
     assert_eq!(db.read(mismatches).await, []);
 }
 
-async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
+async fn a_reservation_is_settled_or_released(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 3).await.unwrap();
+    let accepted_tasks = accept(&db, &key, 3).await.unwrap();
     assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
     adds_up(&db).await;
     assert!(
         end(
             &db,
-            &made[0],
+            &accepted_tasks[0],
             ending(TaskState::Succeeded, ChargeState::Settled, 70_000)
         )
         .await
@@ -133,7 +133,7 @@ async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
     assert!(
         end(
             &db,
-            &made[1],
+            &accepted_tasks[1],
             ending(TaskState::Failed, ChargeState::Released, 0)
         )
         .await
@@ -161,25 +161,25 @@ async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
     );
 }
 
-async fn a_budget_holds_for_many_at_once(db: Fixture) {
+async fn a_budget_holds_for_concurrent_orders(db: Fixture) {
     let key = keyed(&db, Some(3 * DIME)).await;
-    let many = (0..8).map(|_| accept(&db, &key, 1));
-    let results = futures_util::future::join_all(many).await;
-    let passed = results.iter().filter(|result| result.is_ok()).count();
-    assert_eq!(passed, 3);
+    let acceptances = (0..8).map(|_| accept(&db, &key, 1));
+    let results = futures_util::future::join_all(acceptances).await;
+    let accepted = results.iter().filter(|result| result.is_ok()).count();
+    assert_eq!(accepted, 3);
     for error in results.into_iter().filter_map(Result::err) {
         assert_eq!(error.code(), ErrorCode::BudgetExceeded);
         assert!(error.message().contains("0.30"), "{error}");
     }
     assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
-    // All of an order, or nothing of it.
+    // An order is accepted as a whole or not at all.
     assert!(accept(&db, &keyed(&db, Some(DIME)).await, 2).await.is_err());
     adds_up(&db).await;
 }
 
-async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
+async fn a_prepaid_account_spends_at_most_its_balance(db: Fixture) {
     let key = keyed(&db, None).await;
-    let of = EntrySubject {
+    let subject = EntrySubject {
         account: key.account,
         key: None,
         task: None,
@@ -192,7 +192,7 @@ async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
     let account = key.account;
     db.write(move |conn| {
         accounts::set_prepaid(conn, account, true)?;
-        add(conn, of, EntryKind::Credit, change, Some("paid"), at(0)).map(|_| ())
+        add(conn, subject, EntryKind::Credit, change, Some("paid"), at(0)).map(|_| ())
     })
     .await;
     let first = accept(&db, &key, 2).await.unwrap();
@@ -207,15 +207,15 @@ async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
     .await;
     assert!(
         accept(&db, &key, 1).await.is_ok(),
-        "what came back is there"
+        "released money is available"
     );
     adds_up(&db).await;
 }
 
-async fn money_ends_once(db: Fixture) {
+async fn a_reservation_is_resolved_once(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
-    let task = &made[0];
+    let accepted_tasks = accept(&db, &key, 1).await.unwrap();
+    let task = &accepted_tasks[0];
     assert!(
         end(
             &db,
@@ -232,27 +232,27 @@ async fn money_ends_once(db: Fixture) {
         )
         .await
     );
-    // Not even a statement that forgets to look can do it.
+    // The database rejects a second entry even without a check before.
     for kind in [EntryKind::Settle, EntryKind::Release, EntryKind::Reserve] {
-        let of = EntrySubject {
+        let subject = EntrySubject {
             account: task.account,
             key: Some(task.key),
             task: Some(task.id),
             model: None,
         };
-        let again = db.store.write(move |conn| -> Result<(), StoreError> {
-            add(conn, of, kind, LedgerChange::default(), None, at(2)).map(|_| ())
+        let second_entry = db.store.write(move |conn| -> Result<(), StoreError> {
+            add(conn, subject, kind, LedgerChange::default(), None, at(2)).map(|_| ())
         });
-        assert!(again.await.is_err(), "{kind:?}");
+        assert!(second_entry.await.is_err(), "{kind:?}");
     }
     assert_eq!(sums(&db, key.account, key.id).await, [(0, DIME); 2]);
     adds_up(&db).await;
 }
 
-async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
+async fn a_cancelled_task_can_be_charged_later(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 2).await.unwrap();
-    for task in &made {
+    let accepted_tasks = accept(&db, &key, 2).await.unwrap();
+    for task in &accepted_tasks {
         assert!(
             end(
                 &db,
@@ -262,7 +262,7 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
             .await
         );
     }
-    let of = EntrySubject {
+    let subject = EntrySubject {
         account: key.account,
         key: Some(key.id),
         task: None,
@@ -270,9 +270,9 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     };
     for (amount, sum) in [(DIME, DIME), (-40_000, 60_000), (-DIME, 0)] {
         let forgiven = db.write(move |conn| {
-            lock(conn, of)?;
-            usage::add_refund(conn, of, MicroDollars::new(amount), at(1))?;
-            usage::refunded_on(conn, of.account, at(2))
+            lock(conn, subject)?;
+            usage::add_refund(conn, subject, MicroDollars::new(amount), at(1))?;
+            usage::refunded_on(conn, subject.account, at(2))
         });
         assert_eq!(forgiven.await.get(), sum);
     }
@@ -285,38 +285,38 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
             .write(move |conn| ledger::close(conn, &task, bill.as_ref(), at(2)));
         closed.await.unwrap()
     };
-    assert!(close(&made[0], Some(bill(MicroDollars::new(40_000)))).await);
-    assert!(close(&made[1], None).await);
-    assert!(!close(&made[0], None).await, "once");
+    assert!(close(&accepted_tasks[0], Some(bill(MicroDollars::new(40_000)))).await);
+    assert!(close(&accepted_tasks[1], None).await);
+    assert!(!close(&accepted_tasks[0], None).await, "once");
     assert_eq!(sums(&db, key.account, key.id).await, [(0, 40_000); 2]);
     adds_up(&db).await;
 }
 
-async fn what_does_not_add_up_is_found(db: Fixture) {
+async fn an_inconsistent_ledger_is_found(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
-    let spoil: fn(&mut Conn<'_>) -> Result<u64, StoreError> = |conn| {
+    let accepted_tasks = accept(&db, &key, 1).await.unwrap();
+    let falsify: fn(&mut Conn<'_>) -> Result<u64, StoreError> = |conn| {
         conn.execute("UPDATE api_keys SET spent_micros = spent_micros + 1", &[])?;
         conn.execute("UPDATE accounts SET held_micros = held_micros + 1", &[])?;
         conn.execute("UPDATE tasks SET cost_micros = cost_micros + 1", &[])
     };
-    db.write(spoil).await;
-    let found = db.read(mismatches).await;
-    let what: Vec<_> = found
+    db.write(falsify).await;
+    let mismatches_found = db.read(mismatches).await;
+    let what: Vec<_> = mismatches_found
         .iter()
         .map(|mismatch| (mismatch.kind, mismatch.id.clone()))
         .collect();
-    assert!(what.contains(&("key", key.id.to_string())), "{found:?}");
+    assert!(what.contains(&("key", key.id.to_string())), "{mismatches_found:?}");
     assert!(
         what.contains(&("account", key.account.to_string())),
-        "{found:?}"
+        "{mismatches_found:?}"
     );
     assert!(
-        what.contains(&("task", made[0].id.to_string())),
-        "{found:?}"
+        what.contains(&("task", accepted_tasks[0].id.to_string())),
+        "{mismatches_found:?}"
     );
     let of = tasks::by_id_any_account;
-    let id = made[0].id;
+    let id = accepted_tasks[0].id;
     let cost = db.read(move |conn| of(conn, id)).await.unwrap().cost;
-    assert_eq!(cost.get(), DIME + 1, "found, not repaired");
+    assert_eq!(cost.get(), DIME + 1, "reported, not repaired");
 }

@@ -1,8 +1,8 @@
-//! How the databases run each statement, once there is much in them: none reads a
-//! table that grows from end to end, and none sorts without a bound.
+//! Query plans of each statement on large databases: none reads a
+//! growing table from end to end, and none sorts without a bound.
 //!
-//! The statements are not a list that somebody keeps: they are those that the
-//! store's own tests, which call each of its functions, make it run.
+//! The statements are not listed by hand: they are recorded while the
+//! store's own tests, which call each of its functions, run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ use serde_json::Value;
 use super::at;
 use super::scale::{fill, fill_postgres};
 
-/// Tables whose size is that of the business.
+/// Tables that grow with the business.
 const GROWING: [&str; 19] = [
     "hourly_sums",
     "audit",
@@ -51,7 +51,7 @@ const GROWING: [&str; 19] = [
     "webhook_attempts",
 ];
 
-/// Indexes of what is never much, whatever is kept: work that waits or is held.
+/// Indexes that stay small, however much is stored: work that waits or is held.
 const SMALL: [&str; 17] = [
     "tasks_open",
     "tasks_free",
@@ -72,7 +72,7 @@ const SMALL: [&str; 17] = [
     "webhook_deliveries_held",
 ];
 
-/// What may read all, and why.
+/// Statements that may read a whole table, and why.
 const ALLOWED: [(&str, &str); 8] = [
     (
         "FROM accounts a ORDER BY a.created_at",
@@ -105,18 +105,18 @@ const ALLOWED: [(&str, &str); 8] = [
     ),
 ];
 
-/// Most rows that may be sorted: a page, a task's entries, a key's models.
+/// The most rows that may be sorted: a page, a task's entries, a key's models.
 const SORTED: u64 = 2000;
 
 #[tokio::test]
-async fn every_statement_finds_what_it_wants_by_an_index() {
-    let record = recorded().await;
-    let mut wrong = on_sqlite(&record).await;
-    let texts: Vec<(String, Vec<StatementParameter>)> = record
+async fn every_statement_uses_an_index() {
+    let log = record_statements().await;
+    let mut problems = on_sqlite(&log).await;
+    let texts: Vec<(String, Vec<StatementParameter>)> = log
         .statements
         .iter()
         .map(|(sql, values)| {
-            let sql = record.on_postgres.get(sql).unwrap_or(sql);
+            let sql = log.on_postgres.get(sql).unwrap_or(sql);
             ((*sql).to_owned(), values.clone())
         })
         .collect();
@@ -126,13 +126,13 @@ async fn every_statement_finds_what_it_wants_by_an_index() {
     let store = Store::postgres(&url, DatabaseOptions::default()).unwrap();
     drop(store);
     fill_postgres(&url, TASKS).await;
-    let judged = tokio::task::spawn_blocking(move || on_postgres(&url, &texts));
-    wrong.extend(judged.await.unwrap());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let postgres_problems = tokio::task::spawn_blocking(move || on_postgres(&url, &texts));
+    problems.extend(postgres_problems.await.unwrap());
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
 }
 
-/// Runs the store's tests, and says what they made the store ask for.
-async fn recorded() -> StatementLog {
+/// Runs the store's tests, and returns the statements that they executed.
+async fn record_statements() -> StatementLog {
     statement_log::begin();
     super::contract::all_on_sqlite().await;
     super::intents::all_on_sqlite().await;
@@ -145,24 +145,24 @@ async fn recorded() -> StatementLog {
     super::turns::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
-    let record = statement_log::end();
-    let ran: BTreeSet<(String, u32)> = record
+    let log = statement_log::end();
+    let executed: BTreeSet<(String, u32)> = log
         .places
         .iter()
         .map(|(path, line)| (name_of(path), *line))
         .collect();
-    let places = places();
-    let missing: Vec<_> = places.difference(&ran).collect();
+    let call_sites = call_sites();
+    let not_executed: Vec<_> = call_sites.difference(&executed).collect();
     assert!(
-        missing.len() * 12 < places.len(),
-        "the store's tests leave too much out: {missing:?}"
+        not_executed.len() * 12 < call_sites.len(),
+        "the store's tests execute too few statements: {not_executed:?}"
     );
-    record
+    log
 }
 
 /// The operator's lists and changes.
 #[expect(clippy::too_many_lines, reason = "a line for each statement")]
-fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
+fn run_operator_statements(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
     let mut settings = super::key(account);
     settings.id = key;
     settings.budget_period = Some(BudgetPeriod::Week);
@@ -232,8 +232,8 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
             target,
             ..audit::AuditFilter::default()
         };
-        let found = audit::newest(conn, &filter, None, 20)?;
-        assert_eq!(found, std::slice::from_ref(&entry));
+        let entries = audit::newest(conn, &filter, None, 20)?;
+        assert_eq!(entries, std::slice::from_ref(&entry));
     }
     audit::time_of(conn, entry.id)?;
     let route = ("acme".to_owned(), "sora-2".to_owned());
@@ -246,19 +246,19 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     routes::set_error(conn, &route, &error, true)?;
     routes::clear_refusal(conn, &route)?;
     routes::set_paused(conn, &route, Some(at(3)))?;
-    let note = routes::note_of(conn, &route)?;
+    let route_note = routes::note_of(conn, &route)?;
     let expected = RouteNote {
         paused_at: Some(at(3)),
         tried_at: Some(at(1)),
         refused_at: None,
         error: Some(error),
     };
-    assert_eq!(note, expected);
-    assert!(routes::notes(conn)?.contains(&(route, note)));
+    assert_eq!(route_note, expected);
+    assert!(routes::notes(conn)?.contains(&(route, route_note)));
     routes::outcomes(conn, "acme", at(0), std::time::Duration::from_mins(5))?;
     routes::success_durations(conn, "acme", at(0))?;
-    let holder = accounts::key_by_id(conn, key)?.unwrap();
-    sessions::insert(conn, "s", &holder, at(0), at(9))?;
+    let key_row = accounts::key_by_id(conn, key)?.unwrap();
+    sessions::insert(conn, "s", &key_row, at(0), at(9))?;
     assert_eq!(sessions::count(conn, key, at(8))?, 1);
     assert_eq!(sessions::count(conn, key, at(9))?, 0);
     let session = sessions::caller(conn, "s")?.unwrap();
@@ -266,16 +266,16 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
         session.credential,
         CallerCredential::Session { until: at(9) }
     );
-    let asked = [holder.sha256.clone(), "s".into(), "nobody's".into()];
-    let mut known = accounts::known_hashes(conn, &asked)?;
-    known.sort();
-    let mut expected = asked[..2].to_vec();
+    let hashes = [key_row.sha256.clone(), "s".into(), "nobody's".into()];
+    let mut known_hashes = accounts::known_hashes(conn, &hashes)?;
+    known_hashes.sort();
+    let mut expected = hashes[..2].to_vec();
     expected.sort();
-    assert_eq!(known, expected);
-    // One that was on its way while the key was rotated: its secret is a former one.
+    assert_eq!(known_hashes, expected);
+    // A session that was being created while the key was rotated: its secret is a former one.
     let former = ApiKey {
         sha256: "former".into(),
-        ..holder
+        ..key_row
     };
     sessions::insert(conn, "late", &former, at(1), at(9))?;
     assert_eq!(sessions::caller(conn, "late")?, None);
@@ -298,14 +298,14 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     Ok(())
 }
 
-/// What an operator sums up and follows.
-fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
+/// The statements of an operator's sums and event streams.
+fn run_overview_statements(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
     let at_hour = |hours: i64| {
         Timestamp::from_micros(1_700_000_000_000_000 + hours * hourly_sums::HOUR_MICROS)
     };
     for step in [None, Some(1), Some(24)] {
         for account in [None, Some(account)] {
-            let wanted = hourly_sums::HourlyQuery {
+            let query = hourly_sums::HourlyQuery {
                 from: at_hour(0),
                 before: at_hour(1),
                 account,
@@ -320,7 +320,7 @@ fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), St
                 by_key: false,
                 by_outcome: true,
             };
-            hourly_sums::sums(conn, &wanted, 10_000)?;
+            hourly_sums::sums(conn, &query, 10_000)?;
         }
     }
     for cost in [
@@ -349,23 +349,23 @@ fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), St
     Ok(())
 }
 
-/// What those tests leave out, because tests through HTTP look at it.
+/// The statements that those tests leave out, because tests through HTTP cover them.
 #[expect(clippy::too_many_lines, reason = "a line for each statement")]
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let (account, key) = super::owner(conn)?;
     let task = super::task((account, key), at(0));
     tasks::insert(conn, &task)?;
-    let sent = super::books::submission(&task, 1);
+    let submission = super::books::submission(&task, 1);
     let handle = JobHandle(serde_json::json!({"id": "1"}));
     accounts::all(conn)?;
     accounts::rename(conn, account, "name")?;
     accounts::set_budget(conn, account, None)?;
     accounts::keys_of(conn, account, at(0))?;
-    the_operators(conn, account, key)?;
+    run_operator_statements(conn, account, key)?;
     assets::stored_bytes(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
-    of_all(conn, account, &task)?;
+    run_overview_statements(conn, account, &task)?;
     ledger::counts(conn)?;
     ledger::time_of(conn, "x")?;
     for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {
@@ -425,27 +425,27 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         }
     }
     accounts::key_name(conn, key)?;
-    submissions::note_refused(conn, &sent, ("account", "no money"), at(1))?;
+    submissions::note_refused(conn, &submission, ("account", "no money"), at(1))?;
     submissions::of_task(conn, task.id, 100)?;
-    let sent = super::books::submission(&task, 2);
-    submissions::intend(conn, &sent, "w")?;
+    let submission = super::books::submission(&task, 2);
+    submissions::intend(conn, &submission, "w")?;
     submissions::lock_provider(conn, "acme")?;
-    submissions::release_from_follower(conn, sent.id, "w", at(1))?;
+    submissions::release_from_follower(conn, submission.id, "w", at(1))?;
     submissions::release_strays_of_task(conn, task.id, "w", at(1))?;
     submissions::claim_strays(conn, "w", 100, at(1))?;
-    submissions::schedule_lookup(conn, sent.id, None)?;
+    submissions::schedule_lookup(conn, submission.id, None)?;
     submissions::unclear_due(conn, 20, at(1))?;
-    let brought = submissions::JobAcceptance {
+    let acceptance = submissions::JobAcceptance {
         handle: Some(handle.clone()),
         results: None,
         cost: None,
     };
-    submissions::mark_found(conn, sent.id, &brought, at(1))?;
+    submissions::mark_found(conn, submission.id, &acceptance, at(1))?;
     let cost = providers::ProviderCost {
         millionths: 1,
         unit: providers::CostUnit::Credits,
     };
-    submissions::set_cost(conn, sent.id, cost)?;
+    submissions::set_cost(conn, submission.id, cost)?;
     submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
     submissions::is_known(conn, "acme", &handle, at(1))?;
     submissions::count_unknown_since(conn, "acme", "m", at(1))?;
@@ -466,7 +466,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     restored::newest_submission(conn)?;
     restored::held_tasks(conn)?;
     restored::release_task(conn, task.id, at(1))?;
-    submissions::by_id(conn, sent.id)?;
+    submissions::by_id(conn, submission.id)?;
     submissions::strays_of(conn, "w")?;
     tasks::cancelled_and_held(conn)?;
     tasks::held_by(conn, "w")?;
@@ -487,23 +487,23 @@ fn name_of(path: &str) -> String {
 }
 
 /// The files and lines at which the store runs statements.
-fn places() -> BTreeSet<(String, u32)> {
+fn call_sites() -> BTreeSet<(String, u32)> {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src"));
-    let mut places = BTreeSet::new();
-    let inside = |name: &str| std::fs::read_dir(folder.join(name)).unwrap();
-    let all = inside("").chain(inside("tasks")).chain(inside("webhooks"));
-    for entry in all {
+    let mut call_sites = BTreeSet::new();
+    let entries_of = |name: &str| std::fs::read_dir(folder.join(name)).unwrap();
+    let entries = entries_of("").chain(entries_of("tasks")).chain(entries_of("webhooks"));
+    for entry in entries {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let of_no_table = [
+        let without_tables = [
             "columns.rs",
             "conn.rs",
             "lib.rs",
             "migrations.rs",
             "sqlite.rs",
         ];
-        let is_of_tables = !of_no_table.contains(&&*name);
-        if !is_of_tables || path.is_dir() {
+        let has_tables = !without_tables.contains(&&*name);
+        if !has_tables || path.is_dir() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
@@ -514,22 +514,22 @@ fn places() -> BTreeSet<(String, u32)> {
             "insert!(conn",
             "columns!(insert ",
         ] {
-            for (at, _) in text.match_indices(call) {
-                let line = 1 + text[..at].matches('\n').count();
-                if !call.starts_with('.') || text[..at].trim_end().ends_with("conn") {
-                    places.insert((name.clone(), u32::try_from(line).unwrap()));
+            for (position, _) in text.match_indices(call) {
+                let line = 1 + text[..position].matches('\n').count();
+                if !call.starts_with('.') || text[..position].trim_end().ends_with("conn") {
+                    call_sites.insert((name.clone(), u32::try_from(line).unwrap()));
                 }
             }
         }
     }
-    places
+    call_sites
 }
 
 fn is_allowed(sql: &str) -> bool {
     ALLOWED.iter().any(|(part, _)| sql.contains(part))
 }
 
-/// As many tasks as make an index worth its while.
+/// Enough tasks to make the databases use indexes.
 const TASKS: usize = 20_000;
 
 async fn on_sqlite(record: &StatementLog) -> Vec<String> {
@@ -538,10 +538,10 @@ async fn on_sqlite(record: &StatementLog) -> Vec<String> {
     let store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     store.write(|conn| fill(conn, TASKS)).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
-    let elsewhere: BTreeSet<_> = record.on_postgres.values().collect();
-    let mut wrong = Vec::new();
+    let postgres_only: BTreeSet<_> = record.on_postgres.values().collect();
+    let mut problems = Vec::new();
     for sql in record.statements.keys() {
-        if elsewhere.contains(sql) || is_allowed(sql) {
+        if postgres_only.contains(sql) || is_allowed(sql) {
             continue;
         }
         let tables = aliases(sql);
@@ -562,10 +562,10 @@ async fn on_sqlite(record: &StatementLog) -> Vec<String> {
             .iter()
             .any(|step| is_slow_on_sqlite(step, sql, &tables))
         {
-            wrong.push(format!("SQLite: {sql}\n  {}", steps.join("\n  ")));
+            problems.push(format!("SQLite: {sql}\n  {}", steps.join("\n  ")));
         }
     }
-    wrong
+    problems
 }
 
 fn is_slow_on_sqlite(step: &str, sql: &str, tables: &BTreeMap<String, String>) -> bool {
@@ -573,47 +573,47 @@ fn is_slow_on_sqlite(step: &str, sql: &str, tables: &BTreeMap<String, String>) -
     match words.next() {
         Some("SCAN") => {
             let name = words.next().unwrap_or_default();
-            let grows = tables
+            let is_growing = tables
                 .get(name)
                 .is_some_and(|table| GROWING.contains(&&**table));
             let index = step.split("INDEX ").nth(1).unwrap_or_default();
             let is_small = SMALL.contains(&index);
             // The first rows of an index, in its order.
-            let is_cut = !index.is_empty() && sql.contains("LIMIT") && !sql.contains("GROUP BY");
-            grows && !is_small && !is_cut
+            let is_limited = !index.is_empty() && sql.contains("LIMIT") && !sql.contains("GROUP BY");
+            is_growing && !is_small && !is_limited
         }
-        // Of a page, or of what one account, task or provider has at work.
+        // Sorting a page, or the open work of one account, task or provider, is fine.
         Some("USE") => step.contains("ORDER BY") && !sql.contains("AS holders") && !is_bounded(sql),
         _ => false,
     }
 }
 
-/// Whether a statement sorts what is few by its nature.
+/// Whether a statement sorts a naturally small set.
 fn is_bounded(sql: &str) -> bool {
     SMALL_SORTS.iter().any(|part| sql.contains(part))
 }
 
-/// Statements that sort a task's entries, what is claimed from an index of what
-/// waits, or the intents of one body.
+/// Statements that sort a task's entries, claims from an index of waiting
+/// work, or the intents of one body.
 const SMALL_SORTS: [&str; 3] = ["task_id = ?", "lease_owner IS NULL", "WHERE body = ?"];
 
-/// The tables of a statement by the names that it gives them.
+/// The tables of a statement by their aliases.
 fn aliases(sql: &str) -> BTreeMap<String, String> {
     let words: Vec<&str> = sql
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
         .collect();
     let mut tables = BTreeMap::new();
-    for at in 0..words.len() {
-        if !["FROM", "JOIN", "UPDATE", "INTO"].contains(&words[at]) {
+    for index in 0..words.len() {
+        if !["FROM", "JOIN", "UPDATE", "INTO"].contains(&words[index]) {
             continue;
         }
-        let mut following = words[at + 1..].iter().filter(|word| **word != "AS");
-        let Some(table) = following.next() else {
+        let mut next_words = words[index + 1..].iter().filter(|word| **word != "AS");
+        let Some(table) = next_words.next() else {
             continue;
         };
         tables.insert((*table).to_owned(), (*table).to_owned());
-        if let Some(alias) = following.next() {
+        if let Some(alias) = next_words.next() {
             tables.insert((*alias).to_owned(), (*table).to_owned());
         }
     }
@@ -623,12 +623,12 @@ fn aliases(sql: &str) -> BTreeMap<String, String> {
 fn on_postgres(url: &str, texts: &[(String, Vec<StatementParameter>)]) -> Vec<String> {
     let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
     client.batch_execute("ANALYZE").unwrap();
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (sql, values) in texts {
         if is_allowed(sql) || sql.contains("pg_advisory") {
             continue;
         }
-        let explain = format!("EXPLAIN (FORMAT JSON) {}", filled_in(sql, values));
+        let explain = format!("EXPLAIN (FORMAT JSON) {}", with_literals(sql, values));
         let answer = client
             .simple_query(&explain)
             .unwrap_or_else(|error| panic!("{error:?}: {explain}"));
@@ -640,17 +640,17 @@ fn on_postgres(url: &str, texts: &[(String, Vec<StatementParameter>)]) -> Vec<St
             })
             .collect();
         let plan: Value = serde_json::from_str(&text).unwrap();
-        let mut slow = Vec::new();
-        judge_on_postgres(&plan[0]["Plan"], false, &mut slow);
-        if !slow.is_empty() {
-            wrong.push(format!("Postgres: {explain}\n  {}", slow.join("\n  ")));
+        let mut reasons = Vec::new();
+        collect_slow_nodes(&plan[0]["Plan"], false, &mut reasons);
+        if !reasons.is_empty() {
+            problems.push(format!("Postgres: {explain}\n  {}", reasons.join("\n  ")));
         }
     }
-    wrong
+    problems
 }
 
-/// A statement with its parameters in their places.
-fn filled_in(sql: &str, values: &[StatementParameter]) -> String {
+/// A statement with its parameters as literals.
+fn with_literals(sql: &str, values: &[StatementParameter]) -> String {
     let mut text = sql.to_owned();
     for (number, value) in values.iter().enumerate().rev() {
         let literal = match value {
@@ -665,30 +665,30 @@ fn filled_in(sql: &str, values: &[StatementParameter]) -> String {
     text
 }
 
-fn judge_on_postgres(node: &Value, is_cut: bool, slow: &mut Vec<String>) {
+fn collect_slow_nodes(node: &Value, is_limited: bool, reasons: &mut Vec<String>) {
     let kind = node["Node Type"].as_str().unwrap_or_default();
     let table = node["Relation Name"].as_str().unwrap_or_default();
     let index = node["Index Name"].as_str().unwrap_or_default();
     let rows = node["Plan Rows"].as_u64().unwrap_or(0);
-    let grows = GROWING.contains(&table);
+    let is_growing = GROWING.contains(&table);
     match kind {
-        "Seq Scan" if grows => slow.push(format!("reads all of {table}")),
+        "Seq Scan" if is_growing => reasons.push(format!("reads all of {table}")),
         "Index Scan" | "Index Only Scan" => {
             let is_whole = node.get("Index Cond").is_none();
-            if grows && is_whole && !is_cut && !SMALL.contains(&index) {
-                slow.push(format!("reads all of {index}"));
+            if is_growing && is_whole && !is_limited && !SMALL.contains(&index) {
+                reasons.push(format!("reads all of {index}"));
             }
         }
         "Sort" => {
-            let sorted = node["Plans"][0]["Plan Rows"].as_u64().unwrap_or(rows);
-            if sorted > SORTED {
-                slow.push(format!("sorts {sorted} rows"));
+            let sorted_rows = node["Plans"][0]["Plan Rows"].as_u64().unwrap_or(rows);
+            if sorted_rows > SORTED {
+                reasons.push(format!("sorts {sorted_rows} rows"));
             }
         }
         _ => {}
     }
-    let is_cut = kind == "Limit" || (is_cut && !kind.contains("Aggregate"));
-    for below in node["Plans"].as_array().into_iter().flatten() {
-        judge_on_postgres(below, is_cut, slow);
+    let is_limited = kind == "Limit" || (is_limited && !kind.contains("Aggregate"));
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        collect_slow_nodes(child, is_limited, reasons);
     }
 }

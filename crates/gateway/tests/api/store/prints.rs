@@ -1,4 +1,4 @@
-//! The registry: what results are known by is found, and leaves with their records.
+//! The registry of fingerprints: results are found by them, until their records are removed.
 
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::money::ChargeState;
@@ -12,8 +12,8 @@ use super::money::{DIME, accept, end, ending, keyed};
 use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
-    a_result_is_found_by_all_that_it_is_known_by
-    a_clip_keeps_what_its_file_says
+    a_result_is_found_by_each_of_its_keys
+    a_clip_keeps_its_files_provenance
 }
 
 fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> ResultFingerprint {
@@ -35,18 +35,18 @@ fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> Resu
     }
 }
 
-async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
+async fn a_result_is_found_by_each_of_its_keys(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
-    let of_task = print(key.account, Some(made[0].id), None);
+    let accepted_tasks = accept(&db, &key, 1).await.unwrap();
+    let of_task = print(key.account, Some(accepted_tasks[0].id), None);
     let of_clip = print(key.account, None, Some(ClipId::new()));
-    let both = [of_task.clone(), of_clip.clone()];
+    let prints = [of_task.clone(), of_clip.clone()];
     db.write(move |conn| {
-        both.iter()
+        prints.iter()
             .try_for_each(|print| fingerprints::insert(conn, print))
     })
     .await;
-    let found = async || {
+    let lookups = async || {
         db.read(|conn| {
             let latest = fingerprints::ids_with_key(conn, 7, 9)?;
             Ok((
@@ -60,14 +60,14 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
         })
         .await
     };
-    // The keys of the index are not read back.
-    let shown = |mut print: ResultFingerprint| {
+    // The index keys are not returned.
+    let without_keys = |mut print: ResultFingerprint| {
         print.fingerprint.keys.clear();
         print
     };
-    let latest = vec![shown(of_clip.clone()), shown(of_task)];
-    assert_eq!(found().await, (latest.clone(), latest.clone(), latest));
-    let none = db
+    let latest = vec![without_keys(of_clip.clone()), without_keys(of_task)];
+    assert_eq!(lookups().await, (latest.clone(), latest.clone(), latest));
+    let unknown = db
         .read(|conn| {
             Ok((
                 fingerprints::by_digest(conn, "cd", 9)?.len(),
@@ -76,10 +76,10 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
             ))
         })
         .await;
-    assert_eq!(none, (0, 0, 0));
+    assert_eq!(unknown, (0, 0, 0));
     end(
         &db,
-        &made[0],
+        &accepted_tasks[0],
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
@@ -88,26 +88,26 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
         record_expiry::remove(conn, &past, at(9))
     })
     .await;
-    let left = vec![shown(of_clip)];
+    let remaining = vec![without_keys(of_clip)];
     assert_eq!(
-        found().await,
-        (left.clone(), left.clone(), left),
+        lookups().await,
+        (remaining.clone(), remaining.clone(), remaining),
         "a clip outlives its task"
     );
 }
 
-async fn a_clip_keeps_what_its_file_says(db: Fixture) {
+async fn a_clip_keeps_its_files_provenance(db: Fixture) {
     let key = keyed(&db, None).await;
     let (account, clip) = (key.account, super::contract::upload(key.account, None));
     let (id, row) = (clip.id, clip.clone());
-    let told = Provenance::with_status(ProvenanceStatus::Unverified);
-    let kept = told.clone();
-    let shown = db
+    let provenance = Provenance::with_status(ProvenanceStatus::Unverified);
+    let stored = provenance.clone();
+    let clip_row = db
         .write(move |conn| {
             clips::insert(conn, &row, 0)?;
-            clips::set_provenance(conn, id, &kept)?;
+            clips::set_provenance(conn, id, &stored)?;
             clips::by_id(conn, id, account)
         })
         .await;
-    assert_eq!(shown.unwrap().provenance, Some(told));
+    assert_eq!(clip_row.unwrap().provenance, Some(provenance));
 }

@@ -8,10 +8,10 @@ use mediagate_store::rates::{RateGrant, RateRule, grant};
 use super::{Fixture, postgres, sqlite};
 
 on_both! {
-    a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow
+    a_minutes_requests_are_granted_at_once_and_then_by_the_minute
     grants_get_smaller_near_the_end
-    nobody_is_granted_what_another_was
-    a_clock_that_is_set_back_grants_nothing_more
+    concurrent_requests_never_exceed_the_limit
+    a_clock_that_is_set_back_grants_no_extra_requests
 }
 
 const SECOND: i64 = 1_000_000_000;
@@ -22,26 +22,26 @@ async fn granted(db: &Fixture, key: KeyId, rule: RateRule, now: i64) -> RateGran
         .await
 }
 
-async fn a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow(db: Fixture) {
+async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixture) {
     // A number that does not divide a minute.
     for rpm in [1, 7, 60, 91] {
         let (key, rule) = (KeyId::new(), RateRule { rpm, most: 1 });
-        for left in (0..rpm).rev() {
-            let one = granted(&db, key, rule, START).await;
-            assert_eq!((one.granted, one.left), (1, left), "{rpm}");
+        for remaining in (0..rpm).rev() {
+            let next = granted(&db, key, rule, START).await;
+            assert_eq!((next.granted, next.left), (1, remaining), "{rpm}");
         }
-        let none = granted(&db, key, rule, START).await;
-        assert_eq!((none.granted, none.left), (0, 0));
+        let refused = granted(&db, key, rule, START).await;
+        assert_eq!((refused.granted, refused.left), (0, 0));
         let wait = Duration::from_mins(1) / rpm;
         assert!(
-            none.wait.abs_diff(wait) < Duration::from_micros(1),
-            "{none:?}"
+            refused.wait.abs_diff(wait) < Duration::from_micros(1),
+            "{refused:?}"
         );
-        let soon = i64::try_from(none.wait.as_nanos()).unwrap();
-        assert_eq!(granted(&db, key, rule, START + soon - 1).await.granted, 0);
-        assert_eq!(granted(&db, key, rule, START + soon).await.granted, 1);
-        // In ten minutes no more than ten times as many, and as many at once as at first.
-        let (mut now, mut count) = (START + soon, 1);
+        let wait_nanos = i64::try_from(refused.wait.as_nanos()).unwrap();
+        assert_eq!(granted(&db, key, rule, START + wait_nanos - 1).await.granted, 0);
+        assert_eq!(granted(&db, key, rule, START + wait_nanos).await.granted, 1);
+        // In ten minutes at most ten times as many, and afterwards a full burst again.
+        let (mut now, mut count) = (START + wait_nanos, 1);
         while now < START + 600 * SECOND {
             now += 500_000_000;
             count += granted(&db, key, rule, now).await.granted;
@@ -50,8 +50,8 @@ async fn a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow(db: Fix
             count <= rpm * 10 && count + 2 >= rpm.min(120) * 10,
             "{rpm}: {count}"
         );
-        let rested = granted(&db, key, rule, now + 3600 * SECOND).await;
-        assert_eq!((rested.granted, rested.left), (1, rpm - 1));
+        let after_an_hour = granted(&db, key, rule, now + 3600 * SECOND).await;
+        assert_eq!((after_an_hour.granted, after_an_hour.left), (1, rpm - 1));
     }
 }
 
@@ -66,26 +66,26 @@ async fn grants_get_smaller_near_the_end(db: Fixture) {
         grants.push(next.granted);
     }
     assert_eq!(grants.iter().sum::<u32>(), 600);
-    assert!(grants.is_sorted_by(|one, next| one >= next), "{grants:?}");
+    assert!(grants.is_sorted_by(|earlier, next| earlier >= next), "{grants:?}");
     assert_eq!((grants[0], grants.last()), (10, Some(&1)));
 }
 
-async fn nobody_is_granted_what_another_was(db: Fixture) {
+async fn concurrent_requests_never_exceed_the_limit(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 100, most: 3 });
-    let many = (0..200).map(|_| granted(&db, key, rule, START));
-    let grants = futures_util::future::join_all(many).await;
+    let requests = (0..200).map(|_| granted(&db, key, rule, START));
+    let grants = futures_util::future::join_all(requests).await;
     assert_eq!(grants.iter().map(|grant| grant.granted).sum::<u32>(), 100);
-    // By the database's own clock there are requests, too.
+    // The database's own clock grants requests, too.
     let other = KeyId::new();
     let first = db.write(move |conn| grant(conn, other, rule, None)).await;
     assert_eq!((first.granted, first.left), (3, 97));
 }
 
-async fn a_clock_that_is_set_back_grants_nothing_more(db: Fixture) {
+async fn a_clock_that_is_set_back_grants_no_extra_requests(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 2, most: 1 });
     assert_eq!(granted(&db, key, rule, START).await.granted, 1);
     assert_eq!(granted(&db, key, rule, START).await.granted, 1);
-    let none = granted(&db, key, rule, START - 600 * SECOND).await;
-    assert_eq!((none.granted, none.left), (0, 0));
-    assert_eq!(none.wait, Duration::from_secs(630));
+    let refused = granted(&db, key, rule, START - 600 * SECOND).await;
+    assert_eq!((refused.granted, refused.left), (0, 0));
+    assert_eq!(refused.wait, Duration::from_secs(630));
 }

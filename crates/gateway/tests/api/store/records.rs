@@ -1,4 +1,4 @@
-//! Finished tasks that leave the database, and what stays of them.
+//! The removal of finished tasks, and what remains of them.
 
 use mediagate_model::ids::ClipId;
 use mediagate_model::money::ChargeState;
@@ -13,12 +13,12 @@ use super::money::{DIME, accept, adds_up, end, ending, keyed};
 use super::{Fixture, asset, at, postgres, sqlite};
 
 on_both! {
-    finished_tasks_leave_and_their_sums_stay
-    what_is_not_over_stays
+    expired_tasks_are_deleted_and_their_sums_stay
+    unfinished_tasks_are_not_deleted
     a_clip_outlives_its_task
 }
 
-/// Removes what ended before `second`. Returns how many tasks that were.
+/// Removes the tasks that ended before `second`. Returns how many.
 async fn remove_before(db: &Fixture, second: i64) -> usize {
     db.write(move |conn| {
         let past = record_expiry::expired_tasks(conn, at(second), 100)?;
@@ -30,24 +30,24 @@ async fn remove_before(db: &Fixture, second: i64) -> usize {
 
 async fn is_kept(db: &Fixture, task: &Task) -> bool {
     let id = task.id;
-    let kept = db
+    let row = db
         .read(move |conn| tasks::by_id_any_account(conn, id))
         .await;
-    kept.is_some()
+    row.is_some()
 }
 
-async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
+async fn expired_tasks_are_deleted_and_their_sums_stay(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 3).await.unwrap();
+    let accepted = accept(&db, &key, 3).await.unwrap();
     end(
         &db,
-        &made[0],
+        &accepted[0],
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     end(
         &db,
-        &made[1],
+        &accepted[1],
         ending(TaskState::Failed, ChargeState::Released, 0),
     )
     .await;
@@ -58,9 +58,9 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
         model: None,
         key: None,
     };
-    let all = filter.clone();
+    let whole_account = filter.clone();
     let usage_of = async || {
-        let filter = all.clone();
+        let filter = whole_account.clone();
         let rows = db.read(move |conn| usage::rows(conn, &filter)).await;
         format!("{rows:?}")
     };
@@ -68,38 +68,38 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     assert_eq!(remove_before(&db, 1).await, 0, "they ended at that second");
     assert_eq!(remove_before(&db, 2).await, 2);
     assert_eq!(remove_before(&db, 2).await, 0);
-    let kept = [is_kept(&db, &made[0]).await, is_kept(&db, &made[1]).await];
-    assert_eq!((kept, is_kept(&db, &made[2]).await), ([false; 2], true));
+    let are_kept = [is_kept(&db, &accepted[0]).await, is_kept(&db, &accepted[1]).await];
+    assert_eq!((are_kept, is_kept(&db, &accepted[2]).await), ([false; 2], true));
     assert_eq!(usage_of().await, before);
-    let (id, late) = (made[0].id, at(3));
+    let (id, late) = (accepted[0].id, at(3));
     let past = async || {
         db.read(move |conn| record_expiry::past_task(conn, id))
             .await
     };
-    let known = past().await.unwrap();
+    let past_task = past().await.unwrap();
     assert_eq!(
-        (known.state, known.cost.get()),
+        (past_task.state, past_task.cost.get()),
         (TaskState::Succeeded, DIME)
     );
     let forgotten = db
         .write(move |conn| record_expiry::forget_past_tasks(conn, late, 9))
         .await;
     assert_eq!((forgotten, past().await), (2, None));
-    let of = ledger::LedgerFilter {
+    let entry_filter = ledger::LedgerFilter {
         account: Some(key.account),
         ..ledger::LedgerFilter::default()
     };
-    let entries = db.read(move |conn| ledger::list(conn, &of, 100)).await;
+    let entries = db.read(move |conn| ledger::list(conn, &entry_filter, 100)).await;
     let tasks: Vec<_> = entries.iter().map(|entry| entry.task).collect();
-    assert_eq!(tasks, [Some(made[2].id)]);
-    let id = made[0].id;
+    assert_eq!(tasks, [Some(accepted[2].id)]);
+    let id = accepted[0].id;
     let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
     assert_eq!(events, []);
     adds_up(&db).await;
-    // What comes later is added to the same day.
+    // Later ends are added to the same day.
     end(
         &db,
-        &made[2],
+        &accepted[2],
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
@@ -108,22 +108,22 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     adds_up(&db).await;
 }
 
-async fn what_is_not_over_stays(db: Fixture) {
+async fn unfinished_tasks_are_not_deleted(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 2).await.unwrap();
+    let accepted = accept(&db, &key, 2).await.unwrap();
     end(
         &db,
-        &made[0],
+        &accepted[0],
         ending(TaskState::Cancelled, ChargeState::Held, DIME),
     )
     .await;
     let hosted = Task {
         provider: "acme".into(),
-        ..made[1].clone()
+        ..accepted[1].clone()
     };
-    let sent = super::books::submission(&hosted, 1);
-    let id = sent.id;
-    db.write(move |conn| submissions::intend(conn, &sent, "w"))
+    let submission = super::books::submission(&hosted, 1);
+    let id = submission.id;
+    db.write(move |conn| submissions::intend(conn, &submission, "w"))
         .await;
     end(
         &db,
@@ -134,7 +134,7 @@ async fn what_is_not_over_stays(db: Fixture) {
     assert_eq!(
         remove_before(&db, 9).await,
         0,
-        "a job goes on, and money is held"
+        "a job still runs, and money is held"
     );
     db.write(move |conn| {
         submissions::close(
@@ -148,14 +148,14 @@ async fn what_is_not_over_stays(db: Fixture) {
     })
     .await;
     assert_eq!(remove_before(&db, 9).await, 1);
-    assert!(is_kept(&db, &made[0]).await);
+    assert!(is_kept(&db, &accepted[0]).await);
     adds_up(&db).await;
 }
 
 async fn a_clip_outlives_its_task(db: Fixture) {
     let key = keyed(&db, None).await;
-    let made = accept(&db, &key, 1).await.unwrap();
-    let task = made[0].clone();
+    let accepted = accept(&db, &key, 1).await.unwrap();
+    let task = accepted[0].clone();
     end(
         &db,
         &task,
@@ -163,7 +163,7 @@ async fn a_clip_outlives_its_task(db: Fixture) {
     )
     .await;
     let (account, job) = (key.account, task.id);
-    let (kept, empty) = db
+    let (complete, empty) = db
         .write(move |conn| {
             let file = asset(account, None);
             assets::insert(conn, &file)?;
@@ -188,26 +188,26 @@ async fn a_clip_outlives_its_task(db: Fixture) {
                 media,
                 ..source.clone()
             };
-            let (kept, empty) = (stem(source.media), stem(None));
-            for clip in [&source, &kept, &empty] {
+            let (complete, empty) = (stem(source.media), stem(None));
+            for clip in [&source, &complete, &empty] {
                 clips::insert(conn, clip, 0)?;
             }
-            Ok((kept, empty.id))
+            Ok((complete, empty.id))
         })
         .await;
     assert_eq!(remove_before(&db, 9).await, 1);
-    let id = kept.id;
-    let shown = db.read(move |conn| clips::by_id(conn, id, account)).await;
-    let wanted = Clip {
+    let id = complete.id;
+    let stored = db.read(move |conn| clips::by_id(conn, id, account)).await;
+    let expected = Clip {
         past_payload: Some(task.payload),
-        ..kept
+        ..complete
     };
     assert_eq!(
-        shown.unwrap(),
-        wanted,
-        "its task and what was asked are known"
+        stored.unwrap(),
+        expected,
+        "its task and order are still known"
     );
-    assert_eq!(wanted.state, ClipState::Complete);
+    assert_eq!(expected.state, ClipState::Complete);
     assert!(
         db.read(move |conn| clips::by_id(conn, empty, account))
             .await

@@ -1,4 +1,4 @@
-//! What things cost with a million tasks. Takes minutes:
+//! Durations with a million tasks. Takes minutes:
 //! `cargo test --release -p mediagate --test api store::scale -- --ignored --nocapture`,
 //! with another number in `MEDIAGATE_SCALE_TASKS`, on Postgres with
 //! `MEDIAGATE_SCALE_ON=postgres`.
@@ -19,16 +19,16 @@ use super::{Fixture, postgres, sqlite};
 
 type Work = fn(&mut Conn<'_>, AccountId) -> Result<usize, StoreError>;
 
-/// What is measured, and the time that it may take at a million tasks.
+/// The measured operations, and their limits at a million tasks.
 const MEASURED: [(&str, Duration, Work); 9] = [
     ("tasks?status=cancelled", SHORT, |conn, account| {
-        listed(conn, account, Some(TaskState::Cancelled), None)
+        list_length(conn, account, Some(TaskState::Cancelled), None)
     }),
     ("tasks?status=running", SHORT, |conn, account| {
-        listed(conn, account, Some(TaskState::Running), None)
+        list_length(conn, account, Some(TaskState::Running), None)
     }),
     ("tasks?model=none", SHORT, |conn, account| {
-        listed(conn, account, None, Some("none"))
+        list_length(conn, account, None, Some("none"))
     }),
     ("usage of a month", SHORT, |conn, account| {
         let filter = usage::UsageFilter {
@@ -71,10 +71,10 @@ const MEASURED: [(&str, Duration, Work); 9] = [
 ];
 
 const SHORT: Duration = Duration::from_millis(100);
-/// When the first task was made.
+/// When the first task was created.
 const START: i64 = 1_700_000_000_000_000;
 
-fn listed(
+fn list_length(
     conn: &mut Conn<'_>,
     account: AccountId,
     state: Option<TaskState>,
@@ -96,7 +96,7 @@ fn listed(
 
 #[tokio::test]
 #[ignore = "a million tasks: minutes"]
-async fn nothing_costs_more_because_there_is_much() {
+async fn costs_stay_low_with_a_million_tasks() {
     let count = std::env::var("MEDIAGATE_SCALE_TASKS").map_or(1_000_000, |text| {
         text.parse().expect("MEDIAGATE_SCALE_TASKS is a number")
     });
@@ -106,12 +106,12 @@ async fn nothing_costs_more_because_there_is_much() {
     } else {
         sqlite()
     };
-    let began = Instant::now();
+    let started = Instant::now();
     match &db.url {
         Some(url) => fill_postgres(url, count).await,
         None => db.write(move |conn| fill(conn, count)).await,
     }
-    println!("{count} tasks written in {:.1?}", began.elapsed());
+    println!("{count} tasks written in {:.1?}", started.elapsed());
     let account: AccountId = db
         .read(|conn| {
             conn.one("SELECT MIN(id) FROM accounts", &[], |row| {
@@ -120,89 +120,89 @@ async fn nothing_costs_more_because_there_is_much() {
         })
         .await
         .unwrap();
-    let mut slow = of_filters(&db, account).await;
-    for (name, most, work) in MEASURED {
+    let mut slow = slow_filters(&db, account).await;
+    for (name, limit, work) in MEASURED {
         // The first one prepares the statement, and reads from the disk.
         let mut best = Duration::MAX;
-        for _ in 0..if most == SHORT { 3 } else { 1 } {
-            let began = Instant::now();
+        for _ in 0..if limit == SHORT { 3 } else { 1 } {
+            let started = Instant::now();
             let rows = db.store.long_read(move |conn| work(conn, account));
             let rows = rows.await.unwrap();
-            best = best.min(began.elapsed());
-            println!("{name:40} {:>12.2?} {rows:>6} rows", began.elapsed());
+            best = best.min(started.elapsed());
+            println!("{name:40} {:>12.2?} {rows:>6} rows", started.elapsed());
         }
-        if best > most {
+        if best > limit {
             slow.push(name);
         }
     }
     assert_eq!(slow, <[&str; 0]>::default(), "at {count} tasks");
 }
 
-/// How long the filters of lists take, alone and together, at the median and at worst but one in
-/// twenty. Returns those that take too long.
+/// Measures the filters of lists, alone and combined: median and 95th percentile.
+/// Returns the slow ones.
 #[expect(clippy::too_many_lines, reason = "a list of filters")]
-async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
-    let plain = TaskFilter::default;
+async fn slow_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
+    let any_task = TaskFilter::default;
     let key = "b0000000-0000-7000-8000-000000000000".parse().ok();
-    // Words that every task of the account has, one in a thousand, and one in twenty.
-    let (common, rare, some) = (vec![1], vec![1, 1007], vec![1, 100_007]);
+    // Search terms that match every task of the account, one in a thousand, and one in twenty.
+    let (common, rare, one_in_twenty) = (vec![1], vec![1, 1007], vec![1, 100_007]);
     let filters = [
-        ("list", plain()),
+        ("list", any_task()),
         (
             "kind",
             TaskFilter {
                 kind: Some(MediaKind::Music),
-                ..plain()
+                ..any_task()
             },
         ),
         (
             "status",
             TaskFilter {
                 state: Some(TaskState::Failed),
-                ..plain()
+                ..any_task()
             },
         ),
         (
             "model",
             TaskFilter {
                 model: Some("m3".into()),
-                ..plain()
+                ..any_task()
             },
         ),
-        ("key", TaskFilter { key, ..plain() }),
+        ("key", TaskFilter { key, ..any_task() }),
         (
             "error",
             TaskFilter {
                 error: Some(ErrorCode::ContentPolicy),
-                ..plain()
+                ..any_task()
             },
         ),
         (
             "q, in every task",
             TaskFilter {
                 terms: common.clone(),
-                ..plain()
+                ..any_task()
             },
         ),
         (
             "q, two words, one rare",
             TaskFilter {
                 terms: rare.clone(),
-                ..plain()
+                ..any_task()
             },
         ),
         (
             "q, two words, one in twenty",
             TaskFilter {
-                terms: some.clone(),
-                ..plain()
+                terms: one_in_twenty.clone(),
+                ..any_task()
             },
         ),
         (
             "q, in none",
             TaskFilter {
                 terms: vec![1, 5000],
-                ..plain()
+                ..any_task()
             },
         ),
         (
@@ -210,7 +210,7 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
             TaskFilter {
                 terms: common.clone(),
                 state: Some(TaskState::Failed),
-                ..plain()
+                ..any_task()
             },
         ),
         (
@@ -219,16 +219,16 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
                 terms: rare,
                 key,
                 model: Some("m3".into()),
-                ..plain()
+                ..any_task()
             },
         ),
         (
             "q, one in twenty, key model",
             TaskFilter {
-                terms: some,
+                terms: one_in_twenty,
                 key,
                 model: Some("m3".into()),
-                ..plain()
+                ..any_task()
             },
         ),
         (
@@ -240,16 +240,16 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
                 key,
                 error: Some(ErrorCode::ContentPolicy),
                 terms: common,
-                ..plain()
+                ..any_task()
             },
         ),
     ];
     let mut slow = Vec::new();
     for (name, filter) in filters {
-        slow.extend(timed(db, "tasks", name, filter.clone(), Some(account)).await);
-        // Words are an account's; a search of all asks each account's list for them.
+        slow.extend(measure_list(db, "tasks", name, filter.clone(), Some(account)).await);
+        // Search terms belong to an account; a search of all accounts queries each account's list.
         if filter.terms.is_empty() {
-            slow.extend(timed(db, "admin/tasks", name, filter, None).await);
+            slow.extend(measure_list(db, "admin/tasks", name, filter, None).await);
         }
     }
     for (name, provider, model) in [
@@ -261,23 +261,23 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
         let filter = TaskFilter {
             provider: (!provider.is_empty()).then(|| provider.to_owned()),
             model: model.map(str::to_owned),
-            ..plain()
+            ..any_task()
         };
-        slow.extend(timed(db, "admin/tasks", name, filter, None).await);
+        slow.extend(measure_list(db, "admin/tasks", name, filter, None).await);
     }
-    slow.extend(timed_search(db).await);
+    slow.extend(measure_search(db).await);
     slow
 }
 
-/// A search of all accounts for a word: of the thousand, ten have the tasks.
-async fn timed_search(db: &Fixture) -> Option<&'static str> {
-    let took = measured(db, |conn| {
+/// A search of all accounts for a word: ten of the thousand have matching tasks.
+async fn measure_search(db: &Fixture) -> Option<&'static str> {
+    let measurement = measure(db, |conn| {
         tasks::search_of_all(conn, &TaskFilter::default(), PAGE, |account| {
             let number = account.to_string()[24..].parse::<i64>();
             number.map_or_else(|_| Vec::new(), |number| vec![number, 1000 * number + 7])
         })
     });
-    say("admin/tasks", "q, two words, one rare", took.await)
+    report("admin/tasks", "q, two words, one rare", measurement.await)
 }
 
 const PAGE: PageQuery<TaskId> = PageQuery {
@@ -287,65 +287,65 @@ const PAGE: PageQuery<TaskId> = PageQuery {
 };
 
 /// An account's list, or the operator's.
-async fn timed(
+async fn measure_list(
     db: &Fixture,
     list: &str,
     name: &'static str,
     filter: TaskFilter,
     account: Option<AccountId>,
 ) -> Option<&'static str> {
-    let took = measured(db, move |conn| match account {
+    let measurement = measure(db, move |conn| match account {
         Some(account) => tasks::page(conn, account, &filter, PAGE),
         None => tasks::page_of_all(conn, &filter, PAGE),
     });
-    say(list, name, took.await)
+    report(list, name, measurement.await)
 }
 
-/// Times of the same list, sorted, and how many rows it has.
-async fn measured(
+/// The sorted durations of the same list, and its number of rows.
+async fn measure(
     db: &Fixture,
     list: impl Fn(&mut Conn<'_>) -> Result<Vec<Task>, StoreError> + Clone + Send + 'static,
 ) -> (Vec<Duration>, usize) {
     const TIMES: usize = 40;
-    let mut took = Vec::new();
+    let mut durations = Vec::new();
     let mut rows = 0;
     for _ in 0..TIMES {
-        let (list, began) = (list.clone(), Instant::now());
-        let found = db.store.long_read(move |conn| list(conn));
-        rows = found.await.unwrap().len();
-        took.push(began.elapsed());
+        let (list, started) = (list.clone(), Instant::now());
+        let page = db.store.long_read(move |conn| list(conn));
+        rows = page.await.unwrap().len();
+        durations.push(started.elapsed());
     }
-    took.sort_unstable();
-    (took, rows)
+    durations.sort_unstable();
+    (durations, rows)
 }
 
-/// Prints the median and the worst but one in twenty. Returns the name if that takes too long.
+/// Prints the median and the 95th percentile. Returns the name if the median is too long.
 #[expect(clippy::print_stdout, reason = "a measurement, which is read")]
-fn say(
+fn report(
     list: &str,
     name: &'static str,
-    (took, rows): (Vec<Duration>, usize),
+    (durations, rows): (Vec<Duration>, usize),
 ) -> Option<&'static str> {
-    let (half, most) = (took[took.len() / 2], took[took.len() * 19 / 20 - 1]);
-    let name_of = format!("{list}?{name}");
-    println!("{name_of:44} p50 {half:>10.2?} p95 {most:>10.2?} {rows:>4} rows");
-    (half > SHORT).then_some(name)
+    let (median, p95) = (durations[durations.len() / 2], durations[durations.len() * 19 / 20 - 1]);
+    let label = format!("{list}?{name}");
+    println!("{label:44} p50 {median:>10.2?} p95 {p95:>10.2?} {rows:>4} rows");
+    (median > SHORT).then_some(name)
 }
 
 /// [`fill`] without the limits on time that a store has.
 pub(super) async fn fill_postgres(url: &str, tasks: usize) {
     let url = url.to_owned();
-    let filled = tokio::task::spawn_blocking(move || {
+    let filling = tokio::task::spawn_blocking(move || {
         let mut session = PgSession::open(&url).unwrap();
         let mut conn = Conn::Postgres(&mut session);
         fill(&mut conn, tasks).unwrap();
         // As a server does by itself.
         conn.execute("ANALYZE", &[]).unwrap();
     });
-    filled.await.unwrap();
+    filling.await.unwrap();
 }
 
-/// Writes so many tasks, and what goes with them.
+/// Writes this many tasks, and their related rows.
 pub(super) fn fill(conn: &mut Conn<'_>, tasks: usize) -> Result<(), StoreError> {
     let text = include_str!("fill.sql").replace("19999", &(tasks - 1).to_string());
     let statements: &'static str = text.leak();

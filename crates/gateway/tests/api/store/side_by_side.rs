@@ -1,4 +1,4 @@
-//! What several connections and processes do to each other.
+//! Interactions of several connections and processes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,36 +13,36 @@ fn set(conn: &mut Conn<'_>, name: &str, value: &str) -> Result<(), StoreError> {
     conn.execute(sql, &[name.into(), value.into()]).map(drop)
 }
 
-async fn names(store: &Store, like: &'static str) -> Vec<String> {
+async fn names(store: &Store, pattern: &'static str) -> Vec<String> {
     let sql = "SELECT name FROM meta WHERE name LIKE ?1 ORDER BY name";
-    let read = store.read(move |conn| conn.all(sql, &[like.into()], |row| row.text(0)));
-    read.await.unwrap()
+    let reading = store.read(move |conn| conn.all(sql, &[pattern.into()], |row| row.text(0)));
+    reading.await.unwrap()
 }
 
 #[tokio::test]
 async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let busy = Store::sqlite(&path, MigrationMode::Auto).unwrap();
-    let written = Arc::new(AtomicUsize::new(0));
-    let (store, count) = (busy.clone(), written.clone());
-    let work = tokio::spawn(async move {
+    let busy_store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
+    let write_count = Arc::new(AtomicUsize::new(0));
+    let (store, count) = (busy_store.clone(), write_count.clone());
+    let writer = tokio::spawn(async move {
         loop {
             let write = store.write(|conn| set(conn, "busy", "1"));
             write.await.unwrap();
             count.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Opened while the other is at work, as a command is.
-    let other = Store::sqlite(&path, MigrationMode::Auto).unwrap();
-    let before = written.load(Ordering::SeqCst);
+    // Opened while the other process writes, like a command.
+    let other_store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
+    let before = write_count.load(Ordering::SeqCst);
     for _ in 0..20 {
-        other.write(|conn| set(conn, "other", "1")).await.unwrap();
+        other_store.write(|conn| set(conn, "other", "1")).await.unwrap();
     }
-    // One or two each, but for what a busy machine does between two threads.
-    let meanwhile = written.load(Ordering::SeqCst) - before;
-    assert!(meanwhile < 2000, "{meanwhile} writes went ahead of 20");
-    work.abort();
+    // One or two each, unless a busy machine delays one of the threads.
+    let writes_meanwhile = write_count.load(Ordering::SeqCst) - before;
+    assert!(writes_meanwhile < 2000, "{writes_meanwhile} writes went ahead of 20");
+    writer.abort();
 }
 
 #[tokio::test]
@@ -73,38 +73,38 @@ async fn writes_of_one_account_share_a_commit_and_undo_only_themselves() {
         .map(|n| format!("w{n:02}"))
         .collect();
     assert_eq!(names(&store, "w%").await, expected);
-    let kept = results.into_iter().filter_map(Result::ok);
-    let transactions: std::collections::BTreeSet<_> = kept.collect();
+    let transaction_ids = results.into_iter().filter_map(Result::ok);
+    let transactions: std::collections::BTreeSet<_> = transaction_ids.collect();
     assert!(transactions.len() < 10, "{transactions:?}");
 }
 
 #[tokio::test]
-async fn a_deadlock_is_written_again() {
+async fn a_write_is_repeated_after_a_deadlock() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
-    find_deadlocks_soon(&database.url).await;
+    detect_deadlocks_early(&database.url).await;
     let store = Store::postgres(&database.url, DatabaseOptions::default()).unwrap();
     store
         .write(|conn| set(conn, "a", "0").and(set(conn, "b", "0")))
         .await
         .unwrap();
-    // On a machine that has much to do a write may come too late, which is told.
-    let mut late = 0;
-    while let Err(error) = deadlock(&store).await {
+    // On a busy machine a write may time out, which is an error of its own.
+    let mut timeouts = 0;
+    while let Err(error) = cause_deadlock(&store).await {
         assert!(error.is_unavailable(), "{error}");
-        late += 1;
-        assert!(late < 10, "no deadlock is written again");
+        timeouts += 1;
+        assert!(timeouts < 10, "no write was repeated after a deadlock");
     }
 }
 
-/// Two writes that wait for each other, one of which Postgres refuses.
-async fn deadlock(store: &Store) -> Result<(), StoreError> {
-    let met = Arc::new((Mutex::new(0), Condvar::new()));
+/// Two writes that wait for each other, one of which Postgres aborts.
+async fn cause_deadlock(store: &Store) -> Result<(), StoreError> {
+    let run_count = Arc::new((Mutex::new(0), Condvar::new()));
     let write = |first: &'static str, second: &'static str| {
-        let met = met.clone();
+        let run_count = run_count.clone();
         store.write(move |conn| -> Result<(), StoreError> {
             set(conn, first, "1")?;
-            let (runs, changed) = &*met;
+            let (runs, changed) = &*run_count;
             let mut count = runs.lock().unwrap();
             *count += 1;
             changed.notify_all();
@@ -115,31 +115,31 @@ async fn deadlock(store: &Store) -> Result<(), StoreError> {
             set(conn, second, "1")
         })
     };
-    let (one, other) = tokio::join!(write("a", "b"), write("b", "a"));
-    one?;
-    other?;
-    // More often where a slow machine lets a lock's time run out, too.
+    let (first, second) = tokio::join!(write("a", "b"), write("b", "a"));
+    first?;
+    second?;
+    // More often if a lock times out on a slow machine, too.
     assert!(
-        *met.0.lock().unwrap() >= 3,
-        "the one that was refused ran again"
+        *run_count.0.lock().unwrap() >= 3,
+        "the aborted write ran again"
     );
     Ok(())
 }
 
-/// By default Postgres looks for a deadlock after a second, which is most of the time
-/// that a write has.
-async fn find_deadlocks_soon(url: &str) {
+/// By default Postgres checks for deadlocks after a second, which is most of a write's
+/// time limit.
+async fn detect_deadlocks_early(url: &str) {
     let url = url.to_owned();
-    let set = tokio::task::spawn_blocking(move || {
+    let setting = tokio::task::spawn_blocking(move || {
         let mut session = PgSession::open(&url)?;
         let sql = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = 50', current_database()); END $$";
         Conn::Postgres(&mut session).execute(sql, &[]).map(drop)
     });
-    set.await.unwrap().unwrap();
+    setting.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
+async fn a_heartbeat_passes_a_store_with_no_free_connection() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     let options = DatabaseOptions {
@@ -147,15 +147,15 @@ async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
         ..DatabaseOptions::default()
     };
     let store = Store::postgres(&database.url, options).unwrap();
-    let (release, held) = crossbeam_channel::bounded::<()>(0);
+    let (release, release_rx) = crossbeam_channel::bounded::<()>(0);
     let started = Arc::new(std::sync::Barrier::new(3));
-    let stuck: Vec<_> = (0..2)
+    let blocked_reads: Vec<_> = (0..2)
         .map(|_| {
-            let (held, started, store) = (held.clone(), started.clone(), store.clone());
+            let (release_rx, started, store) = (release_rx.clone(), started.clone(), store.clone());
             tokio::spawn(async move {
                 let read = store.read(move |_| -> Result<(), StoreError> {
                     started.wait();
-                    let _ = held.recv();
+                    let _ = release_rx.recv();
                     Ok(())
                 });
                 read.await
@@ -170,13 +170,13 @@ async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
         .await
         .unwrap();
     drop(release);
-    for read in stuck {
+    for read in blocked_reads {
         read.await.unwrap().unwrap();
     }
 }
 
 #[tokio::test]
-async fn more_than_may_wait_is_refused() {
+async fn too_many_waiting_reads_are_rejected() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     let options = DatabaseOptions {

@@ -1,4 +1,4 @@
-//! Accounts take turns at the places of an engine or a provider.
+//! Accounts take turns at the slots of an engine or a provider.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,19 +11,19 @@ use mediagate_store::{Conn, StoreError, restored, submissions, tasks, workers};
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 
 on_both! {
-    with_one_place_whoever_was_served_goes_behind_the_others
-    with_several_places_each_account_has_its_share
-    no_account_is_passed_by_one_that_holds_more
-    places_at_a_provider_are_shared_out
-    what_was_refused_waits_for_its_turn_and_what_was_sent_does_not
-    models_of_one_queue_share_its_places
-    what_waits_for_the_operator_has_no_place
+    with_a_limit_of_one_the_accounts_alternate
+    with_a_higher_limit_each_account_has_its_share
+    an_account_with_more_running_tasks_is_not_preferred
+    a_providers_limit_is_shared_among_accounts
+    a_refused_task_waits_for_its_turn_and_a_sent_one_does_not
+    models_of_one_queue_share_its_limit
+    a_task_that_waits_for_the_operator_does_not_count_against_the_limit
 }
 
 type Owner = (AccountId, KeyId);
 
-/// Accounts with so many tasks each, due one second after the other, the first account's first.
-fn accounts(
+/// Accounts with this many tasks each, due one second apart, the first account's first.
+fn create_accounts(
     conn: &mut Conn<'_>,
     counts: &[usize],
     change: impl Fn(&mut Task),
@@ -44,8 +44,8 @@ fn accounts(
     Ok(owners)
 }
 
-/// Whose a task is, by the account's position.
-fn whose(owners: &[Owner], task: &Task) -> usize {
+/// The index of a task's account.
+fn account_index(owners: &[Owner], task: &Task) -> usize {
     let mut owners = owners.iter();
     owners.position(|owner| owner.0 == task.account).unwrap()
 }
@@ -57,13 +57,13 @@ fn end(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn with_one_place_whoever_was_served_goes_behind_the_others(db: Fixture) {
+async fn with_a_limit_of_one_the_accounts_alternate(db: Fixture) {
     let order = db
         .write(|conn| {
-            let owners = accounts(conn, &[4, 2, 1], |_| {})?;
+            let owners = create_accounts(conn, &[4, 2, 1], |_| {})?;
             let mut order = Vec::new();
             while let Some(task) = tasks::claim(conn, "w", MODELS, at(100))? {
-                order.push(whose(&owners, &task));
+                order.push(account_index(&owners, &task));
                 end(conn, &task)?;
             }
             Ok(order)
@@ -72,26 +72,25 @@ async fn with_one_place_whoever_was_served_goes_behind_the_others(db: Fixture) {
     assert_eq!(order, [0, 1, 2, 0, 1, 0, 0]);
 }
 
-async fn with_several_places_each_account_has_its_share(db: Fixture) {
+async fn with_a_higher_limit_each_account_has_its_share(db: Fixture) {
     let (order, next) = db
         .write(|conn| {
-            let owners = accounts(conn, &[9, 3], |_| {})?;
-            let mut held = Vec::new();
+            let owners = create_accounts(conn, &[9, 3], |_| {})?;
+            let mut claimed = Vec::new();
             for _ in 0..4 {
-                held.extend(tasks::claim(conn, "w", MODELS, at(100))?);
+                claimed.extend(tasks::claim(conn, "w", MODELS, at(100))?);
             }
-            let order: Vec<_> = held.iter().map(|task| whose(&owners, task)).collect();
+            let order: Vec<_> = claimed.iter().map(|task| account_index(&owners, task)).collect();
             // The second account holds one, the first holds two.
-            end(conn, &held[1])?;
+            end(conn, &claimed[1])?;
             let next = tasks::claim(conn, "w", MODELS, at(100))?.unwrap();
-            Ok((order, whose(&owners, &next)))
+            Ok((order, account_index(&owners, &next)))
         })
         .await;
     assert_eq!((order.as_slice(), next), (&[0, 1, 0, 1][..], 1));
 }
 
-/// Whatever is ordered, taken and ended in whichever order.
-/// Orders, claims and ends in a fixed order without a pattern that matters, and what they lead to.
+/// A pseudo-random sequence of orders, claims and ends, and the expected state.
 #[derive(Clone)]
 struct Walk {
     owners: Vec<Owner>,
@@ -102,28 +101,28 @@ struct Walk {
 }
 
 impl Walk {
-    fn draw(&mut self, most: usize) -> usize {
+    fn draw(&mut self, limit: usize) -> usize {
         self.dice = self
             .dice
             .wrapping_mul(1_664_525)
             .wrapping_add(1_013_904_223);
-        usize::try_from(self.dice >> 16).unwrap() % most
+        usize::try_from(self.dice >> 16).unwrap() % limit
     }
 
     fn step(&mut self, conn: &mut Conn<'_>, step: usize) -> Result<(), StoreError> {
         match self.draw(5) {
-            // The first account orders as much as all others.
+            // The first account orders as much as all others together.
             0 | 1 => {
-                let who = if self.draw(2) == 0 { 0 } else { self.draw(4) };
-                let new = task(self.owners[who], at(i64::try_from(step).unwrap()));
+                let account = if self.draw(2) == 0 { 0 } else { self.draw(4) };
+                let new = task(self.owners[account], at(i64::try_from(step).unwrap()));
                 tasks::insert(conn, &new)?;
-                self.waiting.entry(who).or_default().push(new);
+                self.waiting.entry(account).or_default().push(new);
             }
             2 | 3 => self.claim(conn, step)?,
             _ if self.held.is_empty() => {}
             _ => {
-                let ended = self.draw(self.held.len());
-                end(conn, &self.held.remove(ended))?;
+                let index = self.draw(self.held.len());
+                end(conn, &self.held.remove(index))?;
             }
         }
         Ok(())
@@ -131,35 +130,35 @@ impl Walk {
 
     fn claim(&mut self, conn: &mut Conn<'_>, step: usize) -> Result<(), StoreError> {
         let claimed = tasks::claim(conn, "w", MODELS, at(1000))?;
-        let holds = |who: usize| {
-            let of = self.held.iter();
-            of.filter(|task| task.account == self.owners[who].0).count()
+        let holds = |account: usize| {
+            let held_tasks = self.held.iter();
+            held_tasks.filter(|task| task.account == self.owners[account].0).count()
         };
-        let turn = |who: &usize| (holds(*who), self.last_turn.get(who).copied());
-        let who = self.waiting.keys().copied().min_by_key(|who| {
-            let first = self.waiting[who][0].created_at;
-            (turn(who), first)
+        let turn = |account: &usize| (holds(*account), self.last_turn.get(account).copied());
+        let account = self.waiting.keys().copied().min_by_key(|account| {
+            let first = self.waiting[account][0].created_at;
+            (turn(account), first)
         });
         assert_eq!(
             claimed.as_ref().map(|task| task.id),
-            who.map(|who| self.waiting[&who][0].id),
+            account.map(|account| self.waiting[&account][0].id),
             "step {step}"
         );
-        if let (Some(who), Some(task)) = (who, claimed) {
-            let of = self.waiting.get_mut(&who).unwrap();
-            of.remove(0);
-            if of.is_empty() {
-                self.waiting.remove(&who);
+        if let (Some(account), Some(task)) = (account, claimed) {
+            let held_tasks = self.waiting.get_mut(&account).unwrap();
+            held_tasks.remove(0);
+            if held_tasks.is_empty() {
+                self.waiting.remove(&account);
             }
-            self.last_turn.insert(who, step);
+            self.last_turn.insert(account, step);
             self.held.push(task);
         }
         Ok(())
     }
 }
 
-async fn no_account_is_passed_by_one_that_holds_more(db: Fixture) {
-    let owners = db.write(|conn| accounts(conn, &[0, 0, 0, 0], |_| {})).await;
+async fn an_account_with_more_running_tasks_is_not_preferred(db: Fixture) {
+    let owners = db.write(|conn| create_accounts(conn, &[0, 0, 0, 0], |_| {})).await;
     let mut walk = Walk {
         owners,
         waiting: BTreeMap::new(),
@@ -167,7 +166,7 @@ async fn no_account_is_passed_by_one_that_holds_more(db: Fixture) {
         last_turn: HashMap::new(),
         dice: 7,
     };
-    // A transaction has five seconds, on a busy machine, too.
+    // A transaction is limited to five seconds, even on a busy machine.
     for first in (0..300).step_by(30) {
         walk = db
             .write(move |conn| {
@@ -187,42 +186,42 @@ fn queue(models: &[&str]) -> FairQueue {
     }
 }
 
-/// Claims at most so many of the model; how many each account got.
+/// Claims at most this many tasks of the model; returns how many each account got.
 fn claim(conn: &mut Conn<'_>, owners: &[Owner], most: u32) -> Result<Vec<usize>, StoreError> {
-    let rooms = [("film".to_owned(), most)];
+    let capacities = [("film".to_owned(), most)];
     let queue = queue(&["film"]);
     tasks::enter_queue(conn, &queue);
-    let claimed = tasks::claim_in_turn(conn, "w", &queue, &rooms, u32::MAX, at(100))?;
+    let claimed = tasks::claim_in_turn(conn, "w", &queue, &capacities, u32::MAX, at(100))?;
     let mut counts = vec![0; owners.len()];
     for task in &claimed {
-        counts[whose(owners, task)] += 1;
+        counts[account_index(owners, task)] += 1;
     }
     Ok(counts)
 }
 
-fn hosted(task: &mut Task) {
+fn make_hosted(task: &mut Task) {
     (task.provider, task.model) = ("acme".into(), "film".into());
 }
 
-async fn places_at_a_provider_are_shared_out(db: Fixture) {
+async fn a_providers_limit_is_shared_among_accounts(db: Fixture) {
     let (first, second, third) = db
         .write(|conn| {
-            let owners = accounts(conn, &[40, 1, 3], hosted)?;
+            let owners = create_accounts(conn, &[40, 1, 3], make_hosted)?;
             let first = claim(conn, &owners, 5)?;
             let second = claim(conn, &owners, 3)?;
             Ok((first, second, claim(conn, &owners, 100)?))
         })
         .await;
     assert_eq!(first, [2, 1, 2]);
-    // The last one of the third account; what the others leave is the first's.
+    // The third account's last task; the remaining slots go to the first.
     assert_eq!(second, [2, 0, 1]);
     assert_eq!(third, [36, 0, 0]);
 }
 
-async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixture) {
+async fn a_refused_task_waits_for_its_turn_and_a_sent_one_does_not(db: Fixture) {
     let (waiting, sent) = db
         .write(|conn| {
-            let owners = accounts(conn, &[3, 1], hosted)?;
+            let owners = create_accounts(conn, &[3, 1], make_hosted)?;
             let mut claimed = Vec::new();
             for _ in 0..2 {
                 claimed.extend(tasks::claim_upstream(
@@ -267,27 +266,27 @@ async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixt
             let sent = tasks::claim_sent(conn, "w", "film", 10, at(100))?;
             assert_eq!(sent.len(), 1);
             assert_eq!(sent[0].id, claimed[1].id);
-            let about = tasks::count_unsent(conn, &queue(&["film"]))?;
-            assert!(about.is_empty(), "{about:?}");
+            let unsent = tasks::count_unsent(conn, &queue(&["film"]))?;
+            assert!(unsent.is_empty(), "{unsent:?}");
             let waiting = [claim(conn, &owners, 1)?, claim(conn, &owners, 9)?];
-            let about = tasks::count_unsent(conn, &queue(&["film"]))?;
-            assert_eq!(about.get("film"), Some(&3));
-            Ok((waiting, whose(&owners, &sent[0])))
+            let unsent = tasks::count_unsent(conn, &queue(&["film"]))?;
+            assert_eq!(unsent.get("film"), Some(&3));
+            Ok((waiting, account_index(&owners, &sent[0])))
         })
         .await;
-    assert_eq!(sent, 0, "its place is the first account's");
-    assert_eq!(waiting, [[0, 1], [2, 0]], "so the next one is not");
+    assert_eq!(sent, 0, "its slot belongs to the first account");
+    assert_eq!(waiting, [[0, 1], [2, 0]], "so the next slot is the second account's");
 }
 
-async fn models_of_one_queue_share_its_places(db: Fixture) {
+async fn models_of_one_queue_share_its_limit(db: Fixture) {
     let claimed = db
         .write(|conn| {
-            let many = accounts(conn, &[9], hosted)?;
-            let few = accounts(conn, &[2], |task| {
-                hosted(task);
+            let first_account = create_accounts(conn, &[9], make_hosted)?;
+            let second_account = create_accounts(conn, &[2], |task| {
+                make_hosted(task);
                 task.model = "zulu".into();
             })?;
-            let rooms = [("film".to_owned(), 9), ("zulu".to_owned(), 1)];
+            let capacities = [("film".to_owned(), 9), ("zulu".to_owned(), 1)];
             let queue = queue(&["film", "zulu"]);
             tasks::enter_queue(conn, &queue);
             let mut claimed = Vec::new();
@@ -296,39 +295,39 @@ async fn models_of_one_queue_share_its_places(db: Fixture) {
                     conn,
                     "w",
                     &queue,
-                    &rooms,
+                    &capacities,
                     places,
                     at(100),
                 )?);
             }
-            let owners = [many[0], few[0]];
-            let whose = |tasks: &Vec<Task>| {
-                let mut whose: Vec<_> = tasks.iter().map(|task| whose(&owners, task)).collect();
-                whose.sort_unstable();
-                whose
+            let owners = [first_account[0], second_account[0]];
+            let indices = |tasks: &Vec<Task>| {
+                let mut indices: Vec<_> = tasks.iter().map(|task| account_index(&owners, task)).collect();
+                indices.sort_unstable();
+                indices
             };
-            Ok(claimed.iter().map(whose).collect::<Vec<_>>())
+            Ok(claimed.iter().map(indices).collect::<Vec<_>>())
         })
         .await;
     assert_eq!(claimed, [[0, 1], [0, 1]]);
 }
 
-async fn what_waits_for_the_operator_has_no_place(db: Fixture) {
+async fn a_task_that_waits_for_the_operator_does_not_count_against_the_limit(db: Fixture) {
     db.write(|conn| {
-        let before = accounts(conn, &[3], hosted)?;
+        let owners = create_accounts(conn, &[3], make_hosted)?;
         workers::register(conn, restored::HOLDER, at(1_000_000))?;
         let state = TaskState::Queued;
-        let waits = tasks::claim_upstream(conn, restored::HOLDER, "film", state, 9, at(100))?;
-        assert_eq!(waits.len(), 3);
-        let about = tasks::count_unsent(conn, &queue(&["film"]))?;
-        assert!(about.is_empty(), "{about:?}");
-        // The account is not behind another for them.
-        for (owner, due) in [(before[0], 10), (owner(conn)?, 11)] {
-            let mut new = task(owner, at(due));
-            hosted(&mut new);
-            tasks::insert(conn, &new)?;
+        let held_tasks = tasks::claim_upstream(conn, restored::HOLDER, "film", state, 9, at(100))?;
+        assert_eq!(held_tasks.len(), 3);
+        let unsent = tasks::count_unsent(conn, &queue(&["film"]))?;
+        assert!(unsent.is_empty(), "{unsent:?}");
+        // They do not move the account back in the queue.
+        for (owner, due) in [(owners[0], 10), (owner(conn)?, 11)] {
+            let mut new_task = task(owner, at(due));
+            make_hosted(&mut new_task);
+            tasks::insert(conn, &new_task)?;
         }
-        assert_eq!(claim(conn, &before, 1)?, [1]);
+        assert_eq!(claim(conn, &owners, 1)?, [1]);
         Ok(())
     })
     .await;

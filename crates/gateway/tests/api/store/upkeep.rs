@@ -10,38 +10,38 @@ use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 
 on_both! {
     a_turn_is_taken_by_one
-    a_turn_that_ran_out_is_anybodys
-    what_is_remembered_comes_back
-    processes_know_of_each_other_until_they_leave
-    tasks_that_nobody_took_up_are_counted
+    an_expired_turn_can_be_taken_by_anybody
+    a_stored_value_is_read_as_written
+    registered_processes_are_listed_until_they_leave
+    unclaimed_tasks_are_counted
 }
 
 const LONG: Duration = Duration::from_hours(1);
 
-async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
-    let meet = async |name: &'static str, brand: &str, seconds| {
+async fn registered_processes_are_listed_until_they_leave(db: Fixture) {
+    let check_in = async |name: &'static str, brand: &str, seconds| {
         let marks = ReplicaMarks::from([("brand".to_owned(), brand.to_owned())]);
         db.write(move |conn| replicas::check_in(conn, name, &marks, at(seconds)))
             .await
     };
-    assert!(meet("one", "a", 0).await.is_empty());
-    let seen = meet("two", "b", 10).await;
+    assert!(check_in("one", "a", 0).await.is_empty());
+    let others = check_in("two", "b", 10).await;
     assert_eq!(
-        seen,
+        others,
         [ReplicaMarks::from([("brand".to_owned(), "a".to_owned())])]
     );
-    assert_eq!(meet("one", "c", 20).await[0]["brand"], "b");
-    assert_eq!(meet("two", "b", 30).await[0]["brand"], "c");
+    assert_eq!(check_in("one", "c", 20).await[0]["brand"], "b");
+    assert_eq!(check_in("two", "b", 30).await[0]["brand"], "c");
     db.write(|conn| replicas::leave(conn, "two")).await;
-    assert!(meet("one", "c", 40).await.is_empty());
-    // Whoever was killed is forgotten.
-    assert_eq!(meet("three", "c", 50).await.len(), 1);
-    assert!(meet("three", "c", 200).await.is_empty());
+    assert!(check_in("one", "c", 40).await.is_empty());
+    // Killed processes are forgotten.
+    assert_eq!(check_in("three", "c", 50).await.len(), 1);
+    assert!(check_in("three", "c", 200).await.is_empty());
 }
 
-async fn tasks_that_nobody_took_up_are_counted(db: Fixture) {
-    let count = async |seconds, most| {
-        db.read(move |conn| tasks::count_waiting(conn, at(seconds), most))
+async fn unclaimed_tasks_are_counted(db: Fixture) {
+    let count = async |seconds, limit| {
+        db.read(move |conn| tasks::count_waiting(conn, at(seconds), limit))
             .await
     };
     assert_eq!(count(0, 10).await, 0);
@@ -62,20 +62,20 @@ async fn tasks_that_nobody_took_up_are_counted(db: Fixture) {
 }
 
 async fn a_turn_is_taken_by_one(db: Fixture) {
-    let many = (0..8).map(|_| db.write(|conn| acquire(conn, "media", LONG)));
-    let turns = futures_util::future::join_all(many).await;
-    let taken: Vec<_> = turns.into_iter().flatten().collect();
-    assert_eq!(taken.len(), 1);
-    let other = db.write(|conn| acquire(conn, "ledger", LONG)).await;
-    assert!(other.is_some(), "each kind by itself");
-    let turn = taken[0];
+    let attempts = (0..8).map(|_| db.write(|conn| acquire(conn, "media", LONG)));
+    let turns = futures_util::future::join_all(attempts).await;
+    let acquired: Vec<_> = turns.into_iter().flatten().collect();
+    assert_eq!(acquired.len(), 1);
+    let other_kind = db.write(|conn| acquire(conn, "ledger", LONG)).await;
+    assert!(other_kind.is_some(), "each kind has its own turn");
+    let turn = acquired[0];
     let prolonged = db.write(move |conn| put_off(conn, &turn, 2 * LONG)).await;
     assert!(prolonged.is_some());
     assert!(
         db.write(move |conn| put_off(conn, &turn, LONG))
             .await
             .is_none(),
-        "the turn that was prolonged is another"
+        "the extended turn is a different one"
     );
     let turn = prolonged.unwrap();
     db.write(move |conn| put_off(conn, &turn, Duration::ZERO))
@@ -88,19 +88,19 @@ async fn a_turn_is_taken_by_one(db: Fixture) {
     );
 }
 
-async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
+async fn an_expired_turn_can_be_taken_by_anybody(db: Fixture) {
     let first = db
         .write(|conn| acquire(conn, "media", Duration::ZERO))
         .await;
     let second = db.write(|conn| acquire(conn, "media", LONG)).await;
     assert!(first.is_some() && second.is_some());
-    let late = first.unwrap();
+    let expired = first.unwrap();
     assert!(
-        db.write(move |conn| put_off(conn, &late, LONG))
+        db.write(move |conn| put_off(conn, &expired, LONG))
             .await
             .is_none()
     );
-    // A clock that was set back leaves nothing waiting for ever.
+    // A clock that was set back does not block the upkeep forever.
     db.write(|conn| conn.execute("UPDATE upkeep SET due_at = due_at + 900000000000000", &[]))
         .await;
     assert!(
@@ -110,7 +110,7 @@ async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
     );
 }
 
-async fn what_is_remembered_comes_back(db: Fixture) {
+async fn a_stored_value_is_read_as_written(db: Fixture) {
     assert_eq!(db.read(|conn| meta::get::<i64>(conn, "fact")).await, None);
     db.write(|conn| meta::set(conn, "fact", 1)).await;
     db.write(|conn| meta::set(conn, "fact", -2)).await;

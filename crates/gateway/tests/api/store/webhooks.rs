@@ -15,12 +15,12 @@ use mediagate_store::{Conn, StoreError, workers};
 use super::{Fixture, at, owner, postgres, sqlite};
 
 on_both! {
-    an_endpoint_keeps_what_its_owner_says
-    a_delivery_is_claimed_by_one_and_tried
-    one_that_waits_for_a_dead_process_is_free_again
-    what_is_disabled_held_and_deleted
-    what_is_over_is_forgotten
-    what_waits_by_a_clock_that_was_wrong_is_due_now
+    an_endpoint_is_read_as_written
+    a_delivery_is_claimed_by_one_worker_and_attempted
+    a_delivery_of_a_dead_process_can_be_claimed_again
+    deliveries_follow_their_endpoints_state
+    old_deliveries_are_deleted
+    a_delivery_due_absurdly_late_is_due_now
 }
 
 fn endpoint(account: AccountId) -> WebhookEndpoint {
@@ -42,7 +42,7 @@ fn endpoint(account: AccountId) -> WebhookEndpoint {
 }
 
 /// An endpoint with deliveries that are due at 1, 2, ….
-fn due(conn: &mut Conn<'_>, count: i64) -> Result<(WebhookEndpoint, Vec<DeliveryId>), StoreError> {
+fn due_deliveries(conn: &mut Conn<'_>, count: i64) -> Result<(WebhookEndpoint, Vec<DeliveryId>), StoreError> {
     let (account, _) = owner(conn)?;
     let endpoint = endpoint(account);
     endpoints::insert(conn, &endpoint)?;
@@ -91,52 +91,52 @@ fn page<Id>(limit: u32, ascending: bool) -> PageQuery<Id> {
     }
 }
 
-async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
+async fn an_endpoint_is_read_as_written(db: Fixture) {
     db.write(|conn| {
         let (account, _) = owner(conn)?;
-        let mut one = endpoint(account);
-        endpoints::insert(conn, &one)?;
-        let two = endpoint(account);
-        endpoints::insert(conn, &two)?;
+        let mut first_endpoint = endpoint(account);
+        endpoints::insert(conn, &first_endpoint)?;
+        let second_endpoint = endpoint(account);
+        endpoints::insert(conn, &second_endpoint)?;
         assert_eq!(endpoints::count(conn, account)?, 2);
         assert_eq!(endpoints::of_account(conn, account)?.len(), 2);
         assert!(endpoints::all(conn)?.len() >= 2);
-        let down = endpoints::page(conn, account, page(1, false))?;
-        let up = endpoints::page(conn, account, page(1, true))?;
-        assert_eq!((down[0].id, up[0].id), (two.id, one.id));
-        one.events = Some(vec![EventType::TaskFailed, EventType::Test]);
-        one.description = "mine".into();
-        endpoints::update(conn, &one)?;
-        endpoints::set_secrets(conn, one.id, "others")?;
-        one.secrets = "others".into();
-        assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
-        assert_eq!(endpoints::by_id(conn, one.id, AccountId::new())?, None);
+        let newest = endpoints::page(conn, account, page(1, false))?;
+        let oldest = endpoints::page(conn, account, page(1, true))?;
+        assert_eq!((newest[0].id, oldest[0].id), (second_endpoint.id, first_endpoint.id));
+        first_endpoint.events = Some(vec![EventType::TaskFailed, EventType::Test]);
+        first_endpoint.description = "mine".into();
+        endpoints::update(conn, &first_endpoint)?;
+        endpoints::set_secrets(conn, first_endpoint.id, "others")?;
+        first_endpoint.secrets = "others".into();
+        assert_eq!(endpoints::by_id(conn, first_endpoint.id, account)?, Some(first_endpoint.clone()));
+        assert_eq!(endpoints::by_id(conn, first_endpoint.id, AccountId::new())?, None);
         for number in 1..=3 {
-            let failed = endpoints::note_failure(conn, one.id, at(number))?.unwrap();
+            let failed = endpoints::note_failure(conn, first_endpoint.id, at(number))?.unwrap();
             assert_eq!(
                 (i64::from(failed.failures), failed.failing_since),
                 (number, Some(at(1)))
             );
         }
-        assert!(endpoints::disable(conn, one.id, DisableReason::Gone)?);
-        assert!(!endpoints::disable(conn, one.id, DisableReason::Failing)?);
-        let disabled = endpoints::by_id(conn, one.id, account)?.unwrap();
+        assert!(endpoints::disable(conn, first_endpoint.id, DisableReason::Gone)?);
+        assert!(!endpoints::disable(conn, first_endpoint.id, DisableReason::Failing)?);
+        let disabled = endpoints::by_id(conn, first_endpoint.id, account)?.unwrap();
         assert_eq!(
             (disabled.enabled, disabled.disabled_why),
             (false, Some(DisableReason::Gone))
         );
-        // Enabled again, it begins anew.
-        endpoints::update(conn, &one)?;
-        assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
-        endpoints::note_failure(conn, one.id, at(9))?;
-        endpoints::note_success(conn, one.id)?;
-        assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
-        endpoints::delete(conn, one.id)?;
-        assert_eq!(endpoints::note_failure(conn, one.id, at(9))?, None);
+        // Enabled again, it starts without failures.
+        endpoints::update(conn, &first_endpoint)?;
+        assert_eq!(endpoints::by_id(conn, first_endpoint.id, account)?, Some(first_endpoint.clone()));
+        endpoints::note_failure(conn, first_endpoint.id, at(9))?;
+        endpoints::note_success(conn, first_endpoint.id)?;
+        assert_eq!(endpoints::by_id(conn, first_endpoint.id, account)?, Some(first_endpoint.clone()));
+        endpoints::delete(conn, first_endpoint.id)?;
+        assert_eq!(endpoints::note_failure(conn, first_endpoint.id, at(9))?, None);
         assert_eq!(endpoints::account_secrets(conn, account)?, None);
-        let first = endpoints::first_account_secrets(conn, account, "a")?;
-        let again = endpoints::first_account_secrets(conn, account, "b")?;
-        assert_eq!((first.as_deref(), again.as_deref()), (Some("a"), Some("a")));
+        let first_secrets = endpoints::first_account_secrets(conn, account, "a")?;
+        let second_secrets = endpoints::first_account_secrets(conn, account, "b")?;
+        assert_eq!((first_secrets.as_deref(), second_secrets.as_deref()), (Some("a"), Some("a")));
         endpoints::set_account_secrets(conn, account, "c")?;
         assert_eq!(
             endpoints::account_secrets(conn, account)?.as_deref(),
@@ -147,30 +147,30 @@ async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
     .await;
 }
 
-async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
+async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
     db.write(|conn| {
-        let (endpoint, ids) = due(conn, 3)?;
+        let (endpoint, ids) = due_deliveries(conn, 3)?;
         let lane = endpoint.id.to_string();
-        let found = |conn: &mut Conn<'_>, lanes: LanesWithRoom, full_accounts: &[AccountId]| {
+        let candidates = |conn: &mut Conn<'_>, lanes: LanesWithRoom, full_accounts: &[AccountId]| {
             let full_accounts = full_accounts.to_vec();
-            let room = SendCapacity {
+            let capacity = SendCapacity {
                 lanes,
                 full_accounts,
             };
-            let all = deliveries::candidates(conn, &room, 1000, at(2))?;
-            let ours = all.into_iter().filter(|it| it.lane == lane);
-            Ok::<_, StoreError>(ours.map(|it| it.id).collect::<Vec<_>>())
+            let due_deliveries = deliveries::candidates(conn, &capacity, 1000, at(2))?;
+            let own = due_deliveries.into_iter().filter(|delivery| delivery.lane == lane);
+            Ok::<_, StoreError>(own.map(|delivery| delivery.id).collect::<Vec<_>>())
         };
         let all_but =
             |lanes: &[&String]| LanesWithRoom::AllBut(lanes.iter().copied().cloned().collect());
-        assert_eq!(found(conn, all_but(&[]), &[])?, ids[..2]);
-        assert!(found(conn, all_but(&[&lane]), &[])?.is_empty());
-        assert!(found(conn, all_but(&[]), &[endpoint.account])?.is_empty());
+        assert_eq!(candidates(conn, all_but(&[]), &[])?, ids[..2]);
+        assert!(candidates(conn, all_but(&[&lane]), &[])?.is_empty());
+        assert!(candidates(conn, all_but(&[]), &[endpoint.account])?.is_empty());
         assert_eq!(
-            found(conn, LanesWithRoom::Only(vec![lane.clone()]), &[])?,
+            candidates(conn, LanesWithRoom::Only(vec![lane.clone()]), &[])?,
             ids[..2]
         );
-        assert!(found(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
+        assert!(candidates(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
         assert!(deliveries::count_due(conn, at(2))? >= 2);
         let claimed: Vec<DueDelivery> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         assert_eq!(
@@ -180,11 +180,11 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         assert_eq!(claimed[0].url, endpoint.url);
         assert_eq!(claimed[0].body, "{\"number\":1}");
         assert_eq!(claimed[0].secrets.as_deref(), Some("sealed"));
-        let rest = deliveries::claim(conn, "w2", &ids, at(0))?;
-        assert_eq!(rest.iter().map(|due| due.id).collect::<Vec<_>>(), ids[2..]);
+        let remaining = deliveries::claim(conn, "w2", &ids, at(0))?;
+        assert_eq!(remaining.iter().map(|due| due.id).collect::<Vec<_>>(), ids[2..]);
         // The answer to the second claim was lost.
         assert_eq!(deliveries::free_others(conn, "w2", &[])?, 1);
-        // Only who holds it writes what became of it.
+        // Only the holder records an attempt.
         let failed = attempt(1, Some(AttemptError::Status));
         let waiting = DeliveryState::Waiting;
         assert!(!deliveries::record_attempt(
@@ -203,19 +203,19 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             waiting,
             at(20)
         )?);
-        let right = attempt(2, None);
+        let succeeded = attempt(2, None);
         deliveries::claim(conn, "w1", &ids[..1], at(0))?;
         assert!(deliveries::record_attempt(
             conn,
             ids[0],
             "w1",
-            &right,
+            &succeeded,
             DeliveryState::Delivered,
             at(10)
         )?);
-        let shown = delivery_log::by_id(conn, ids[0], endpoint.account)?.unwrap();
-        assert_eq!((shown.state, shown.attempts), (DeliveryState::Delivered, 2));
-        assert_eq!(delivery_log::attempts(conn, ids[0])?, [failed, right]);
+        let logged = delivery_log::by_id(conn, ids[0], endpoint.account)?.unwrap();
+        assert_eq!((logged.state, logged.attempts), (DeliveryState::Delivered, 2));
+        assert_eq!(delivery_log::attempts(conn, ids[0])?, [failed, succeeded]);
         assert_eq!(
             delivery_log::account_of(conn, ids[0])?,
             Some(endpoint.account)
@@ -227,8 +227,8 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             }
         }
         assert!(deliveries::redeliver(conn, ids[0], at(30))?);
-        let again = deliveries::claim(conn, "w1", &ids[..1], at(0))?;
-        assert_eq!((again[0].attempts, again[0].earlier_attempts), (2, 2));
+        let reclaimed = deliveries::claim(conn, "w1", &ids[..1], at(0))?;
+        assert_eq!((reclaimed[0].attempts, reclaimed[0].earlier_attempts), (2, 2));
         assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
         deliveries::pause(conn, &lane, at(99))?;
         let paused = delivery_log::by_id(conn, ids[2], endpoint.account)?.unwrap();
@@ -238,9 +238,9 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
     .await;
 }
 
-async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
+async fn a_delivery_of_a_dead_process_can_be_claimed_again(db: Fixture) {
     db.write(|conn| {
-        let (_, ids) = due(conn, 3)?;
+        let (_, ids) = due_deliveries(conn, 3)?;
         for (name, id) in ["dead", "gone", "unknown"].iter().zip(&ids) {
             if *name != "unknown" {
                 workers::register(conn, name, at(5))?;
@@ -258,16 +258,16 @@ async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
     .await;
 }
 
-async fn what_is_disabled_held_and_deleted(db: Fixture) {
+async fn deliveries_follow_their_endpoints_state(db: Fixture) {
     db.write(|conn| {
-        let (endpoint, ids) = due(conn, 3)?;
+        let (endpoint, ids) = due_deliveries(conn, 3)?;
         deliveries::claim(conn, "w1", &ids[..1], at(0))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let state = |conn: &mut Conn<'_>, id| {
-            let found = delivery_log::by_id(conn, id, endpoint.account);
-            found.map(|found| found.unwrap().state)
+            let delivery = delivery_log::by_id(conn, id, endpoint.account);
+            delivery.map(|delivery| delivery.unwrap().state)
         };
-        // What is under way is told by its outcome.
+        // A delivery under way is settled by its attempt.
         assert_eq!(state(conn, ids[0])?, DeliveryState::Waiting);
         assert_eq!(state(conn, ids[1])?, DeliveryState::Held);
         assert_eq!(deliveries::recover(conn, endpoint.id, at(3), at(9))?, 1);
@@ -275,9 +275,9 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
         deliveries::fail_all_of_endpoint(conn, endpoint.id, &endpoint.url, at(9))?;
         endpoints::delete(conn, endpoint.id)?;
         for id in ids {
-            let shown = delivery_log::by_id(conn, id, endpoint.account)?.unwrap();
+            let logged = delivery_log::by_id(conn, id, endpoint.account)?.unwrap();
             assert_eq!(
-                (shown.state, &shown.url),
+                (logged.state, &logged.url),
                 (DeliveryState::Failed, &endpoint.url)
             );
         }
@@ -286,10 +286,10 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
     .await;
 }
 
-async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
+async fn a_delivery_due_absurdly_late_is_due_now(db: Fixture) {
     db.write(|conn| {
-        let (_, ids) = due(conn, 3)?;
-        // The second was tried while the clock was ahead; the third was made then; the first waits rightly.
+        let (_, ids) = due_deliveries(conn, 3)?;
+        // The second was tried while the clock was ahead; the third was created then; the first waits correctly.
         for (id, tried_at) in [(ids[0], at(1)), (ids[1], at(2000))] {
             deliveries::claim(conn, "w1", &[id], at(0))?;
             let failed = DeliveryAttempt {
@@ -309,9 +309,9 @@ async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
     .await;
 }
 
-async fn what_is_over_is_forgotten(db: Fixture) {
+async fn old_deliveries_are_deleted(db: Fixture) {
     db.write(|conn| {
-        let (endpoint, ids) = due(conn, 3)?;
+        let (endpoint, ids) = due_deliveries(conn, 3)?;
         deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         deliveries::record_attempt(
             conn,
@@ -324,20 +324,20 @@ async fn what_is_over_is_forgotten(db: Fixture) {
         let failed = attempt(1, Some(AttemptError::Timeout));
         deliveries::record_attempt(conn, ids[1], "w1", &failed, DeliveryState::Failed, at(10))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
-        let left = |conn: &mut Conn<'_>| {
+        let remaining = |conn: &mut Conn<'_>| {
             let list = delivery_log::of_endpoint(conn, endpoint.id, None, page(9, true));
             list.map(|list| list.len())
         };
         let day = Duration::from_hours(24);
         delivery_log::forget(conn, at(10), at(3), 1000)?;
-        assert_eq!(left(conn)?, 3);
+        assert_eq!(remaining(conn)?, 3);
         delivery_log::forget(conn, at(11), at(3), 1000)?;
-        assert_eq!(left(conn)?, 2);
+        assert_eq!(remaining(conn)?, 2);
         assert_eq!(
             delivery_log::forget(conn, at(11), at(10).plus(day), 1000)?,
             2
         );
-        assert_eq!(left(conn)?, 0);
+        assert_eq!(remaining(conn)?, 0);
         Ok::<_, StoreError>(())
     })
     .await;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::{Child, Command, Stdio};
 
-use super::cluster::find;
+use super::cluster::find_program;
 use crate::process::{eventually, free_port};
 
 const SETTINGS: &str = concat!(
@@ -11,24 +11,24 @@ const SETTINGS: &str = concat!(
     "/../../deploy/proxy/haproxy.cfg"
 );
 
-/// A proxy that ends with this value.
+/// A proxy that ends when this value is dropped.
 pub(crate) struct Balancer {
     child: Child,
     pub(crate) base: String,
     _folder: tempfile::TempDir,
 }
 
-/// What is deployed, with these gateways instead of those that a name server knows.
+/// The deployed settings, with these gateways instead of those that a name server lists.
 fn settings(port: u16, gateways: &[u16]) -> String {
     let deployed = std::fs::read_to_string(SETTINGS).unwrap();
     let (before, resolvers) = deployed.split_once("resolvers container_names\n").unwrap();
-    let (_, behind) = resolvers.split_once("\n\n").unwrap();
-    let text = format!("{before}{behind}");
+    let (_, after) = resolvers.split_once("\n\n").unwrap();
+    let text = format!("{before}{after}");
     let (text, template) = text.split_once("    server-template gateway ").unwrap();
     assert!(template.trim_end().lines().count() == 1, "{template}");
     assert!(text.contains("bind :8080\n"), "{text}");
     let mut text = text.replace("bind :8080\n", &format!("bind 127.0.0.1:{port}\n"));
-    // A machine that builds may allow a process few open files.
+    // A build machine may allow a process few open files.
     text = text.replace("    maxconn 8000\n", "    maxconn 500\n");
     for gateway in gateways {
         writeln!(text, "    server gateway{gateway} 127.0.0.1:{gateway}").unwrap();
@@ -37,12 +37,12 @@ fn settings(port: u16, gateways: &[u16]) -> String {
 }
 
 impl Balancer {
-    pub(crate) async fn before(gateways: &[u16]) -> Self {
+    pub(crate) async fn in_front_of(gateways: &[u16]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (file, port) = (folder.path().join("haproxy.cfg"), free_port());
         std::fs::write(&file, settings(port, gateways)).unwrap();
         let program =
-            find("haproxy").expect("HAProxy is not installed; ./scripts/test installs it");
+            find_program("haproxy").expect("HAProxy is not installed; ./scripts/test installs it");
         let mut command = Command::new(program);
         let command = command.args(["-q", "-db", "-f"]).arg(&file);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null());

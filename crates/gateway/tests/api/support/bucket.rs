@@ -24,16 +24,16 @@ pub(crate) const SECRET_KEY: &str = "hunter2hunter2";
 pub(crate) struct TestBucket {
     pub(crate) proxy: FaultProxy,
     pub(crate) folder: tempfile::TempDir,
-    says: Arc<Says>,
+    behavior: Arc<StoreBehavior>,
 }
 
-/// What the store does beside its work.
+/// How the store misbehaves, and a count of its requests.
 #[derive(Default)]
-struct Says {
-    /// What fails: requests with this in their method and query.
-    fails: Mutex<Option<String>>,
-    /// Requests that arrived, by method and what is asked for in the query.
-    asked: Mutex<BTreeMap<String, usize>>,
+struct StoreBehavior {
+    /// Requests fail whose method and query contain this.
+    failing: Mutex<Option<String>>,
+    /// Requests that arrived, by method and kind of query.
+    request_counts: Mutex<BTreeMap<String, usize>>,
 }
 
 impl TestBucket {
@@ -44,18 +44,18 @@ impl TestBucket {
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         let service = service.build();
-        let says = Arc::new(Says::default());
+        let behavior = Arc::new(StoreBehavior::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let answers = says.clone();
+        let handler_behavior = behavior.clone();
         tokio::spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
-                let (service, says) = (service.clone(), answers.clone());
+                let (service, behavior) = (service.clone(), handler_behavior.clone());
                 tokio::spawn(async move {
                     let answer = service_fn(move |request| {
-                        let (service, says) = (service.clone(), says.clone());
-                        async move { Ok::<_, Infallible>(answer(&service, &says, request).await) }
+                        let (service, behavior) = (service.clone(), behavior.clone());
+                        async move { Ok::<_, Infallible>(answer(&service, &behavior, request).await) }
                     });
                     // A connection that breaks is the test's doing.
                     let _ = Builder::new(TokioExecutor::new())
@@ -67,7 +67,7 @@ impl TestBucket {
         Self {
             proxy: FaultProxy::start(address).await.unwrap(),
             folder,
-            says,
+            behavior,
         }
     }
 
@@ -92,11 +92,11 @@ impl TestBucket {
 
     /// The store without a gateway.
     pub(crate) fn blobs(&self) -> BlobStore {
-        self.blobs_of(SECRET_KEY)
+        self.blobs_with_secret(SECRET_KEY)
     }
 
     /// The same, with this secret.
-    pub(crate) fn blobs_of(&self, secret: &str) -> BlobStore {
+    pub(crate) fn blobs_with_secret(&self, secret: &str) -> BlobStore {
         self.blobs_with(|media| media.secret_key = Some(secret.parse().unwrap()))
     }
 
@@ -109,27 +109,27 @@ impl TestBucket {
         BlobStore::open(&config.media, Path::new("/nowhere")).unwrap()
     }
 
-    /// The answer to requests like this is a 500 from now on; to all of them, if it is empty.
-    pub(crate) fn fail(&self, what: &str) {
-        *self.says.fails.lock().unwrap() = Some(what.to_owned());
+    /// From now on requests whose method and query contain `pattern` get a 500; all of them, if it is empty.
+    pub(crate) fn fail(&self, pattern: &str) {
+        *self.behavior.failing.lock().unwrap() = Some(pattern.to_owned());
     }
 
     /// It answers again.
     pub(crate) fn heal(&self) {
-        *self.says.fails.lock().unwrap() = None;
+        *self.behavior.failing.lock().unwrap() = None;
         self.proxy.heal();
     }
 
-    /// Requests so far whose method and query are like this.
-    pub(crate) fn asked(&self, what: &str) -> usize {
-        let asked = self.says.asked.lock().unwrap();
-        asked.get(what).copied().unwrap_or(0)
+    /// Requests so far of this method and kind of query.
+    pub(crate) fn request_count(&self, request: &str) -> usize {
+        let counts = self.behavior.request_counts.lock().unwrap();
+        counts.get(request).copied().unwrap_or(0)
     }
 
     /// The names of the files in it, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         let root = self.folder.path().join(BUCKET);
-        let mut found = Vec::new();
+        let mut names = Vec::new();
         let mut folders = vec![root.clone()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
@@ -138,15 +138,15 @@ impl TestBucket {
                     folders.push(path);
                 } else {
                     let name = path.strip_prefix(&root).unwrap();
-                    found.push(name.to_str().unwrap().to_owned());
+                    names.push(name.to_str().unwrap().to_owned());
                 }
             }
         }
-        found.sort();
-        found
+        names.sort();
+        names
     }
 
-    /// Uploads in parts that nobody completed or gave up.
+    /// Multipart uploads that nobody completed or aborted.
     pub(crate) fn unfinished(&self) -> usize {
         let names = std::fs::read_dir(self.folder.path()).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -156,23 +156,23 @@ impl TestBucket {
 
 async fn answer(
     service: &S3Service,
-    says: &Says,
+    behavior: &StoreBehavior,
     request: Request<Incoming>,
 ) -> Response<s3s::Body> {
     let query = request.uri().query().unwrap_or_default();
     let kind = ["uploads", "partNumber", "uploadId", "list-type", "delete"];
     let kind = kind.iter().find(|kind| query.contains(*kind));
-    let asked = format!("{} {}", request.method(), kind.unwrap_or(&""));
-    let asked = asked.trim_end().to_owned();
-    let fails = says.fails.lock().unwrap().clone();
-    let fails = fails.is_some_and(|what| asked.contains(&what));
-    *says.asked.lock().unwrap().entry(asked).or_default() += 1;
+    let request_kind = format!("{} {}", request.method(), kind.unwrap_or(&""));
+    let request_kind = request_kind.trim_end().to_owned();
+    let failing = behavior.failing.lock().unwrap().clone();
+    let failing = failing.is_some_and(|pattern| request_kind.contains(&pattern));
+    *behavior.request_counts.lock().unwrap().entry(request_kind).or_default() += 1;
     let encrypted = request.headers().get("x-amz-server-side-encryption");
-    if let Some(how) = encrypted.and_then(|how| how.to_str().ok()) {
-        let asked = format!("{} {how}", request.method());
-        *says.asked.lock().unwrap().entry(asked).or_default() += 1;
+    if let Some(algorithm) = encrypted.and_then(|algorithm| algorithm.to_str().ok()) {
+        let request_kind = format!("{} {algorithm}", request.method());
+        *behavior.request_counts.lock().unwrap().entry(request_kind).or_default() += 1;
     }
-    if fails {
+    if failing {
         let mut failed = Response::new(s3s::Body::empty());
         *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         return failed;

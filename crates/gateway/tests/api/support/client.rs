@@ -86,7 +86,7 @@ impl Client {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
         let request = request.build().unwrap();
         let (method, path) = (request.method().clone(), request.url().path().to_owned());
-        let asked = request.try_clone();
+        let sent = request.try_clone();
         let response = self.http.execute(request).await.unwrap();
         let status = response.status().as_u16();
         let headers = response.headers().clone();
@@ -109,11 +109,11 @@ impl Client {
         if self.documented && !answer.json.is_null() {
             schema::check(method.as_str(), &path, status, &answer.json);
         }
-        // Only now: what is refused may be as large as a test can make it.
-        let asked = asked.filter(|_| self.documented && status == 200);
-        let asked = asked.as_ref().and_then(|asked| asked.body()?.as_bytes());
-        if let Some(asked) = asked.and_then(|bytes| serde_json::from_slice(bytes).ok()) {
-            schema::check_request(method.as_str(), &path, &asked);
+        // Only here: the body of a refused request may be very large.
+        let sent = sent.filter(|_| self.documented && status == 200);
+        let sent = sent.as_ref().and_then(|sent| sent.body()?.as_bytes());
+        if let Some(sent) = sent.and_then(|bytes| serde_json::from_slice(bytes).ok()) {
+            schema::check_request(method.as_str(), &path, &sent);
         }
         answer
     }
@@ -143,9 +143,9 @@ impl Answer {
         self
     }
 
-    /// Asserts an error that blames this field.
+    /// Asserts that the error's `param` is this field.
     #[track_caller]
-    pub(crate) fn at(&self, param: &str) -> &Self {
+    pub(crate) fn on_param(&self, param: &str) -> &Self {
         assert_eq!(self.json["error"]["param"], param, "{}", self.text());
         self
     }
@@ -155,7 +155,7 @@ impl Answer {
     }
 
     /// The whole body as text, however long.
-    pub(crate) fn text_whole(&self) -> String {
+    pub(crate) fn whole_text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 

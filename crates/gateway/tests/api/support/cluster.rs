@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::process::{eventually, free_port};
 
-/// A server that ends with this value.
+/// A server that stops when this value is dropped.
 pub(crate) struct Cluster {
     folder: tempfile::TempDir,
     port: u16,
@@ -23,8 +23,8 @@ fn programs() -> PathBuf {
         let programs = ["initdb", "pg_ctl", "pg_receivewal", "pg_basebackup"];
         programs.iter().all(|name| folder.join(name).exists())
     };
-    let found = folders.into_iter().find(has_all);
-    found.expect("PostgreSQL is not installed; ./scripts/test installs it")
+    let folder = folders.into_iter().find(has_all);
+    folder.expect("PostgreSQL is not installed; ./scripts/test installs it")
 }
 
 /// A command that does not run as root, as Postgres and its companions refuse to.
@@ -44,11 +44,11 @@ pub(crate) fn unprivileged(program: impl AsRef<std::ffi::OsStr>) -> Command {
 pub(crate) fn unprivileged_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     if rustix::process::getuid().is_root() {
-        let given = Command::new("chown")
+        let chown = Command::new("chown")
             .arg("postgres")
             .arg(folder.path())
             .status();
-        assert!(given.unwrap().success());
+        assert!(chown.unwrap().success());
     }
     folder
 }
@@ -88,7 +88,7 @@ impl Cluster {
         twin
     }
 
-    /// Becomes a standby of that one, from nothing.
+    /// Becomes a standby of `primary`, from an empty folder.
     pub(crate) fn follow(&self, primary: &Self) {
         let data = self.folder.path().join("db");
         if data.exists() {
@@ -99,14 +99,14 @@ impl Cluster {
         copy.args(["--dbname", &primary.url(), "--pgdata"])
             .arg(&data);
         run(copy);
-        // It takes orders alone at once if it is promoted, and is quick to find the other again.
-        let own = "synchronous_standby_names = ''\nwal_retrieve_retry_interval = '200ms'\n";
+        // Once promoted it commits without a standby, and it reconnects quickly.
+        let lines = "synchronous_standby_names = ''\nwal_retrieve_retry_interval = '200ms'\n";
         let settings = data.join("postgresql.auto.conf");
         let mut settings = std::fs::OpenOptions::new()
             .append(true)
             .open(settings)
             .unwrap();
-        settings.write_all(own.as_bytes()).unwrap();
+        settings.write_all(lines.as_bytes()).unwrap();
         self.start_again();
     }
 
@@ -117,30 +117,30 @@ impl Cluster {
         run(promote);
     }
 
-    /// The server's processes that are called like this; all of them, if nothing is said.
+    /// The server's processes whose command line contains `name`; all of them, if it is empty.
     fn processes(&self, name: &str) -> Vec<String> {
         let lock = self.folder.path().join("db/postmaster.pid");
         let lock = std::fs::read_to_string(lock).unwrap();
         let first = lock.lines().next().unwrap().to_owned();
-        let of_it = |id: &String| {
+        let belongs_to_server = |id: &String| {
             // One that ends at this moment has no files.
             let read = |file| std::fs::read_to_string(format!("/proc/{id}/{file}"));
-            let (stat, words) = (
+            let (stat, command_line) = (
                 read("stat").unwrap_or_default(),
                 read("cmdline").unwrap_or_default(),
             );
-            let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
-            let is_its = *id == first || behind.split(' ').nth(1) == Some(&first);
-            is_its && words.contains(name)
+            let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+            let is_own = *id == first || fields.split(' ').nth(1) == Some(&first);
+            is_own && command_line.contains(name)
         };
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let all = all.filter_map(|entry| entry.file_name().into_string().ok());
-        all.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-            .filter(of_it)
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let entries = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        entries.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(belongs_to_server)
             .collect()
     }
 
-    /// Sends a signal to its processes that are called like this.
+    /// Sends a signal to its processes whose command line contains `name`.
     pub(crate) fn signal(&self, signal: &str, name: &str) {
         for id in self.processes(name) {
             // It may have ended meanwhile.
@@ -158,22 +158,22 @@ impl Cluster {
         let mut start = self.control("start");
         start.args(["--wait", "--options", &options, "--log"]);
         start.arg(self.folder.path().join("log"));
-        // It keeps what it is given for its output open for good.
+        // The server keeps its standard output and error open.
         start.stdout(Stdio::null()).stderr(Stdio::null());
         assert!(start.status().unwrap().success());
     }
 
     /// Stops it as a loss of power does.
-    pub(crate) fn stop_at_once(&self) {
+    pub(crate) fn stop_immediately(&self) {
         let mut stop = self.control("stop");
         stop.args(["--mode", "immediate"]);
         run(stop);
     }
 
-    fn control(&self, word: &str) -> Command {
+    fn control(&self, action: &str) -> Command {
         let mut command = unprivileged(programs().join("pg_ctl"));
         command
-            .args([word, "--silent", "--pgdata"])
+            .args([action, "--silent", "--pgdata"])
             .arg(self.folder.path().join("db"));
         command
     }
@@ -189,14 +189,14 @@ impl Cluster {
     /// Changes a setting of the server.
     pub(crate) async fn set(&self, setting: &str, value: &str) {
         let set = format!("ALTER SYSTEM SET {setting} = '{value}'");
-        self.ask(&set).await;
-        self.ask("SELECT pg_reload_conf()").await;
+        self.execute(&set).await;
+        self.execute("SELECT pg_reload_conf()").await;
     }
 
-    /// Asks the server itself; how many rows it answers with, or touches.
-    pub(crate) async fn ask(&self, sql: &str) -> u64 {
+    /// Runs a statement on the server; the number of rows it returns or changes.
+    pub(crate) async fn execute(&self, sql: &str) -> u64 {
         let (url, sql) = (self.url(), sql.to_owned());
-        let ask = move || {
+        let execute = move || {
             let mut client = ::postgres::Client::connect(&url, ::postgres::NoTls).unwrap();
             client.execute(&sql, &[]).unwrap()
         };
@@ -205,7 +205,7 @@ impl Cluster {
         tokio::task::spawn_blocking(ask).await.unwrap()
     }
 
-    /// A standby as far as commits are concerned: it writes down what it is sent.
+    /// A standby as far as commits are concerned: it stores the log that it receives.
     pub(crate) async fn standby(&self) -> Standby {
         let folder = unprivileged_folder();
         let mut receive = unprivileged(programs().join("pg_receivewal"));
@@ -237,7 +237,7 @@ impl Drop for Cluster {
     }
 }
 
-/// It is away once this value is.
+/// Stops when this value is dropped.
 pub(crate) struct Standby {
     child: Child,
     folder: tempfile::TempDir,
@@ -257,8 +257,8 @@ pub(crate) fn stop(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Whether a program is there, by its usual folders.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+/// The path of a program in one of the usual folders.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
     let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
     paths.find(|path| path.exists())

@@ -1,4 +1,4 @@
-//! A collector of traces: takes what it is posted over OTLP, decodes it, and answers as it is told.
+//! A collector of traces: receives spans over OTLP, decodes them, and answers as the test says.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,9 +17,9 @@ use prost::Message as _;
 
 use crate::support::eventually;
 
-/// A span as it arrived, and what it says of its process.
+/// A span as it arrived, with the attributes of its process.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedSpan {
     pub(crate) name: String,
     pub(crate) trace: String,
     pub(crate) id: String,
@@ -31,83 +31,83 @@ pub(crate) struct Seen {
     pub(crate) process: HashMap<String, String>,
 }
 
-impl Seen {
+impl ReceivedSpan {
     pub(crate) fn attribute(&self, name: &str) -> &str {
         self.attributes.get(name).map_or("", String::as_str)
     }
 }
 
-/// What is answered.
+/// How the collector answers.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Status(u16),
-    /// Taken, but for so many.
+    /// Accepted, except for this many spans.
     Partly(i64),
-    /// Nothing for this long.
+    /// Accepted after this delay.
     Late(Duration),
 }
 
 #[derive(Clone, Default)]
-struct Book(Arc<Mutex<Pages>>);
+struct SharedState(Arc<Mutex<CollectorState>>);
 
 #[derive(Default)]
-struct Pages {
-    requests: Vec<Vec<Seen>>,
+struct CollectorState {
+    requests: Vec<Vec<ReceivedSpan>>,
     bodies: Vec<Bytes>,
     answers: Vec<Answer>,
-    then: Option<Answer>,
+    default_answer: Option<Answer>,
 }
 
 pub(crate) struct Collector {
     pub(crate) url: String,
-    book: Book,
+    state: SharedState,
     server: tokio::task::JoinHandle<()>,
 }
 
 impl Collector {
-    /// Takes everything.
+    /// Accepts everything.
     pub(crate) async fn start() -> Self {
         Self::answering(Vec::new(), Answer::Status(200)).await
     }
 
-    /// Answers so, in turn, and the rest like this.
-    pub(crate) async fn answering(answers: Vec<Answer>, then: Answer) -> Self {
+    /// Gives these answers in turn, and `default_answer` to all later requests.
+    pub(crate) async fn answering(answers: Vec<Answer>, default_answer: Answer) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let book = Book::default();
+        let state = SharedState::default();
         {
-            let mut pages = book.0.lock().unwrap();
-            (pages.answers, pages.then) = (answers, Some(then));
+            let mut inner = state.0.lock().unwrap();
+            (inner.answers, inner.default_answer) = (answers, Some(default_answer));
         }
         let routes = Router::new()
-            .route("/v1/traces", post(take))
-            .with_state(book.clone());
+            .route("/v1/traces", post(receive))
+            .with_state(state.clone());
         let server = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        Self { url, book, server }
+        Self { url, state, server }
     }
 
     /// Answers like this from now on.
-    pub(crate) fn answer(&self, then: Answer) {
-        self.book.0.lock().unwrap().then = Some(then);
+    pub(crate) fn answer(&self, answer: Answer) {
+        self.state.0.lock().unwrap().default_answer = Some(answer);
     }
 
-    /// Everything that arrived, taken or not.
-    pub(crate) fn spans(&self) -> Vec<Seen> {
-        let pages = self.book.0.lock().unwrap();
-        pages.requests.iter().flatten().cloned().collect()
+    /// Everything that arrived, accepted or not.
+    pub(crate) fn spans(&self) -> Vec<ReceivedSpan> {
+        let state = self.state.0.lock().unwrap();
+        state.requests.iter().flatten().cloned().collect()
     }
 
-    /// What arrived, as it was posted.
+    /// The bodies that arrived, as they were posted.
     pub(crate) fn bodies(&self) -> Vec<Bytes> {
-        self.book.0.lock().unwrap().bodies.clone()
+        self.state.0.lock().unwrap().bodies.clone()
     }
 
     pub(crate) fn requests(&self) -> usize {
-        self.book.0.lock().unwrap().requests.len()
+        self.state.0.lock().unwrap().requests.len()
     }
 
     /// Waits for a span of this name.
-    pub(crate) async fn span(&self, name: &str) -> Seen {
+    pub(crate) async fn span(&self, name: &str) -> ReceivedSpan {
         eventually(&format!("the span {name}"), async || {
             self.spans().into_iter().find(|span| span.name == name)
         })
@@ -121,23 +121,23 @@ impl Drop for Collector {
     }
 }
 
-async fn take(State(book): State<Book>, headers: HeaderMap, body: Bytes) -> Response {
+async fn receive(State(state): State<SharedState>, headers: HeaderMap, body: Bytes) -> Response {
     assert_eq!(headers["content-type"], "application/x-protobuf");
     let request = ExportTraceServiceRequest::decode(body.clone()).unwrap();
     let answer = {
-        let mut pages = book.0.lock().unwrap();
-        pages.requests.push(read(request));
-        pages.bodies.push(body);
-        if pages.answers.is_empty() {
-            pages.then.clone().unwrap()
+        let mut inner = state.0.lock().unwrap();
+        inner.requests.push(spans_of(request));
+        inner.bodies.push(body);
+        if inner.answers.is_empty() {
+            inner.default_answer.clone().unwrap()
         } else {
-            pages.answers.remove(0)
+            inner.answers.remove(0)
         }
     };
     let (status, body) = match answer {
         Answer::Status(status) => (status, Vec::new()),
         // partial_success { rejected_spans: n }
-        Answer::Partly(rejected) => (200, partial(rejected)),
+        Answer::Partly(rejected) => (200, partial_success(rejected)),
         Answer::Late(time) => {
             tokio::time::sleep(time).await;
             (200, Vec::new())
@@ -148,7 +148,7 @@ async fn take(State(book): State<Book>, headers: HeaderMap, body: Bytes) -> Resp
     response
 }
 
-fn partial(rejected_spans: i64) -> Vec<u8> {
+fn partial_success(rejected_spans: i64) -> Vec<u8> {
     use opentelemetry_proto::tonic::collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceResponse,
     };
@@ -159,8 +159,8 @@ fn partial(rejected_spans: i64) -> Vec<u8> {
     ExportTraceServiceResponse { partial_success }.encode_to_vec()
 }
 
-fn read(request: ExportTraceServiceRequest) -> Vec<Seen> {
-    let mut seen = Vec::new();
+fn spans_of(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
+    let mut spans = Vec::new();
     for resource in request.resource_spans {
         let process = attributes(resource.resource.unwrap().attributes);
         for span in resource
@@ -169,7 +169,7 @@ fn read(request: ExportTraceServiceRequest) -> Vec<Seen> {
             .flat_map(|scope| scope.spans)
         {
             assert!(span.start_time_unix_nano <= span.end_time_unix_nano);
-            seen.push(Seen {
+            spans.push(ReceivedSpan {
                 kind: span.kind(),
                 name: span.name,
                 trace: hex(&span.trace_id),
@@ -182,11 +182,11 @@ fn read(request: ExportTraceServiceRequest) -> Vec<Seen> {
             });
         }
     }
-    seen
+    spans
 }
 
-fn attributes(all: Vec<KeyValue>) -> HashMap<String, String> {
-    let all = all.into_iter().map(|attribute| {
+fn attributes(pairs: Vec<KeyValue>) -> HashMap<String, String> {
+    let pairs = pairs.into_iter().map(|attribute| {
         let value = match attribute.value.unwrap().value.unwrap() {
             any_value::Value::StringValue(text) => text,
             any_value::Value::IntValue(number) => number.to_string(),
@@ -194,7 +194,7 @@ fn attributes(all: Vec<KeyValue>) -> HashMap<String, String> {
         };
         (attribute.key, value)
     });
-    all.collect()
+    pairs.collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

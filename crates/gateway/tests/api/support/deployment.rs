@@ -24,29 +24,29 @@ pub(crate) struct Deployment {
     gateways: Vec<Option<Server>>,
     worker: Option<Process>,
     ports: Vec<u16>,
-    old: Option<PathBuf>,
+    old_program: Option<PathBuf>,
     folder: tempfile::TempDir,
     _balancer: Balancer,
 }
 
 impl Deployment {
-    /// By these settings.
+    /// With these settings.
     pub(crate) async fn start(toml: &str) -> Self {
         Self::launch(toml, None).await
     }
 
-    /// The same, by another program, if there is one.
-    pub(crate) async fn launch(toml: &str, old: Option<PathBuf>) -> Self {
+    /// The same, with an older program, if one is given.
+    pub(crate) async fn launch(toml: &str, old_program: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("m.toml"), toml).unwrap();
         let ports: Vec<u16> = (0..GATEWAYS).map(|_| free_port()).collect();
-        let balancer = Balancer::before(&ports).await;
+        let balancer = Balancer::in_front_of(&ports).await;
         let mut deployment = Self {
             client: Client::new(&balancer.base, None),
             gateways: Vec::new(),
             worker: None,
             ports,
-            old,
+            old_program,
             folder,
             _balancer: balancer,
         };
@@ -55,9 +55,9 @@ impl Deployment {
             deployment.gateways.push(Some(gateway));
         }
         deployment.worker = Some(deployment.worker(true));
-        let words = ["keys", "create", "--name", "load", "--rpm", "1000000"];
-        let words = [&words[..], &["--max-running", "100000"]].concat();
-        let key = deployment.command(&words).await;
+        let args = ["keys", "create", "--name", "load", "--rpm", "1000000"];
+        let args = [&args[..], &["--max-running", "100000"]].concat();
+        let key = deployment.command(&args).await;
         deployment.client.key = Some(key.trim().to_owned());
         deployment
     }
@@ -70,10 +70,10 @@ impl Deployment {
     async fn gateway(&self, number: usize, is_old: bool) -> Server {
         let data = self.folder.path().join(number.to_string());
         let config = self.config();
-        let (port, words) = (self.ports[number], ["--config", &config]);
-        match self.old.as_ref().filter(|_| is_old) {
-            Some(old) => Server::start_old(old, port, &data, &words).await,
-            None => Server::start_at(port, &data, &words).await,
+        let (port, args) = (self.ports[number], ["--config", &config]);
+        match self.old_program.as_ref().filter(|_| is_old) {
+            Some(old_program) => Server::start_old(old_program, port, &data, &args).await,
+            None => Server::start_at(port, &data, &args).await,
         }
     }
 
@@ -81,22 +81,22 @@ impl Deployment {
         let data = self.folder.path().join("worker");
         let config = self.config();
         let data = data.to_str().unwrap();
-        let words = ["worker", "--config", &config, "--data", data];
-        let mut command = match self.old.as_ref().filter(|_| is_old) {
-            Some(old) => other_program(old, &words),
-            None => program(&words),
+        let args = ["worker", "--config", &config, "--data", data];
+        let mut command = match self.old_program.as_ref().filter(|_| is_old) {
+            Some(old_program) => other_program(old_program, &args),
+            None => program(&args),
         };
         Process::start(&mut command)
     }
 
     /// What its processes have logged.
     pub(crate) fn logs(&self) -> String {
-        let gateways = self.gateways.iter().flatten().map(Server::logged);
-        let worker = self.worker.iter().map(Process::logged);
+        let gateways = self.gateways.iter().flatten().map(Server::stderr);
+        let worker = self.worker.iter().map(Process::stderr);
         gateways.chain(worker).collect::<Vec<_>>().join("\n---\n")
     }
 
-    /// Ends a gateway politely and starts it again, by the new program or the old one.
+    /// Ends a gateway by SIGTERM and starts it again, by the new program or the old one.
     pub(crate) async fn replace(&mut self, number: usize, is_old: bool) {
         let gateway = self.gateways[number].take().unwrap();
         gateway.stop().await;
@@ -113,25 +113,25 @@ impl Deployment {
         let worker = self.worker.take().unwrap();
         worker.signal("-TERM");
         let worker = std::cell::RefCell::new(worker);
-        let ended = eventually("the worker ends", async || worker.borrow_mut().ended());
+        let ended = eventually("the worker ends", async || worker.borrow_mut().exit_status());
         assert!(ended.await.success());
     }
 
-    /// Runs a command on the same data; what it says.
-    pub(crate) async fn command(&self, words: &[&str]) -> String {
+    /// Runs a command on the same data; returns its standard output.
+    pub(crate) async fn command(&self, args: &[&str]) -> String {
         let (config, data) = (self.config(), self.folder.path().join("0"));
-        let where_ = ["--config", &config, "--data", data.to_str().unwrap()];
-        let words = [words, &where_].concat();
-        let done = output(match &self.old {
-            Some(old) => other_program(old, &words),
-            None => program(&words),
+        let location = ["--config", &config, "--data", data.to_str().unwrap()];
+        let args = [args, &location].concat();
+        let output = output(match &self.old_program {
+            Some(old_program) => other_program(old_program, &args),
+            None => program(&args),
         });
-        let done = done.await;
-        assert!(done.status.success(), "{words:?}: {done:?}");
-        String::from_utf8(done.stdout).unwrap()
+        let output = output.await;
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Ends all of them politely.
+    /// Ends all of them by SIGTERM.
     pub(crate) async fn stop(mut self) {
         for gateway in self.gateways.drain(..).flatten() {
             gateway.stop().await;
@@ -139,11 +139,11 @@ impl Deployment {
         self.end_worker().await;
     }
 
-    /// Callers, each of whom orders one film after the other, and each film until it is told of a task.
+    /// Callers, each of whom orders one film after the other, and repeats each order until it is accepted.
     pub(crate) fn load(&self, callers: usize) -> Load {
         install_tls();
-        let (over, told) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
-        let mut at_work = JoinSet::new();
+        let (stop, accepted) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+        let mut callers_running = JoinSet::new();
         for number in 0..callers {
             let caller = Caller {
                 http: reqwest::Client::builder()
@@ -154,13 +154,13 @@ impl Deployment {
                 client: self.client.clone(),
                 name: format!("{}-{number}", uuid::Uuid::now_v7()),
             };
-            let (over, told) = (over.clone(), told.clone());
-            at_work.spawn(async move { caller.order(&over, &told).await });
+            let (stop, accepted) = (stop.clone(), accepted.clone());
+            callers_running.spawn(async move { caller.order(&stop, &accepted).await });
         }
         Load {
-            over,
-            told,
-            callers: at_work,
+            stop,
+            accepted,
+            callers: callers_running,
         }
     }
 }
@@ -171,19 +171,19 @@ struct Caller {
     name: String,
 }
 
-/// What callers were told.
+/// What callers received.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct LoadReport {
     pub(crate) tasks: Vec<String>,
-    /// Answers by their status; 0 where there was none.
+    /// Answers by status; 0 where there was none.
     pub(crate) answers: BTreeMap<u16, usize>,
 }
 
 impl Caller {
-    async fn order(self, over: &CancellationToken, told: &AtomicUsize) -> Told {
-        let mut all = Told::default();
+    async fn order(self, stop: &CancellationToken, accepted: &AtomicUsize) -> LoadReport {
+        let mut report = LoadReport::default();
         for number in 0.. {
-            if over.is_cancelled() {
+            if stop.is_cancelled() {
                 break;
             }
             let prompt = format!("lake-{}-{number}", self.name);
@@ -193,58 +193,58 @@ impl Caller {
                 let request = self.http.post(url).json(&body);
                 let request = request.bearer_auth(self.client.key.as_ref().unwrap());
                 let answer = request.header("idempotency-key", &prompt).send().await;
-                let status = answer.as_ref().map_or(0, |it| it.status().as_u16());
-                *all.answers.entry(status).or_default() += 1;
+                let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
+                *report.answers.entry(status).or_default() += 1;
                 match answer {
                     Ok(answer) if status == 200 => {
                         let task = answer.headers()["x-task-id"].to_str().unwrap();
-                        all.tasks.push(task.to_owned());
-                        told.fetch_add(1, Ordering::SeqCst);
+                        report.tasks.push(task.to_owned());
+                        accepted.fetch_add(1, Ordering::SeqCst);
                         break;
                     }
                     Ok(answer) => {
-                        let head = answer.headers().clone();
-                        let said = answer.text().await.unwrap_or_default();
-                        assert!(matches!(status, 502..=504), "{status}: {said}");
-                        assert!(head.contains_key("retry-after"), "{status}: {said}");
-                        assert_eq!(head["x-should-retry"], "true");
+                        let headers = answer.headers().clone();
+                        let body_text = answer.text().await.unwrap_or_default();
+                        assert!(matches!(status, 502..=504), "{status}: {body_text}");
+                        assert!(headers.contains_key("retry-after"), "{status}: {body_text}");
+                        assert_eq!(headers["x-should-retry"], "true");
                     }
                     Err(_) => {}
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-        all
+        report
     }
 }
 
 /// Callers at work.
 pub(crate) struct Load {
-    over: CancellationToken,
-    told: Arc<AtomicUsize>,
-    callers: JoinSet<Told>,
+    stop: CancellationToken,
+    accepted: Arc<AtomicUsize>,
+    callers: JoinSet<LoadReport>,
 }
 
 impl Load {
-    /// Waits until so many more have been told of their task.
+    /// Waits until this many more orders are accepted.
     pub(crate) async fn more(&self, count: usize) {
-        let wanted = self.told.load(Ordering::SeqCst) + count;
+        let target = self.accepted.load(Ordering::SeqCst) + count;
         eventually("orders are accepted", async || {
-            (self.told.load(Ordering::SeqCst) >= wanted).then_some(())
+            (self.accepted.load(Ordering::SeqCst) >= target).then_some(())
         })
         .await;
     }
 
-    /// What all were told, once everybody has what it ordered.
-    pub(crate) async fn end(self) -> Told {
-        self.over.cancel();
-        let mut all = Told::default();
-        for told in self.callers.join_all().await {
-            all.tasks.extend(told.tasks);
-            for (status, count) in told.answers {
-                *all.answers.entry(status).or_default() += count;
+    /// Stops the callers after their present orders; what all of them received.
+    pub(crate) async fn end(self) -> LoadReport {
+        self.stop.cancel();
+        let mut total = LoadReport::default();
+        for report in self.callers.join_all().await {
+            total.tasks.extend(report.tasks);
+            for (status, count) in report.answers {
+                *total.answers.entry(status).or_default() += count;
             }
         }
-        all
+        total
     }
 }

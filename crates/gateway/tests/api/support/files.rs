@@ -25,14 +25,14 @@ impl Files {
     pub(crate) async fn start() -> Self {
         let hits = Arc::new(AtomicUsize::new(0));
         let counted = hits.clone();
-        let two = Arc::new(tokio::sync::Barrier::new(2));
+        let barrier = Arc::new(tokio::sync::Barrier::new(2));
         let router = Router::new()
             .route("/picture.png", get(async || sound::png(64, 48)))
-            // Answered when two have asked for it.
+            // Answered once two requests wait for it.
             .route(
                 "/picture-for-two.png",
                 get(async move || {
-                    two.wait().await;
+                    barrier.wait().await;
                     sound::png(64, 48)
                 }),
             )
@@ -88,10 +88,10 @@ impl Files {
     }
 }
 
-async fn redirect(Path(left): Path<u32>) -> Redirect {
-    match left {
+async fn redirect(Path(remaining): Path<u32>) -> Redirect {
+    match remaining {
         0 | 1 => Redirect::temporary("/picture.png"),
-        _ => Redirect::temporary(&format!("/redirect/{}", left - 1)),
+        _ => Redirect::temporary(&format!("/redirect/{}", remaining - 1)),
     }
 }
 

@@ -28,13 +28,13 @@ use crate::support::client::{Client, install_tls};
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::{eventually, sound};
 
-/// The name that scripted work holds its leases by.
+/// The owner of leases that a test script holds.
 pub(crate) const SCRIPT: &str = "script";
 
 /// The embedded models.
 const MODELS: &str = r#"["animatic-1","stems-dsp-1"]"#;
 
-/// How a gateway is to be.
+/// How to build a gateway.
 pub(crate) struct Builder {
     pub(crate) overrides: Settings,
     toml: String,
@@ -83,13 +83,13 @@ impl Builder {
         self
     }
 
-    /// A clock that moves only when told.
+    /// A clock that moves only when the test moves it.
     pub(crate) fn manual_clock(mut self) -> Self {
         self.clock = Clock::manual();
         self
     }
 
-    /// Nobody works: tasks stay queued until the test takes them.
+    /// Without workers: tasks stay queued until the test claims them.
     pub(crate) fn without_workers(mut self) -> Self {
         self.workers = false;
         self
@@ -100,7 +100,7 @@ impl Builder {
         self
     }
 
-    /// On a Postgres whose network the test can spoil.
+    /// On a Postgres whose network the test can disturb.
     pub(crate) fn behind_proxy(self) -> Self {
         Self {
             postgres: true,
@@ -140,9 +140,9 @@ impl Builder {
         let mut url = database.as_ref().map(|database| database.url.clone());
         let mut proxy = None;
         if let (true, Some(direct)) = (self.proxied, &mut url) {
-            let (started, address) = proxy_to(direct).await;
+            let (fault_proxy, address) = proxy_to(direct).await;
             *direct = address;
-            proxy = Some(started);
+            proxy = Some(fault_proxy);
         }
         let home = Arc::new(Home {
             proxy,
@@ -178,7 +178,7 @@ impl Home {
 impl TestGateway {
     async fn open(overrides: Settings, clock: Clock, home: Arc<Home>) -> Self {
         let mut config = Config::load(&overrides).unwrap();
-        // This one is the test.
+        // The running program is the test.
         config.program = env!("CARGO_BIN_EXE_mediagate").into();
         let documented =
             config.brand == "musicgen" && config.persona_brand_field == "is_service_persona";
@@ -235,11 +235,11 @@ impl TestGateway {
 
     /// The same, without workers.
     pub(crate) async fn idle_replica(&self) -> Self {
-        self.odd_replica(|_| {}).await
+        self.replica_with(|_| {}).await
     }
 
-    /// One without workers that has something set otherwise.
-    pub(crate) async fn odd_replica(&self, set: impl FnOnce(&mut Settings)) -> Self {
+    /// A replica without workers and with some other settings.
+    pub(crate) async fn replica_with(&self, set: impl FnOnce(&mut Settings)) -> Self {
         let mut overrides = self.overrides.clone();
         set(&mut overrides);
         let database = self.home.database.as_ref().expect("it is on Postgres");
@@ -270,7 +270,7 @@ impl TestGateway {
         self.home.proxy.as_ref().expect("it is behind a proxy")
     }
 
-    /// Writes another configuration file and has it read.
+    /// Writes another configuration file and reloads it.
     pub(crate) fn reconfigure(&self, toml: &str) {
         std::fs::write(self.home.file(), toml).unwrap();
         let (app, now) = (&self.app, self.app.clock.now());
@@ -279,7 +279,7 @@ impl TestGateway {
             .unwrap();
     }
 
-    /// Ends it and starts it again on what it kept, with another configuration
+    /// Ends it and starts it again on the same data, with another configuration
     /// if one is given. Its address is another one.
     pub(crate) async fn restart(self, toml: Option<&str>) -> Self {
         if let Some(toml) = toml {
@@ -290,8 +290,8 @@ impl TestGateway {
         gateway
     }
 
-    /// Ends it and starts it again on what it kept; nobody works until the test
-    /// says so.
+    /// Ends it and starts it again on the same data; no workers run until the test
+    /// starts them.
     pub(crate) async fn restart_idle(self) -> Self {
         let (overrides, home) = (self.overrides.clone(), self.home.clone());
         let key = self.client.key.clone();
@@ -309,11 +309,11 @@ impl TestGateway {
         if let Some(workers) = self.workers.take() {
             workers.stop().await;
         }
-        // The last of the replicas looks.
+        // The last of the replicas checks this.
         if Arc::strong_count(&self.home) > 1 {
             return;
         }
-        let held = self
+        let leases = self
             .app
             .store
             .read(|conn| {
@@ -325,9 +325,9 @@ impl TestGateway {
             })
             .await;
         assert_eq!(
-            held.unwrap_or_else(|e: StoreError| panic!("{e}")),
+            leases.unwrap_or_else(|e: StoreError| panic!("{e}")),
             Some(0),
-            "a lease was not given back"
+            "a lease was not released"
         );
     }
 
@@ -452,10 +452,10 @@ impl Drop for TestGateway {
         if std::thread::panicking() {
             return;
         }
-        let sums = self.app.store.read(super::mismatches);
-        let mismatches = sums.now_or_never().unwrap_or_else(|| Ok(Vec::new()));
+        let check = self.app.store.read(super::mismatches);
+        let mismatches = check.now_or_never().unwrap_or_else(|| Ok(Vec::new()));
         assert_eq!(mismatches.unwrap(), [], "the ledger does not add up");
-        let look = self.app.store.read(|conn| {
+        let unsound_tasks = self.app.store.read(|conn| {
             conn.all(
                 "SELECT t.id FROM tasks t WHERE
                    (t.state IN ('succeeded', 'failed', 'cancelled')) <>
@@ -466,7 +466,7 @@ impl Drop for TestGateway {
                 |row| row.text(0),
             )
         });
-        let kept = self.app.store.read(|conn| {
+        let miscounted_accounts = self.app.store.read(|conn| {
             conn.all(
                 "SELECT a.id FROM accounts a WHERE
                    COALESCE((SELECT s.size_bytes FROM account_storage s WHERE s.account_id = a.id), 0) <>
@@ -476,17 +476,17 @@ impl Drop for TestGateway {
                 |row| row.text(0),
             )
         });
-        if let Some(found) = kept.now_or_never() {
-            let wrong = found.unwrap_or_else(|error: StoreError| panic!("{error}"));
+        if let Some(rows) = miscounted_accounts.now_or_never() {
+            let accounts = rows.unwrap_or_else(|error: StoreError| panic!("{error}"));
             assert!(
-                wrong.is_empty(),
-                "what these accounts keep is miscounted: {wrong:?}"
+                accounts.is_empty(),
+                "the storage of these accounts is miscounted: {accounts:?}"
             );
         }
-        // SQLite answers at once; on Postgres the store's own tests look.
-        if let Some(found) = look.now_or_never() {
-            let unsound = found.unwrap_or_else(|error: StoreError| panic!("{error}"));
-            assert!(unsound.is_empty(), "unsound histories: {unsound:?}");
+        // SQLite answers at once; on Postgres the store's own tests check this.
+        if let Some(rows) = unsound_tasks.now_or_never() {
+            let tasks = rows.unwrap_or_else(|error: StoreError| panic!("{error}"));
+            assert!(tasks.is_empty(), "tasks with unsound histories: {tasks:?}");
         }
     }
 }

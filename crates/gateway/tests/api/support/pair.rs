@@ -39,16 +39,16 @@ impl Pair {
     pub(crate) async fn synchronize(&self) {
         let primary = self.primary();
         primary.set("synchronous_standby_names", "*").await;
-        let one = "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let query = "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'";
         eventually("the standby keeps up", async || {
-            (primary.ask(one).await == 1).then_some(())
+            (primary.execute(query).await == 1).then_some(())
         })
         .await;
     }
 
     /// The server dies and the standby takes its place, alone.
     pub(crate) fn fail_over(&mut self) {
-        self.primary().stop_at_once();
+        self.primary().stop_immediately();
         self.first = 1 - self.first;
         self.primary().promote();
     }
@@ -60,9 +60,9 @@ impl Pair {
 
     /// Both by these ports, whichever is the server.
     pub(crate) fn url(ports: [u16; 2]) -> String {
-        let [one, other] = ports;
+        let [first, second] = ports;
         format!(
-            "postgres://postgres@127.0.0.1:{one},127.0.0.1:{other}/postgres?target_session_attrs=read-write"
+            "postgres://postgres@127.0.0.1:{first},127.0.0.1:{second}/postgres?target_session_attrs=read-write"
         )
     }
 

@@ -3,12 +3,12 @@
 use simulator::FaultProxy;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// A database that goes away with this value.
+/// A database that is dropped with this value.
 pub(crate) struct TestDatabase {
     pub(crate) url: String,
     server: String,
     name: String,
-    _turn: SemaphorePermit<'static>,
+    _permit: SemaphorePermit<'static>,
 }
 
 /// A gateway opens up to 16 connections and a server takes 100 by default.
@@ -22,7 +22,7 @@ impl TestDatabase {
                  which starts one, or set it to an address such as postgres://postgres@127.0.0.1:5432"
             )
         });
-        let turn = TURNS.acquire().await.unwrap();
+        let permit = TURNS.acquire().await.unwrap();
         let name = format!("mediagate_{}", uuid::Uuid::now_v7().simple());
         run(&server, format!("CREATE DATABASE {name}"));
         let mut url = url::Url::parse(&server).expect("MEDIAGATE_TEST_POSTGRES is an address");
@@ -31,18 +31,18 @@ impl TestDatabase {
             url: url.into(),
             server,
             name,
-            _turn: turn,
+            _permit: permit,
         }
     }
 
-    /// Keeps what it has now for [`Self::restore`]; nobody may be at work.
+    /// Keeps its present contents for [`Self::restore`]; nobody may use it meanwhile.
     pub(crate) fn back_up(&self) {
         let name = &self.name;
         // A pooler keeps connections that nobody uses.
-        let left = format!(
+        let disconnect = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         );
-        run(&self.server, left);
+        run(&self.server, disconnect);
         run(
             &self.server,
             format!("CREATE DATABASE {name}_backup TEMPLATE {name}"),
@@ -85,11 +85,11 @@ fn run(server: &str, sql: String) {
     let done = std::thread::spawn(run).join().is_ok();
     assert!(
         done || std::thread::panicking(),
-        "the Postgres of MEDIAGATE_TEST_POSTGRES did not do it"
+        "the Postgres of MEDIAGATE_TEST_POSTGRES failed"
     );
 }
 
-/// A way to a database that a test can spoil, and its address.
+/// A proxy to a database, which a test can disturb, and its address.
 pub(crate) async fn proxy_to(database: &str) -> (FaultProxy, String) {
     let mut url = url::Url::parse(database).unwrap();
     let server = (url.host_str().unwrap(), url.port().unwrap_or(5432));

@@ -10,8 +10,8 @@ use crate::process::Process;
 use crate::support::client::Client;
 use crate::support::eventually;
 
-/// The same command behind another one, which becomes it.
-fn behind(prefix: &[&str], command: &Command) -> Command {
+/// The same command as arguments of another one, which runs it in its place.
+fn wrap(prefix: &[&str], command: &Command) -> Command {
     let mut shell = Command::new(prefix[0]);
     shell
         .args(&prefix[1..])
@@ -80,25 +80,25 @@ impl Server {
 
     /// The same at a port that is free.
     pub(crate) async fn start_at(port: u16, data: &Path, extra: &[&str]) -> Self {
-        Self::begin(program, &format!("127.0.0.1:{port}"), data, extra).await
+        Self::start_listening(program, &format!("127.0.0.1:{port}"), data, extra).await
     }
 
     /// The same, by another program.
-    pub(crate) async fn start_old(old: &Path, port: u16, data: &Path, extra: &[&str]) -> Self {
-        let program = |words: &[&str]| other_program(old, words);
-        Self::begin(program, &format!("127.0.0.1:{port}"), data, extra).await
+    pub(crate) async fn start_old(path: &Path, port: u16, data: &Path, extra: &[&str]) -> Self {
+        let program = |args: &[&str]| other_program(path, args);
+        Self::start_listening(program, &format!("127.0.0.1:{port}"), data, extra).await
     }
 
-    async fn begin(
+    async fn start_listening(
         program: impl FnOnce(&[&str]) -> Command,
         listen: &str,
         data: &Path,
         extra: &[&str],
     ) -> Self {
         let data = data.to_str().unwrap();
-        let mut words = vec!["serve", "--listen", listen, "--data", data, "--log", "warn"];
-        words.extend(extra);
-        Self::up(Process::start(&mut program(&words))).await
+        let mut args = vec!["serve", "--listen", listen, "--data", data, "--log", "warn"];
+        args.extend(extra);
+        Self::wait_until_ready(Process::start(&mut program(&args))).await
     }
 
     /// The same under limits of the system, as `ulimit` of the shell takes them.
@@ -116,7 +116,7 @@ impl Server {
         Self::launch(&[], data, extra, variables).await
     }
 
-    /// The same, started by a command that becomes what its last words say.
+    /// The same, started by a command that runs its last arguments in its place.
     pub(crate) async fn start_behind(prefix: &[&str], data: &Path, extra: &[&str]) -> Self {
         Self::launch(prefix, data, extra, &[]).await
     }
@@ -128,7 +128,7 @@ impl Server {
         variables: &[(&str, &str)],
     ) -> Self {
         let data = data.to_str().unwrap();
-        let mut words = vec![
+        let mut args = vec![
             "serve",
             "--listen",
             "127.0.0.1:0",
@@ -137,20 +137,20 @@ impl Server {
             "--log",
             "warn",
         ];
-        words.extend(extra);
-        let mut command = program(&words);
+        args.extend(extra);
+        let mut command = program(&args);
         if !prefix.is_empty() {
-            command = behind(prefix, &command);
+            command = wrap(prefix, &command);
         }
-        Self::up(Process::start(command.envs(variables.iter().copied()))).await
+        Self::wait_until_ready(Process::start(command.envs(variables.iter().copied()))).await
     }
 
     /// A process that is starting, once it is ready.
-    async fn up(process: Process) -> Self {
-        let base = eventually("the server says where it is", async || process.base());
+    async fn wait_until_ready(process: Process) -> Self {
+        let base = eventually("the server prints its address", async || process.base());
         let base = tokio::time::timeout(Duration::from_secs(20), base)
             .await
-            .unwrap_or_else(|_| panic!("no server: {}", process.logged()));
+            .unwrap_or_else(|_| panic!("no server: {}", process.stderr()));
         let server = Self { process, base };
         let anyone = Client::new(&server.base, None);
         eventually("the server is ready", async || {
@@ -174,22 +174,22 @@ impl Server {
     /// The children in which engines work or that wait for an order.
     pub(crate) fn children(&self) -> Vec<u32> {
         let parent = self.process.id().to_string();
-        let processes = std::fs::read_dir("/proc").unwrap();
+        let ids = std::fs::read_dir("/proc").unwrap();
         let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-        let processes = processes.filter_map(|entry| id(entry.ok()?));
-        let is_its = |id: &u32| {
+        let ids = ids.filter_map(|entry| id(entry.ok()?));
+        let is_child = |id: &u32| {
             // One that ends at this moment has no files.
             let read = |name| std::fs::read_to_string(format!("/proc/{id}/{name}"));
-            let (stat, words) = (
+            let (stat, command_line) = (
                 read("stat").unwrap_or_default(),
                 read("cmdline").unwrap_or_default(),
             );
-            // The state and the parent come behind the name, which is in brackets.
-            let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
-            let of_it = behind.split(' ').nth(1) == Some(&parent);
-            of_it && words == "mediagate\0engine\0" && !behind.starts_with('Z')
+            // The state and the parent follow the name, which is in parentheses.
+            let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+            let has_parent = fields.split(' ').nth(1) == Some(&parent);
+            has_parent && command_line == "mediagate\0engine\0" && !fields.starts_with('Z')
         };
-        processes.filter(is_its).collect()
+        ids.filter(is_child).collect()
     }
 
     /// The most memory that it has had at once, in bytes.
@@ -204,19 +204,19 @@ impl Server {
         kib * 1024
     }
 
-    pub(crate) fn said(&self) -> String {
-        self.process.said()
+    pub(crate) fn stdout(&self) -> String {
+        self.process.stdout()
     }
 
-    pub(crate) fn logged(&self) -> String {
-        self.process.logged()
+    pub(crate) fn stderr(&self) -> String {
+        self.process.stderr()
     }
 
     /// The key that the first start prints.
     pub(crate) async fn first_key(&self) -> String {
         eventually("the first key", async || {
-            let said = self.said();
-            let line = said
+            let stdout = self.stdout();
+            let line = stdout
                 .lines()
                 .find(|line| line.trim().starts_with("sk-mg-"))?;
             (line.trim().len() == 55).then(|| line.trim().to_owned())
@@ -225,7 +225,7 @@ impl Server {
     }
 
     /// A path as the process sees it, which may have mounts of its own.
-    pub(crate) fn inside(&self, path: &Path) -> PathBuf {
+    pub(crate) fn path_inside(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
         root.join(path.strip_prefix("/").unwrap())
     }
@@ -234,10 +234,10 @@ impl Server {
         self.process.signal(name);
     }
 
-    /// Waits until the whole process stands still.
-    pub(crate) async fn stands_still(&self) {
-        eventually("the server stands still", async || {
-            self.process.stands_still().then_some(())
+    /// Waits until a signal has stopped the whole process.
+    pub(crate) async fn wait_until_stopped(&self) {
+        eventually("the server is stopped", async || {
+            self.process.is_stopped().then_some(())
         })
         .await;
     }
@@ -247,18 +247,18 @@ impl Server {
         self.process.kill();
     }
 
-    /// Waits for its end; what it said, and how it ended.
-    pub(crate) async fn ended(mut self) -> (ExitStatus, String) {
+    /// Waits for its end; the exit status and the standard output.
+    pub(crate) async fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let process = std::cell::RefCell::new(&mut self.process);
-        let status = eventually("the server ends", async || process.borrow_mut().ended()).await;
-        (status, self.said())
+        let status = eventually("the server ends", async || process.borrow_mut().exit_status()).await;
+        (status, self.stdout())
     }
 
-    /// Ends it politely.
+    /// Ends it by SIGTERM.
     pub(crate) async fn stop(self) -> String {
         self.signal("-TERM");
-        let (status, said) = self.ended().await;
+        let (status, stdout) = self.wait_for_exit().await;
         assert_eq!(status.code(), Some(0));
-        said
+        stdout
     }
 }

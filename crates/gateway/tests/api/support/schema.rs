@@ -35,24 +35,24 @@ pub(crate) fn document() -> &'static Value {
 /// A validator of a schema of the document, given as JSON.
 pub(crate) fn validator(schema: &Value) -> Arc<Validator> {
     let name = schema.to_string();
-    if let Some(known) = VALIDATORS.lock().unwrap().get(&name) {
-        return known.clone();
+    if let Some(cached) = VALIDATORS.lock().unwrap().get(&name) {
+        return cached.clone();
     }
-    let mut whole = schema.clone();
-    whole["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    whole["components"] = COMPONENTS.clone();
-    let validator = Arc::new(jsonschema::validator_for(&whole).unwrap());
+    let mut standalone = schema.clone();
+    standalone["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    standalone["components"] = COMPONENTS.clone();
+    let validator = Arc::new(jsonschema::validator_for(&standalone).unwrap());
     VALIDATORS.lock().unwrap().insert(name, validator.clone());
     validator
 }
 
-/// The documented path that a request's path means.
+/// The documented path template that a request's path matches.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let fits = |template: &&String| {
-        let (mut wanted, mut given) = (template.split('/'), path.split('/'));
+        let (mut template_parts, mut parts) = (template.split('/'), path.split('/'));
         loop {
-            match (wanted.next(), given.next()) {
+            match (template_parts.next(), parts.next()) {
                 (None, None) => return true,
                 (Some(a), Some(b)) if a == b || (a.starts_with('{') && !b.is_empty()) => {}
                 _ => return false,
@@ -66,7 +66,7 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
 }
 
 /// Asserts that an answer is as documented; what is not documented at all is
-/// not looked at.
+/// not checked.
 pub(crate) fn check(method: &str, path: &str, status: u16, answer: &Value) {
     let Some(template) = template(path) else {
         return;
@@ -102,7 +102,7 @@ pub(crate) fn check_request(method: &str, path: &str, request: &Value) {
     }
 }
 
-/// Asserts that what a stream of events says is as documented.
+/// Asserts that the data of a streamed event is as documented.
 pub(crate) fn check_event(path: &str, data: &Value) {
     let Some(template) = template(path) else {
         return;
@@ -123,13 +123,13 @@ pub(crate) fn check_event(path: &str, data: &Value) {
     );
 }
 
-fn assert_valid(schema: &Value, value: &Value, what: &str) {
+fn assert_valid(schema: &Value, value: &Value, subject: &str) {
     let faults: Vec<String> = validator(schema)
         .iter_errors(value)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(
         faults.is_empty(),
-        "{what} is not as documented: {faults:#?}\n{value}"
+        "{subject} is not as documented: {faults:#?}\n{value}"
     );
 }

@@ -1,4 +1,4 @@
-//! What was tried for a task, told to its caller: who refused it, in which words, and who took it.
+//! The attempts of a task: which provider refused it with which message, and which one accepted it.
 
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use simulator::{PlannedEnd, RequestRole};
 
 use super::{
-    LONG, arrives, assert_failed, at_submission, film, gateway, one_provider, ordered, plan,
+    LONG, wait_for_requests, assert_failed, at_submission, film, gateway, one_provider, order_film, plan,
     provider, simulator, status, two_providers,
 };
 use crate::support::spec::assert_time;
@@ -27,28 +27,28 @@ async fn attempts(gateway: &TestGateway, task: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_failover_says_who_refused_and_who_took_it() {
+async fn attempts_show_who_refused_and_who_accepted() {
     let (first, second) = (simulator().await, simulator().await);
     at_submission(&first, status(429), 1);
     let gateway = gateway(&two_providers(&first, &second)).await;
-    let task = ordered(&gateway, "a boat").await;
-    let ended = gateway.finished(&task).await;
-    assert_eq!(ended["status"], "succeeded", "{ended}");
-    // The simulator delivers H.264, of which a poster can be drawn; nobody waits for that.
+    let task = order_film(&gateway, "a boat").await;
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    // The simulator delivers H.264, of which a poster can be drawn, after the task has ended.
     let poster = eventually("its poster is drawn", async || {
         let task = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
         task["poster_url"].as_str().map(str::to_owned)
     });
     let poster = gateway.without_key().get(&poster.await).await;
     assert_eq!(poster.header("content-type"), Some("image/jpeg"));
-    let told = attempts(&gateway, &task).await;
-    assert_eq!(told.len(), 2, "{told:?}");
+    let attempts_seen = attempts(&gateway, &task).await;
+    assert_eq!(attempts_seen.len(), 2, "{attempts_seen:?}");
     assert_eq!(
         (
-            &told[0]["number"],
-            &told[0]["provider"],
-            &told[0]["model"],
-            &told[0]["status"]
+            &attempts_seen[0]["number"],
+            &attempts_seen[0]["provider"],
+            &attempts_seen[0]["model"],
+            &attempts_seen[0]["status"]
         ),
         (
             &json!(1),
@@ -57,16 +57,16 @@ async fn a_failover_says_who_refused_and_who_took_it() {
             &json!("refused")
         )
     );
-    assert_eq!(told[0]["error"]["class"], "rate_limited");
-    assert_ne!(told[0]["error"]["message"], "");
-    assert!(told[0]["job_id"].is_null());
+    assert_eq!(attempts_seen[0]["error"]["class"], "rate_limited");
+    assert_ne!(attempts_seen[0]["error"]["message"], "");
+    assert!(attempts_seen[0]["job_id"].is_null());
     assert_eq!(
-        (&told[1]["provider"], &told[1]["status"]),
+        (&attempts_seen[1]["provider"], &attempts_seen[1]["status"]),
         (&json!("second"), &json!("succeeded"))
     );
-    assert!(told[1]["error"].is_null());
-    assert!(told[1]["job_id"].is_string());
-    for attempt in &told {
+    assert!(attempts_seen[1]["error"].is_null());
+    assert!(attempts_seen[1]["job_id"].is_string());
+    for attempt in &attempts_seen {
         for time in ["sent_at", "answered_at", "ended_at"] {
             assert_time(&attempt[time]);
         }
@@ -74,7 +74,7 @@ async fn a_failover_says_who_refused_and_who_took_it() {
 
     // The operator hides providers from other keys.
     let list = gateway.get(&format!("/v1/tasks/{task}/attempts")).await;
-    assert!(!list.text_whole().contains("\"first\""));
+    assert!(!list.whole_text().contains("\"first\""));
     let list = list.ok();
     let shown = &list["data"][1];
     assert_eq!(
@@ -88,19 +88,19 @@ async fn a_failover_says_who_refused_and_who_took_it() {
 }
 
 #[tokio::test]
-async fn a_failure_says_why_in_the_providers_words() {
+async fn a_failed_attempt_has_the_providers_message() {
     let simulator = simulator().await;
     plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Failure);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a boat").await;
-    let ended = gateway.finished(&task).await;
-    assert_failed(&ended, "generation_failed");
-    let told = attempts(&gateway, &task).await;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0]["status"], "failed");
-    let message = told[0]["error"]["message"].as_str().unwrap();
+    let task = order_film(&gateway, "a boat").await;
+    let finished = gateway.finished(&task).await;
+    assert_failed(&finished, "generation_failed");
+    let attempts_seen = attempts(&gateway, &task).await;
+    assert_eq!(attempts_seen.len(), 1);
+    assert_eq!(attempts_seen[0]["status"], "failed");
+    let message = attempts_seen[0]["error"]["message"].as_str().unwrap();
     assert!(
-        ended["error"]["message"]
+        finished["error"]["message"]
             .as_str()
             .unwrap()
             .contains(message.trim_end_matches('.'))
@@ -110,15 +110,15 @@ async fn a_failure_says_why_in_the_providers_words() {
 }
 
 #[tokio::test]
-async fn an_open_order_and_a_cancelled_one_are_told() {
+async fn attempts_show_open_and_cancelled_jobs() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a boat").await;
-    let open = eventually("the provider takes it", async || {
-        let told = attempts(&gateway, &task).await;
-        told.first()
-            .filter(|told| told["status"] == "accepted")
+    let task = order_film(&gateway, "a boat").await;
+    let open = eventually("the provider accepts it", async || {
+        let attempts_seen = attempts(&gateway, &task).await;
+        attempts_seen.first()
+            .filter(|attempts_seen| attempts_seen["status"] == "accepted")
             .cloned()
     })
     .await;
@@ -128,16 +128,16 @@ async fn an_open_order_and_a_cancelled_one_are_told() {
         .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
         .await
         .ok();
-    eventually("its job is called off", async || {
-        let told = attempts(&gateway, &task).await;
-        (told[0]["status"] == "cancelled").then_some(())
+    eventually("its job is cancelled", async || {
+        let attempts_seen = attempts(&gateway, &task).await;
+        (attempts_seen[0]["status"] == "cancelled").then_some(())
     })
     .await;
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_progress_that_nobody_told_is_said_to_be_a_guess() {
+async fn an_estimated_progress_is_marked_as_estimated() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let settings = provider(
@@ -147,8 +147,8 @@ async fn a_progress_that_nobody_told_is_said_to_be_a_guess() {
         "api_key = \"simulated-id:simulated-secret\"",
     ) + &film(r#"{ provider = "acme", model = "fal-ai/veo3.1" }"#);
     let gateway = gateway(&settings).await;
-    let task = ordered(&gateway, "a boat").await;
-    arrives(&simulator, RequestRole::Submit, 1).await;
+    let task = order_film(&gateway, "a boat").await;
+    wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     let path = format!("/v1/tasks/{task}");
     let guessed = eventually("a progress is shown", async || {
         let shown = gateway.get(&path).await.ok();
@@ -165,7 +165,7 @@ async fn a_progress_that_nobody_told_is_said_to_be_a_guess() {
 }
 
 #[tokio::test]
-async fn an_embedded_model_is_sent_to_nobody() {
+async fn a_task_of_an_embedded_model_has_no_attempts() {
     let gateway = TestGateway::start().await;
     let answer = gateway
         .post("/v1/videos", &crate::support::videos_order())

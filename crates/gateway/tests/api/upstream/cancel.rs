@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    LONG, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
+    LONG, wait_for_requests, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
     without_workers,
 };
 use crate::support::{Answer, Client, TestGateway, eventually};
 
-/// A provider that has no way to call a job off.
-fn endless(simulator: &Simulator, policy: &str) -> String {
+/// A provider that cannot cancel a job.
+fn without_cancellation(simulator: &Simulator, policy: &str) -> String {
     format!("cancel_policy = \"{policy}\"\n")
         + &provider("acme", "xai", simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#)
 }
 
-/// One that has.
-fn obedient(simulator: &Simulator, policy: &str) -> String {
+/// A provider that can cancel a job.
+fn with_cancellation(simulator: &Simulator, policy: &str) -> String {
     format!("cancel_policy = \"{policy}\"\n")
         + &provider("acme", "runway", simulator, "")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#)
 }
 
-/// Jobs that end once they were asked for a few times more than tests wait for,
-/// however slow the machine is.
-fn at_work(simulator: &Simulator, end: PlannedEnd) {
+/// Plans jobs that end after a few more polls than tests wait for, however slow
+/// the machine is.
+fn plan_four_polls(simulator: &Simulator, end: PlannedEnd) {
     simulator.world().set_plan(JobPlan {
         polls: 4,
         end,
@@ -41,13 +41,13 @@ fn at_work(simulator: &Simulator, end: PlannedEnd) {
 
 async fn cancel(gateway: &TestGateway, task: &str) -> Value {
     let path = format!("/v1/tasks/{task}/cancel");
-    let off = gateway.post(&path, &json!({})).await.ok();
-    assert_eq!(off["status"], "cancelled", "{off}");
-    off
+    let cancelled = gateway.post(&path, &json!({})).await.ok();
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+    cancelled
 }
 
-/// Waits until nothing is followed any more; how the submissions stand.
-async fn over(gateway: &TestGateway) -> Vec<String> {
+/// Waits until no submission is polled any more; returns their states.
+async fn wait_until_over(gateway: &TestGateway) -> Vec<String> {
     eventually("the submissions are over", async || {
         let read = gateway.app.store.read(|conn| {
             conn.all(
@@ -56,13 +56,13 @@ async fn over(gateway: &TestGateway) -> Vec<String> {
                 |row| Ok((row.text(0)?, row.int(1)?)),
             )
         });
-        let all: Result<Vec<(String, i64)>, mediagate_store::StoreError> = read.await;
-        let all = all.unwrap();
+        let submissions: Result<Vec<(String, i64)>, mediagate_store::StoreError> = read.await;
+        let submissions = submissions.unwrap();
         let is_over = |(state, stray): &(String, i64)| {
             *stray == 0 && state != "intended" && state != "accepted"
         };
-        (!all.is_empty() && all.iter().all(is_over))
-            .then(|| all.into_iter().map(|one| one.0).collect())
+        (!submissions.is_empty() && submissions.iter().all(is_over))
+            .then(|| submissions.into_iter().map(|submission| submission.0).collect())
     })
     .await
 }
@@ -77,82 +77,82 @@ async fn billing(gateway: &TestGateway, task: &str) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
+async fn a_refund_is_immediate_and_the_job_is_polled_to_its_end() {
     let simulator = simulator().await;
-    at_work(&simulator, PlannedEnd::Success);
-    let gateway = gateway(&endless(&simulator, "refund")).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
-    let off = cancel(&gateway, &task).await;
+    plan_four_polls(&simulator, PlannedEnd::Success);
+    let gateway = gateway(&without_cancellation(&simulator, "refund")).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
+    let cancelled = cancel(&gateway, &task).await;
     assert_eq!(
-        (&off["cost_usd"], &off["billing"]["status"]),
+        (&cancelled["cost_usd"], &cancelled["billing"]["status"]),
         (&json!("0.00"), &json!("released"))
     );
     assert!(
-        off["error"]["message"]
+        cancelled["error"]["message"]
             .as_str()
             .unwrap()
             .contains("were released"),
-        "{off}"
+        "{cancelled}"
     );
-    let polls = super::arrived(&simulator, RequestRole::Poll);
-    assert_eq!(over(&gateway).await, ["ended"]);
+    let polls = super::request_count(&simulator, RequestRole::Poll);
+    assert_eq!(wait_until_over(&gateway).await, ["ended"]);
     assert!(
-        super::arrived(&simulator, RequestRole::Poll) > polls,
-        "it was asked until it ended"
+        super::request_count(&simulator, RequestRole::Poll) > polls,
+        "it was polled until it ended"
     );
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
+async fn a_cancelled_job_that_succeeds_is_charged_by_the_policy_charge() {
     let simulator = simulator().await;
-    at_work(&simulator, PlannedEnd::Success);
-    let gateway = gateway(&endless(&simulator, "charge")).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
-    let off = cancel(&gateway, &task).await;
-    let reserved = off["cost_usd"].clone();
-    assert_eq!(off["billing"]["status"], "held", "{off}");
+    plan_four_polls(&simulator, PlannedEnd::Success);
+    let gateway = gateway(&without_cancellation(&simulator, "charge")).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
+    let cancelled = cancel(&gateway, &task).await;
+    let reserved = cancelled["cost_usd"].clone();
+    assert_eq!(cancelled["billing"]["status"], "held", "{cancelled}");
     assert!(
-        off["error"]["message"]
+        cancelled["error"]["message"]
             .as_str()
             .unwrap()
             .contains("is charged"),
-        "{off}"
+        "{cancelled}"
     );
-    assert_eq!(over(&gateway).await, ["ended"]);
+    assert_eq!(wait_until_over(&gateway).await, ["ended"]);
     let (cost, billing) = billing(&gateway, &task).await;
     assert_eq!(
         (json!(cost), &billing["status"]),
         (reserved, &json!("settled"))
     );
-    let told = gateway.app.store.read(|conn| {
+    let cost_row = gateway.app.store.read(|conn| {
         conn.one(
             "SELECT cost_millionths, cost_unit FROM submissions",
             &[],
             |row| Ok((row.int(0)?, row.text(1)?)),
         )
     });
-    let told: Result<Option<(i64, String)>, mediagate_store::StoreError> = told.await;
+    let cost_row: Result<Option<(i64, String)>, mediagate_store::StoreError> = cost_row.await;
     assert_eq!(
-        told.unwrap(),
+        cost_row.unwrap(),
         Some((300_000, "usd".to_owned())),
-        "what the job cost all the same"
+        "what the job cost at the provider"
     );
     gateway.stop().await;
 }
 
-/// A caller of the prepaid account with this handle, and so much. It may ask as often as it likes.
-async fn prepaid(gateway: &TestGateway, handle: &str, usd: &str) -> Client {
+/// A caller of a prepaid account with this handle and credit, without a rate limit that matters.
+async fn prepaid_caller(gateway: &TestGateway, handle: &str, usd: &str) -> Client {
     let new = NewKey {
         rpm: Some(100_000),
         ..NewKey::default()
     };
     let caller = gateway.caller(handle, new).await;
     let account = accounts::ensure(&gateway.app, handle).await.unwrap();
-    let by = ChangeAuthor::command("a test").into();
-    let credited = accounting::credit(&gateway.app, by, account.id, usd.parse().unwrap(), None);
+    let author = ChangeAuthor::command("a test").into();
+    let credited = accounting::credit(&gateway.app, author, account.id, usd.parse().unwrap(), None);
     credited.await.unwrap();
     caller
 }
@@ -163,21 +163,21 @@ async fn order(caller: &Client) -> Answer {
     caller.post("/v1/videos", &body).await
 }
 
-/// Places that order, has the provider begin and cancels it.
-async fn cancelled_at_work(simulator: &Simulator, caller: &Client) -> String {
-    let polls = super::arrived(simulator, RequestRole::Poll);
+/// Places that order, waits until the provider is polled, and cancels it.
+async fn order_and_cancel(simulator: &Simulator, caller: &Client) -> String {
+    let polls = super::request_count(simulator, RequestRole::Poll);
     let answer = order(caller).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     answer.ok();
-    arrives(simulator, RequestRole::Poll, polls + 1).await;
+    wait_for_requests(simulator, RequestRole::Poll, polls + 1).await;
     let path = format!("/v1/tasks/{task}/cancel");
     caller.post(&path, &json!({})).await.ok();
     task
 }
 
-/// Waits until a cancelled task's money has moved; its record.
+/// Waits until a cancelled task's reservation is resolved; returns its record.
 async fn settled(caller: &Client, task: &str) -> Value {
-    eventually("its money moves", async || {
+    eventually("its reservation is resolved", async || {
         let view = caller.get(&format!("/v1/tasks/{task}")).await.ok();
         (view["billing"]["status"] != "held").then_some(view)
     })
@@ -187,12 +187,12 @@ async fn settled(caller: &Client, task: &str) -> Value {
 #[tokio::test]
 async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
     let simulator = simulator().await;
-    at_work(&simulator, PlannedEnd::Success);
+    plan_four_polls(&simulator, PlannedEnd::Success);
     let settings = provider("acme", "xai", &simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
     let gateway = gateway(&settings).await;
-    let caller = prepaid(&gateway, "owls", "0.50").await;
-    let task = cancelled_at_work(&simulator, &caller).await;
+    let caller = prepaid_caller(&gateway, "owls", "0.50").await;
+    let task = order_and_cancel(&simulator, &caller).await;
     order(&caller).await.refused(402, "budget_exceeded");
     let account = caller.get("/v1/account").await.ok();
     assert_eq!(account["available_usd"], "0.10", "{account}");
@@ -210,46 +210,46 @@ async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
 }
 
 #[tokio::test]
-async fn what_is_given_back_for_jobs_that_go_on_has_a_bound() {
+async fn refunds_for_jobs_that_continue_are_limited() {
     let simulator = simulator().await;
-    at_work(&simulator, PlannedEnd::Success);
+    plan_four_polls(&simulator, PlannedEnd::Success);
     let settings = format!(
         "cancel_allowance = \"0.90\"\n{}",
-        endless(&simulator, "refund")
+        without_cancellation(&simulator, "refund")
     );
     let gateway = gateway(&settings).await;
-    let caller = prepaid(&gateway, "owls", "5.00").await;
-    let mut given_back = Vec::new();
+    let caller = prepaid_caller(&gateway, "owls", "5.00").await;
+    let mut costs = Vec::new();
     for _ in 0..4 {
-        let task = cancelled_at_work(&simulator, &caller).await;
-        given_back.push(settled(&caller, &task).await["cost_usd"].clone());
-        over(&gateway).await;
+        let task = order_and_cancel(&simulator, &caller).await;
+        costs.push(settled(&caller, &task).await["cost_usd"].clone());
+        wait_until_over(&gateway).await;
     }
-    assert_eq!(given_back, ["0.00", "0.00", "0.40", "0.40"]);
+    assert_eq!(costs, ["0.00", "0.00", "0.40", "0.40"]);
     // Another account has an allowance of its own.
-    let other = prepaid(&gateway, "foxes", "5.00").await;
-    let task = cancelled_at_work(&simulator, &other).await;
+    let other = prepaid_caller(&gateway, "foxes", "5.00").await;
+    let task = order_and_cancel(&simulator, &other).await;
     assert_eq!(settled(&other, &task).await["cost_usd"], "0.00");
-    over(&gateway).await;
+    wait_until_over(&gateway).await;
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
+async fn concurrent_cancellations_keep_the_limit() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let settings = format!(
         "cancel_allowance = \"0.90\"\n{}",
-        endless(&simulator, "refund")
+        without_cancellation(&simulator, "refund")
     );
     let gateway = gateway(&settings).await;
-    let caller = prepaid(&gateway, "owls", "5.00").await;
+    let caller = prepaid_caller(&gateway, "owls", "5.00").await;
     let mut tasks = Vec::new();
     for number in 1..=5 {
         let answer = order(&caller).await;
         tasks.push(answer.header("x-task-id").unwrap().to_owned());
         answer.ok();
-        arrives(&simulator, RequestRole::Poll, number).await;
+        wait_for_requests(&simulator, RequestRole::Poll, number).await;
     }
     let cancels = tasks.iter().map(|task| {
         let path = format!("/v1/tasks/{task}/cancel");
@@ -263,32 +263,32 @@ async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
 }
 
 #[tokio::test]
-async fn what_the_provider_calls_off_counts_against_no_bound() {
+async fn jobs_that_the_provider_cancels_do_not_count_against_the_limit() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let settings = format!(
         "cancel_allowance = \"0.50\"\n{}",
-        obedient(&simulator, "refund")
+        with_cancellation(&simulator, "refund")
     );
     let gateway = gateway(&settings).await;
     for _ in 0..3 {
-        let task = cancelled_at_work(&simulator, &gateway.client).await;
+        let task = order_and_cancel(&simulator, &gateway.client).await;
         let view = settled(&gateway, &task).await;
         assert_eq!(view["cost_usd"], "0.00", "{view}");
-        over(&gateway).await;
+        wait_until_over(&gateway).await;
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_not_made_is_not_charged() {
+async fn a_cancelled_job_that_fails_is_not_charged() {
     let simulator = simulator().await;
-    at_work(&simulator, PlannedEnd::Failure);
-    let gateway = gateway(&endless(&simulator, "charge")).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    plan_four_polls(&simulator, PlannedEnd::Failure);
+    let gateway = gateway(&without_cancellation(&simulator, "charge")).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
-    over(&gateway).await;
+    wait_until_over(&gateway).await;
     let (cost, billing) = billing(&gateway, &task).await;
     assert_eq!(
         (cost.as_str(), &billing["status"]),
@@ -298,87 +298,87 @@ async fn what_is_not_made_is_not_charged() {
 }
 
 #[tokio::test]
-async fn what_the_provider_calls_off_is_not_charged() {
+async fn a_job_that_the_provider_cancels_is_not_charged() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
-    let gateway = gateway(&obedient(&simulator, "charge")).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let gateway = gateway(&with_cancellation(&simulator, "charge")).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
-    assert_eq!(over(&gateway).await, ["ended"]);
-    assert_eq!(super::arrived(&simulator, RequestRole::Cancel), 1);
+    assert_eq!(wait_until_over(&gateway).await, ["ended"]);
+    assert_eq!(super::request_count(&simulator, RequestRole::Cancel), 1);
     assert_eq!(billing(&gateway, &task).await.0, "0.00");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_holds_is_called_off_too() {
+async fn a_task_that_nobody_holds_is_cancelled_too() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
-    let first = gateway(&obedient(&simulator, "refund")).await;
-    let task = ordered(&first, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let first = gateway(&with_cancellation(&simulator, "refund")).await;
+    let task = order_film(&first, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     let mut gateway = first.restart_idle().await;
     cancel(&gateway, &task).await;
-    assert_eq!(super::arrived(&simulator, RequestRole::Cancel), 0);
+    assert_eq!(super::request_count(&simulator, RequestRole::Cancel), 0);
     gateway.start_workers().await;
-    assert_eq!(over(&gateway).await, ["ended"]);
-    assert_eq!(super::arrived(&simulator, RequestRole::Cancel), 1);
+    assert_eq!(wait_until_over(&gateway).await, ["ended"]);
+    assert_eq!(super::request_count(&simulator, RequestRole::Cancel), 1);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_to_follow_what_was_cancelled() {
+async fn polling_of_a_cancelled_job_continues_after_a_restart() {
     let simulator = simulator().await;
-    at_work(&simulator, PlannedEnd::Success);
-    let first = gateway(&endless(&simulator, "charge")).await;
-    let task = ordered(&first, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    plan_four_polls(&simulator, PlannedEnd::Success);
+    let first = gateway(&without_cancellation(&simulator, "charge")).await;
+    let task = order_film(&first, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     cancel(&first, &task).await;
     let gateway = first.restart(None).await;
-    assert_eq!(over(&gateway).await, ["ended"]);
+    assert_eq!(wait_until_over(&gateway).await, ["ended"]);
     assert_eq!(billing(&gateway, &task).await.1["status"], "settled");
     assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_cancelled_before_it_is_sent_is_never_sent_nor_charged() {
+async fn a_task_cancelled_before_it_is_sent_is_neither_sent_nor_charged() {
     let simulator = simulator().await;
-    let mut gateway = without_workers(&endless(&simulator, "charge")).await;
-    let task = ordered(&gateway, "a lake").await;
-    let off = cancel(&gateway, &task).await;
-    assert_eq!(off["billing"]["status"], "released");
+    let mut gateway = without_workers(&without_cancellation(&simulator, "charge")).await;
+    let task = order_film(&gateway, "a lake").await;
+    let cancelled = cancel(&gateway, &task).await;
+    assert_eq!(cancelled["billing"]["status"], "released");
     gateway.start_workers().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 
-/// A provider without a list: what became of the order cannot be found out, and
-/// later, when it has one, it is.
+/// The provider's list fails at first, so the outcome of the order is unknown; later
+/// the list works, and the job is found.
 #[tokio::test]
-async fn a_job_that_turns_up_late_is_told_and_not_charged() {
+async fn a_job_that_is_found_late_is_recorded_and_not_charged() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let world = simulator.world();
     world.order_fault(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
     world.order_fault(super::status(500), None, Some(RequestRole::Find), 1000);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
-    let done = gateway.finished(&task).await;
-    super::assert_failed(&done, "submission_unconfirmed");
+    let task = order_film(&gateway, "a lake").await;
+    let failed = gateway.finished(&task).await;
+    super::assert_failed(&failed, "submission_unconfirmed");
     world.clear_faults();
-    let now = gateway.app.store.write(|conn| {
+    let made_due = gateway.app.store.write(|conn| {
         conn.execute(
             "UPDATE submissions SET due_at = 0 WHERE state = 'unclear'",
             &[],
         )
     });
-    let due: Result<u64, mediagate_store::StoreError> = now.await;
-    assert_eq!(due.unwrap(), 1);
+    let rows: Result<u64, mediagate_store::StoreError> = made_due.await;
+    assert_eq!(rows.unwrap(), 1);
     eventually("the job is found", async || {
-        (over(&gateway).await == ["found"]).then_some(())
+        (wait_until_over(&gateway).await == ["found"]).then_some(())
     })
     .await;
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();

@@ -1,25 +1,25 @@
-//! `mediagate config check` on files that are wrong: the line, the key and what
-//! to do about it.
+//! `mediagate config check` on invalid files: the message names the line, the key and
+//! the correction.
 
 use crate::support::program::{output, program, text};
 
-/// What is said of a file that is refused.
+/// The message about a file that is refused.
 async fn refused(toml: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, toml).unwrap();
     let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
     command.env("ACME_KEY", "secret-of-acme");
-    let checked = output(command).await;
-    let said = text(&checked.stderr).to_owned();
+    let result = output(command).await;
+    let stderr = text(&result.stderr).to_owned();
     assert_eq!(
-        checked.status.code(),
+        result.status.code(),
         Some(2),
-        "{toml}: {said}{}",
-        text(&checked.stdout)
+        "{toml}: {stderr}{}",
+        text(&result.stdout)
     );
     let name = file.display().to_string();
-    said.trim()
+    stderr.trim()
         .trim_start_matches("mediagate: ")
         .replace(&name, "m.toml")
 }
@@ -28,10 +28,10 @@ const ACME: &str = "[providers.acme]\nprotocol = \"openai-videos\"\napi_key = \"
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
-async fn a_wrong_line_is_named_and_mended() {
+async fn an_error_names_the_line_and_a_correction() {
     let film = "[models.film]\nkind = \"video\"\n";
     let routed = format!("{ACME}{film}routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n");
-    for (toml, line, words) in [
+    for (toml, line, hint) in [
         (
             "[providers.a]\nprotocol = \"openai-video\"\n".into(),
             2,
@@ -168,14 +168,14 @@ async fn a_wrong_line_is_named_and_mended() {
             "no video model",
         ),
     ] {
-        let said = refused(&toml).await;
-        let place = format!("m.toml:{line}: ");
+        let message = refused(&toml).await;
+        let location = format!("m.toml:{line}: ");
         assert!(
-            said.lines()
-                .any(|fault| fault.starts_with(&place) && fault.contains(words)),
-            "{words} in line {line} of\n{toml}\n{said}"
+            message.lines()
+                .any(|fault| fault.starts_with(&location) && fault.contains(hint)),
+            "{hint} in line {line} of\n{toml}\n{message}"
         );
-        assert!(!said.contains("secret-of-acme"), "{said}");
+        assert!(!message.contains("secret-of-acme"), "{message}");
     }
 }
 
@@ -189,27 +189,27 @@ async fn a_wrong_recipe_is_named_by_its_line() {
         "[providers.own]\nprotocol = \"recipe\"\nbase_url = \"https://own.example\"\nrecipe = \"file:{}\"\n",
         file.display()
     );
-    let said = refused(&toml).await;
+    let message = refused(&toml).await;
     assert!(
-        said.starts_with("m.toml:4: `providers.own.recipe`: line 8: "),
-        "{said}"
+        message.starts_with("m.toml:4: `providers.own.recipe`: line 8: "),
+        "{message}"
     );
     std::fs::write(&file, "[submit]\npath = 7\n").unwrap();
-    let said = refused(&toml).await;
+    let message = refused(&toml).await;
     assert!(
-        said.starts_with("m.toml:4: `providers.own.recipe`: line "),
-        "{said}"
+        message.starts_with("m.toml:4: `providers.own.recipe`: line "),
+        "{message}"
     );
     std::fs::remove_file(&file).unwrap();
-    let said = refused(&toml).await;
+    let message = refused(&toml).await;
     assert!(
-        said.starts_with("m.toml:4: `providers.own.recipe`: cannot read "),
-        "{said}"
+        message.starts_with("m.toml:4: `providers.own.recipe`: cannot read "),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn what_is_right_is_shown_with_its_keys_masked() {
+async fn a_valid_configuration_is_printed_with_masked_keys() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let toml = format!(
@@ -218,9 +218,9 @@ async fn what_is_right_is_shown_with_its_keys_masked() {
     std::fs::write(&file, toml).unwrap();
     let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
     command.env("ACME_KEY", "secret-of-acme");
-    let checked = output(command).await;
-    let shown = text(&checked.stdout);
-    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    let result = output(command).await;
+    let shown = text(&result.stdout);
+    assert_eq!(result.status.code(), Some(0), "{}", text(&result.stderr));
     assert!(
         shown.contains("env:ACME_KEY") && shown.contains("weight = 3"),
         "{shown}"
@@ -237,12 +237,12 @@ fn route(protocol: &str, lines: &str, kind: &str, model: &str) -> String {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
-async fn what_cannot_work_is_told_before_a_server_starts() {
+async fn settings_that_cannot_work_are_refused_before_a_server_starts() {
     let key = "api_key = \"x\"";
-    let at = |url: &str| format!("api_key = \"x\"\nbase_url = \"{url}\"");
+    let key_and_url = |url: &str| format!("api_key = \"x\"\nbase_url = \"{url}\"");
     let vertex = "api_key = \"x\"\napi = \"vertex\"\nproject = \"p\"";
     let google = |api: &str| format!("api_key = \"x\"\napi = \"{api}\"");
-    for (toml, line, words) in [
+    for (toml, line, hint) in [
         (
             route("kling", key, "video", "kling-v2-6"),
             3,
@@ -281,7 +281,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "openai-videos",
-                &at("https://api.openai.com/v1/v1"),
+                &key_and_url("https://api.openai.com/v1/v1"),
                 "video",
                 "acme-video",
             ),
@@ -291,7 +291,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "openai-videos",
-                &at("https://api.openai.com"),
+                &key_and_url("https://api.openai.com"),
                 "video",
                 "acme-video",
             ),
@@ -301,7 +301,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "openai-videos",
-                &at("https://gateway.acme.com/"),
+                &key_and_url("https://gateway.acme.com/"),
                 "video",
                 "acme-video",
             ),
@@ -311,7 +311,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "runway",
-                &at("https://api.dev.runwayml.com/v1"),
+                &key_and_url("https://api.dev.runwayml.com/v1"),
                 "video",
                 "gen4.5",
             ),
@@ -321,7 +321,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "openai-videos",
-                &at("http://api.acme.com/v1"),
+                &key_and_url("http://api.acme.com/v1"),
                 "video",
                 "acme-video",
             ),
@@ -331,7 +331,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "openai-videos",
-                &at("https://gateway.acme.com/v1/videos"),
+                &key_and_url("https://gateway.acme.com/v1/videos"),
                 "video",
                 "acme-video",
             ),
@@ -415,7 +415,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route(
                 "dashscope",
-                &at("https://dashscope-us.aliyuncs.com/compatible-mode/v1"),
+                &key_and_url("https://dashscope-us.aliyuncs.com/compatible-mode/v1"),
                 "video",
                 "wan2.6-t2v",
             ),
@@ -487,56 +487,56 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
             "does not support 854x480",
         ),
     ] {
-        let said = refused(&toml).await;
+        let message = refused(&toml).await;
         assert!(
-            said.starts_with(&format!("m.toml:{line}: ")),
-            "{toml}{said}"
+            message.starts_with(&format!("m.toml:{line}: ")),
+            "{toml}{message}"
         );
-        assert!(said.contains(words), "{toml}{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(message.contains(hint), "{toml}{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 
 #[tokio::test]
-async fn what_may_be_meant_is_let_through() {
+async fn settings_that_may_be_intended_are_accepted() {
     let key = "api_key = \"x\"";
-    let elsewhere = "api_key = \"x\"\nbase_url = \"https://gateway.acme.com/v1\"";
-    let unlike = route("fal", key, "video", "fal-ai/veo3.1/fsat")
+    let other_gateway = "api_key = \"x\"\nbase_url = \"https://gateway.acme.com/v1\"";
+    let unknown_with_limits = route("fal", key, "video", "fal-ai/veo3.1/fsat")
         + "limits = { seconds = [4], sizes = [\"1280x720\"] }\n";
     for toml in [
-        // Another gateway may serve what OpenAI has shut down.
-        route("openai-videos", elsewhere, "video", "sora-2"),
-        // A version that came after this program.
+        // Another gateway may serve a model that OpenAI has shut down.
+        route("openai-videos", other_gateway, "video", "sora-2"),
+        // A model version newer than this program.
         route("fal", key, "video", "fal-ai/veo3.9/fast"),
-        unlike,
+        unknown_with_limits,
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("m.toml");
         std::fs::write(&file, &toml).unwrap();
-        let checked = output(program(&[
+        let result = output(program(&[
             "config",
             "check",
             "--config",
             file.to_str().unwrap(),
         ]));
-        let checked = checked.await;
+        let result = result.await;
         assert_eq!(
-            checked.status.code(),
+            result.status.code(),
             Some(0),
             "{toml}{}",
-            text(&checked.stderr)
+            text(&result.stderr)
         );
     }
 }
 
 #[tokio::test]
-async fn what_callers_may_choose_has_to_be_there() {
-    let film = |more: &str| {
+async fn a_choice_for_callers_needs_a_provider_that_supports_it() {
+    let film = |extra_lines: &str| {
         format!(
-            "{ACME}[models.film]\nkind = \"video\"\n{more}\nroutes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
+            "{ACME}[models.film]\nkind = \"video\"\n{extra_lines}\nroutes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
         )
     };
-    for (more, words) in [
+    for (extra_lines, hint) in [
         (
             r#"price = { unit = "second", usd = "0.40", usd_without_audio = "0.20" }"#,
             "usd_without_audio",
@@ -545,7 +545,7 @@ async fn what_callers_may_choose_has_to_be_there() {
         ("limits = { references = 3 }", "cannot send reference"),
         (r#"pass = ["style", ""]"#, "must list fields"),
     ] {
-        let said = refused(&film(more)).await;
-        assert!(said.contains(words), "{more}: {said}");
+        let message = refused(&film(extra_lines)).await;
+        assert!(message.contains(hint), "{extra_lines}: {message}");
     }
 }

@@ -1,5 +1,5 @@
-//! What providers themselves say that jobs cost: kept beside the submission and
-//! told by the export of the ledger.
+//! What providers report that jobs cost: kept beside the submission and part of
+//! the ledger's export.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,9 +12,9 @@ use crate::support::Client;
 use crate::support::gateway::finished;
 use crate::support::program::{Server, output, program, text};
 
-/// Protocol, its model, lines of its table, and what the simulator says that a
-/// video of the default length costs there, in which unit.
-const TELL: [(&str, &str, &str, &str, &str); 7] = [
+/// Protocol, model, lines of the provider's table, and the cost and its unit that
+/// the simulator reports for a video of the default length.
+const REPORTED_COSTS: [(&str, &str, &str, &str, &str); 7] = [
     ("runway", "gen4.5", "", "25.00", "credits"),
     ("xai", "grok-imagine-video", "", "0.30", "usd"),
     (
@@ -48,11 +48,11 @@ const TELL: [(&str, &str, &str, &str, &str); 7] = [
     ("recipe:openrouter", "google/veo-3.1", "", "0.50", "usd"),
 ];
 
-/// A provider and a model for each, and one that says nothing.
+/// A provider and a model for each, and a provider that reports no cost.
 fn settings(simulator: &Simulator) -> String {
     let mut toml = String::new();
-    let silent = ("luma", "ray-3.2", "", "", "");
-    for (protocol, model, options, ..) in TELL.into_iter().chain([silent]) {
+    let without_cost = ("luma", "ray-3.2", "", "", "");
+    for (protocol, model, options, ..) in REPORTED_COSTS.into_iter().chain([without_cost]) {
         let name = protocol.trim_start_matches("recipe:");
         let table = provider(name, name, simulator, options);
         toml += &table.replacen(
@@ -78,12 +78,12 @@ async fn order(client: &Client, model: &str) -> Value {
 }
 
 /// The last entry of each task.
-async fn ends(data: &Path, format: &str) -> Value {
-    let words = ["ledger", "export", "--format", format, "--data"];
-    let mut words = words.to_vec();
-    words.push(data.to_str().unwrap());
-    let done = output(program(&words)).await;
-    let out = text(&done.stdout);
+async fn last_entries(data: &Path, format: &str) -> Value {
+    let args = ["ledger", "export", "--format", format, "--data"];
+    let mut args = args.to_vec();
+    args.push(data.to_str().unwrap());
+    let result = output(program(&args)).await;
+    let out = text(&result.stdout);
     if format == "csv" {
         return json!(out);
     }
@@ -95,23 +95,23 @@ async fn ends(data: &Path, format: &str) -> Value {
             .all(|entry| entry["provider_cost"].is_null()),
         "an order has cost nothing yet"
     );
-    let ends = entries
+    let last_entries = entries
         .into_iter()
         .filter(|entry| entry["kind"] != "reserve");
-    let by_task: BTreeMap<String, Value> = ends
+    let by_task: BTreeMap<String, Value> = last_entries
         .map(|entry| (entry["task"].as_str().unwrap().to_owned(), entry))
         .collect();
     json!(by_task)
 }
 
 #[tokio::test]
-async fn what_a_provider_says_that_a_job_cost_is_kept_and_told() {
+async fn reported_costs_are_kept_and_exported() {
     let simulator = simulator().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, settings(&simulator)).unwrap();
     let server = Server::start(folder.path(), &["--config", file.to_str().unwrap()]).await;
-    let made = program(&[
+    let created_key = program(&[
         "keys",
         "create",
         "--name",
@@ -119,21 +119,21 @@ async fn what_a_provider_says_that_a_job_cost_is_kept_and_told() {
         "--data",
         folder.path().to_str().unwrap(),
     ]);
-    let made = output(made).await;
-    let client = Client::new(&server.base, Some(text(&made.stdout).trim()));
+    let created_key = output(created_key).await;
+    let client = Client::new(&server.base, Some(text(&created_key.stdout).trim()));
 
-    let orders = TELL
+    let orders = REPORTED_COSTS
         .iter()
         .map(|(protocol, ..)| order(&client, protocol.trim_start_matches("recipe:")));
     let tasks = futures_util::future::join_all(orders).await;
-    let silent = order(&client, "luma").await;
+    let without_cost = order(&client, "luma").await;
     plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Failure);
     let failed = order(&client, "runway").await;
 
-    let ends = ends(folder.path(), "json").await;
-    for (task, (protocol, _, _, amount, unit)) in tasks.iter().zip(TELL) {
+    let entries = last_entries(folder.path(), "json").await;
+    for (task, (protocol, _, _, amount, unit)) in tasks.iter().zip(REPORTED_COSTS) {
         assert_eq!(task["status"], "succeeded", "{task}");
-        let entry = &ends[task["id"].as_str().unwrap()];
+        let entry = &entries[task["id"].as_str().unwrap()];
         assert_eq!(
             [
                 &entry["kind"],
@@ -150,22 +150,22 @@ async fn what_a_provider_says_that_a_job_cost_is_kept_and_told() {
         );
         assert!(
             task.to_string().find("provider_cost").is_none(),
-            "what the operator pays is not the caller's to see: {task}"
+            "callers do not see what the operator pays: {task}"
         );
     }
-    assert_eq!(silent["status"], "succeeded", "{silent}");
+    assert_eq!(without_cost["status"], "succeeded", "{without_cost}");
     assert_eq!(
-        ends[silent["id"].as_str().unwrap()]["provider_cost"],
+        entries[without_cost["id"].as_str().unwrap()]["provider_cost"],
         Value::Null
     );
     assert_eq!(failed["status"], "failed", "{failed}");
-    let entry = &ends[failed["id"].as_str().unwrap()];
+    let entry = &entries[failed["id"].as_str().unwrap()];
     assert_eq!(
         [&entry["kind"], &entry["provider_cost"]],
         [&json!("release"), &json!("0.00")],
-        "what failed was given back"
+        "a failed job costs nothing"
     );
-    let csv = self::ends(folder.path(), "csv").await;
+    let csv = self::last_entries(folder.path(), "csv").await;
     assert!(
         csv.as_str().unwrap().contains(",runway,25.00,credits\r\n"),
         "{csv}"

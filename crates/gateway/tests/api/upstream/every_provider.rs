@@ -1,5 +1,5 @@
-//! Each protocol through the endpoints: what the provider made is in the
-//! gateway's own store, measured, paid once, and plays when the provider is gone.
+//! Each protocol through the endpoints: the video is in the gateway's own store,
+//! measured, paid once, and plays when the provider is gone.
 
 use mediagate_core::domain::assets::sha256_hex;
 use reqwest::Method;
@@ -19,14 +19,14 @@ pub(super) struct Case {
     pub(super) model: &'static str,
     /// Lines of its table.
     pub(super) options: &'static str,
-    /// Whether a picture goes along with one of the orders.
+    /// Whether the orders have a picture.
     pub(super) picture: bool,
 }
 
 /// A test for each protocol, and for each interface of one that has several.
 macro_rules! videos {
     ($($name:ident: $protocol:literal $model:literal $options:expr, $picture:literal;)*) => {
-        /// Protocols of which videos are made here.
+        /// The protocols tested here.
         const VIDEOS: &[&str] = &[$($protocol),*];
 
         /// The same with their models and options.
@@ -37,7 +37,7 @@ macro_rules! videos {
         $(#[tokio::test]
         async fn $name() {
             let case = Case { protocol: $protocol, model: $model, options: $options, picture: $picture };
-            makes_videos(case).await;
+            check_case(case).await;
         })*
     };
 }
@@ -78,10 +78,10 @@ const VERTEX: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../providers/tests/data/service-account.json\""
 );
-/// A key of two parts.
+/// A key of an identifier and a secret.
 const PAIR: &str = "api_key = \"simulated-id:simulated-secret\"";
 
-/// A graph in the form that the server exports.
+/// A graph in the format that ComfyUI exports.
 const GRAPH: &str = r#"
 fps = 16
 patch = { prompt = "6.inputs.text", seed = "3.inputs.seed", width = "50.inputs.width", height = "50.inputs.height", frames = "50.inputs.length" }
@@ -94,7 +94,7 @@ graph = '''
 '''
 "#;
 
-/// The Videos API once more, as the recipe that comes with the gateway tells it.
+/// The Videos API once more, by the recipe that comes with the gateway.
 const RECIPE: &str = concat!(
     "recipe = \"file:",
     env!("CARGO_MANIFEST_DIR"),
@@ -102,14 +102,14 @@ const RECIPE: &str = concat!(
 );
 
 #[test]
-fn each_protocol_makes_something() {
-    let made = [VIDEOS, music::STEMS, songs::SINGERS].concat();
-    let all = providers::PROTOCOLS
+fn each_protocol_is_tested() {
+    let tested = [VIDEOS, music::STEMS, songs::SONG_PROTOCOLS].concat();
+    let protocols = providers::PROTOCOLS
         .iter()
         .chain(&providers::SHIPPED_RECIPES);
-    let missing: Vec<&str> = all
+    let missing: Vec<&str> = protocols
         .map(|protocol| protocol.name)
-        .filter(|name| !made.contains(name))
+        .filter(|name| !tested.contains(name))
         .collect();
     assert!(
         missing.is_empty(),
@@ -117,18 +117,18 @@ fn each_protocol_makes_something() {
     );
 }
 
-async fn makes_videos(case: Case) {
+async fn check_case(case: Case) {
     let simulator = simulator().await;
     let table = provider("acme", case.protocol, &simulator, case.options);
     let route = format!("{{ provider = \"acme\", model = \"{}\" }}", case.model);
     let gateway = gateway(&(table + &film(&route))).await;
-    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
-    let seconds = offered["default_seconds"].as_u64().unwrap();
+    let capabilities = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    let seconds = capabilities["default_seconds"].as_u64().unwrap();
 
     let (by_chat, by_stream, by_videos) = tokio::join!(
-        by_chat(&gateway, case.picture),
-        by_stream(&gateway, case.picture),
-        by_videos(&gateway, case.picture)
+        order_by_chat(&gateway, case.picture),
+        order_by_stream(&gateway, case.picture),
+        order_by_videos_api(&gateway, case.picture)
     );
     assert_eq!(submissions(&simulator), 3, "one for each order");
     assert_eq!(
@@ -159,7 +159,7 @@ fn order(picture: bool) -> Value {
 }
 
 /// The task and the video's description.
-async fn by_chat(gateway: &TestGateway, picture: bool) -> (String, Value) {
+async fn order_by_chat(gateway: &TestGateway, picture: bool) -> (String, Value) {
     let answer = gateway.post("/v1/chat/completions", &order(picture)).await;
     let task = answer.header("x-task-id").map(str::to_owned);
     let completion = answer.ok();
@@ -169,7 +169,7 @@ async fn by_chat(gateway: &TestGateway, picture: bool) -> (String, Value) {
     (task.unwrap(), message["video"].clone())
 }
 
-async fn by_stream(gateway: &TestGateway, picture: bool) -> (String, Value) {
+async fn order_by_stream(gateway: &TestGateway, picture: bool) -> (String, Value) {
     let mut body = order(picture);
     body["stream"] = json!(true);
     let request = gateway.request(Method::POST, "/v1/chat/completions");
@@ -188,7 +188,7 @@ async fn by_stream(gateway: &TestGateway, picture: bool) -> (String, Value) {
     (task, videos[0].clone())
 }
 
-async fn by_videos(gateway: &TestGateway, picture: bool) -> (String, Value) {
+async fn order_by_videos_api(gateway: &TestGateway, picture: bool) -> (String, Value) {
     let mut body = json!({"model": "film", "prompt": "a lighthouse in a storm"});
     if picture {
         let content = &order(true)["messages"][0]["content"][1]["image_url"]["url"];
@@ -207,7 +207,7 @@ async fn by_videos(gateway: &TestGateway, picture: bool) -> (String, Value) {
     (task, view["output"]["videos"][0].clone())
 }
 
-/// The video plays from the gateway, and is what its description says.
+/// Checks that the gateway serves the video and that it matches its description.
 async fn check_video(client: &Client, video: &Value, seconds: u64) {
     let (width, height) = simulator::media::VIDEO_SIZE;
     assert_eq!(

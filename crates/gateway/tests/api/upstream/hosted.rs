@@ -1,4 +1,4 @@
-//! What is known of hosted models: `mediagate models`, and a folder of newer
+//! The catalog of hosted models: `mediagate models`, and a folder of newer
 //! files.
 
 use crate::support::program::{output, program, text};
@@ -11,44 +11,44 @@ const NEWER: &str = "source = \"fal\"\ndate = 2027-02-01\nkey = \"FAL_KEY\"\n\
     seconds = { min = 2, max = 60 }\nsizes = [\"1920x1080\"]\n\
     price = [{ unit = \"second\", usd = \"0.333333\" }]\n";
 
-async fn said(words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = program(words);
+async fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = program(args);
     command.env("FAL_KEY", "a:b");
-    let done = output(command).await;
-    let (out, err) = (text(&done.stdout).to_owned(), text(&done.stderr).to_owned());
-    (done.status.code(), out, err)
+    let result = output(command).await;
+    let (stdout, stderr) = (text(&result.stdout).to_owned(), text(&result.stderr).to_owned());
+    (result.status.code(), stdout, stderr)
 }
 
 #[tokio::test]
 async fn models_are_listed_and_added_without_any_secret() {
-    let (code, list, _) = said(&["models", "list", "--provider", "fal"]).await;
+    let (code, list, _) = run(&["models", "list", "--provider", "fal"]).await;
     assert_eq!(code, Some(0));
     let veo = list
         .lines()
         .find(|line| line.starts_with("fal/veo-3.1 "))
         .unwrap();
     assert!(veo.contains("0.20-0.40/second"), "{veo}");
-    let (_, long, _) = said(&["models", "list", "--provider", "fal", "--long"]).await;
+    let (_, long, _) = run(&["models", "list", "--provider", "fal", "--long"]).await;
     let veo = long.lines().find(|line| line.starts_with("fal/veo-3.1 "));
     let veo = veo.unwrap();
-    for words in ["fal-ai/veo3.1", "0.40/second (with sound)", "2026-"] {
-        assert!(veo.contains(words), "{veo}");
+    for part in ["fal-ai/veo3.1", "0.40/second (with sound)", "2026-"] {
+        assert!(veo.contains(part), "{veo}");
     }
     assert!(
         list.lines().skip(1).all(|line| line.starts_with("fal/")),
         "{list}"
     );
-    let (code, _, error) = said(&["models", "list", "--provider", "fla"]).await;
+    let (code, _, error) = run(&["models", "list", "--provider", "fla"]).await;
     assert!(code == Some(2) && error.contains("`fal`"), "{error}");
-    let (code, _, error) = said(&["models", "add", "fal/veo-3.2"]).await;
+    let (code, _, error) = run(&["models", "add", "fal/veo-3.2"]).await;
     assert!(code == Some(2) && error.contains("did you mean"), "{error}");
-    let (code, _, error) = said(&["models", "add", "openai-videos/sora-2"]).await;
+    let (code, _, error) = run(&["models", "add", "openai-videos/sora-2"]).await;
     assert!(code == Some(2) && error.contains("2026-09-24"), "{error}");
 }
 
 #[tokio::test]
-async fn what_is_printed_for_every_model_is_a_configuration() {
-    let (_, list, _) = said(&["models", "list"]).await;
+async fn models_add_prints_a_valid_configuration() {
+    let (_, list, _) = run(&["models", "list"]).await;
     let widest = list.lines().map(str::len).max();
     assert!(widest <= Some(100), "{widest:?} columns:\n{list}");
     let folder = tempfile::tempdir().unwrap();
@@ -63,22 +63,22 @@ async fn what_is_printed_for_every_model_is_a_configuration() {
         let provider = name.split('/').next().unwrap();
         // One of each provider is enough: a program is started for each.
         if std::fs::read_to_string(&file)
-            .is_ok_and(|one| one.contains(&format!("[providers.{provider}]")))
+            .is_ok_and(|written| written.contains(&format!("[providers.{provider}]")))
         {
             continue;
         }
-        let (code, lines, error) = said(&["models", "add", name]).await;
+        let (code, lines, error) = run(&["models", "add", name]).await;
         assert_eq!(code, Some(0), "{name}: {error}");
         let secret = match provider {
             "kling" | "hunyuan" => "a:b",
             "gemini-veo" if lines.contains("vertex") => "{}",
             _ => "a-key",
         };
-        let at = lines.find("\"env:").unwrap();
-        let end = at + 1 + lines[at + 1..].find('"').unwrap();
-        let lines = format!("{}\"{secret}{}", &lines[..at], &lines[end..]);
+        let start = lines.find("\"env:").unwrap();
+        let end = start + 1 + lines[start + 1..].find('"').unwrap();
+        let lines = format!("{}\"{secret}{}", &lines[..start], &lines[end..]);
         std::fs::write(&file, &lines).unwrap();
-        let (code, _, error) = said(&["config", "check", "--config", file.to_str().unwrap()]).await;
+        let (code, _, error) = run(&["config", "check", "--config", file.to_str().unwrap()]).await;
         assert_eq!(code, Some(0), "{lines}{error}");
         tried += 1;
     }
@@ -86,15 +86,15 @@ async fn what_is_printed_for_every_model_is_a_configuration() {
 }
 
 #[tokio::test]
-async fn a_folder_of_newer_files_is_laid_over() {
+async fn a_folder_of_newer_files_overrides_the_catalog() {
     let folder = tempfile::tempdir().unwrap();
     let newer = folder.path().join("newer");
     std::fs::create_dir(&newer).unwrap();
     std::fs::write(newer.join("fal.toml"), NEWER).unwrap();
     let catalog = newer.to_str().unwrap();
-    let (_, lines, error) = said(&["models", "add", "fal/veo-4", "--catalog", catalog]).await;
+    let (_, lines, error) = run(&["models", "add", "fal/veo-4", "--catalog", catalog]).await;
     assert!(lines.contains("usd = \"0.40\""), "{lines}{error}");
-    let (code, _, error) = said(&["models", "add", "fal/veo-3.1", "--catalog", catalog]).await;
+    let (code, _, error) = run(&["models", "add", "fal/veo-3.1", "--catalog", catalog]).await;
     assert!(
         code == Some(2) && error.contains("use fal-ai/veo4"),
         "{error}"
@@ -103,10 +103,10 @@ async fn a_folder_of_newer_files_is_laid_over() {
     let check = ["config", "check", "--config", file.to_str().unwrap()];
     let config = format!("catalog = {catalog:?}\n{lines}limits = {{ seconds = [50] }}\n");
     std::fs::write(&file, config).unwrap();
-    let (code, shown, error) = said(&check).await;
+    let (code, shown, error) = run(&check).await;
     assert!(code == Some(0) && shown.contains("catalog ="), "{error}");
     std::fs::write(newer.join("fal.toml"), format!("{NEWER}colour = \"red\"\n")).unwrap();
-    let (code, _, error) = said(&check).await;
+    let (code, _, error) = run(&check).await;
     assert!(code == Some(2), "{error}");
     assert!(
         error.contains("m.toml:1: `catalog`") && error.contains("fal.toml:17"),
@@ -114,9 +114,9 @@ async fn a_folder_of_newer_files_is_laid_over() {
     );
 }
 
-/// What a model of a newer file offers is what callers are told.
+/// Callers see the limits of a model from a newer file.
 #[tokio::test]
-async fn callers_are_told_the_limits_of_the_catalogue() {
+async fn the_api_shows_the_limits_of_the_catalog() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("fal.toml"), NEWER).unwrap();
     let catalog = folder.path().display();

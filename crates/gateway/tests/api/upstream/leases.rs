@@ -1,4 +1,4 @@
-//! Processes that share a database, and one of them stands still or is cut off:
+//! Processes that share a database, while one of them is stopped or cut off:
 //! whatever the others do meanwhile, a task is ordered once.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::json;
 use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{
-    arrives, assert_failed, change, film, one_provider, ordered, plan, provider, simulator,
+    wait_for_requests, assert_failed, change, film, one_provider, order_film, plan, provider, simulator,
     submissions, without_workers,
 };
 use crate::support::postgres::{TestDatabase, proxy_to};
@@ -29,77 +29,77 @@ async fn replica(url: &str, toml: &str) -> TestGateway {
         .await
 }
 
-/// The intent of one process is held up between its look at the task and its
-/// write, for longer than its lease holds.
+/// The intent of one process is delayed between its read of the task and its
+/// write, for longer than its lease lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_intent_that_is_held_up_is_no_second_order() {
+async fn a_delayed_intent_places_no_second_order() {
     let simulator = simulator().await;
-    // With a limit it asks for the provider's turn between the two.
+    // With a limit it takes the provider's lock between the two.
     let toml = provider("acme", "openai-videos", &simulator, "max_running = 9")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#);
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
     let slow = replica(&url, &toml).await;
     proxy.cut(ConnectionCut::new("pg_advisory_xact_lock(hashtextextended").holding());
-    let task = ordered(&slow, "a lake").await;
+    let task = order_film(&slow, "a lake").await;
     proxy.wait_for_strikes(1).await;
     proxy.set(NetworkState::both(LinkState::held()));
     let other = replica(&database.url, &toml).await;
-    // Time enough for the other one to take it over and order it.
-    let taken_over = arrives(&simulator, RequestRole::Submit, 1);
+    // Enough time for the other process to take it over and order it.
+    let taken_over = wait_for_requests(&simulator, RequestRole::Submit, 1);
     drop(tokio::time::timeout(Duration::from_secs(8), taken_over).await);
     proxy.heal();
     let caller = other.with_key(slow.client.key.as_ref().unwrap());
-    let done = crate::support::gateway::finished(&caller, &task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
+    let finished = crate::support::gateway::finished(&caller, &task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
     slow.stop().await;
     other.stop().await;
     assert_eq!(submissions(&simulator), 1);
 }
 
-/// `SIGSTOP` behind the intent's commit, until the task was given up.
+/// `SIGSTOP` after the intent's commit, until the task has failed.
 #[tokio::test]
-async fn a_process_that_stood_still_sends_nothing() {
+async fn a_process_that_was_stopped_sends_nothing() {
     let simulator = simulator().await;
-    // Nobody can be asked what became of an order.
+    // This provider cannot be asked about an order's outcome.
     let toml = provider("acme", "fal", &simulator, KEYED)
         + &film(r#"{ provider = "acme", model = "fal-ai/veo3.1" }"#);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, &toml).unwrap();
     let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
-    let stopping = [("MEDIAGATE_STOP_AT", "submission-intended")];
-    let frozen = Server::start_with(&data, &words, &stopping).await;
+    let args = ["--config", file.to_str().unwrap()];
+    let stop_at_intent = [("MEDIAGATE_STOP_AT", "submission-intended")];
+    let frozen = Server::start_with(&data, &args, &stop_at_intent).await;
     let client = Client::new(&frozen.base, Some(&frozen.first_key().await));
     let order = json!({"model": "film", "prompt": "a lake"});
     let accepted = client.post("/v1/videos", &order).await;
     let task = accepted.header("x-task-id").unwrap().to_owned();
-    frozen.stands_still().await;
-    let other = Server::start(&data, &words).await;
+    frozen.wait_until_stopped().await;
+    let other = Server::start(&data, &args).await;
     let client = Client {
         base: other.base.clone(),
         ..client
     };
-    let ended = crate::support::gateway::finished(&client, &task).await;
-    assert_failed(&ended, "submission_unconfirmed");
-    // The same order again gets that answer, and is no new one; twice, too.
+    let failed = crate::support::gateway::finished(&client, &task).await;
+    assert_failed(&failed, "submission_unconfirmed");
+    // The same order again gets that answer and makes no new task, also the second time.
     for _ in 0..2 {
-        let again = client.post("/v1/videos", &order).await;
-        assert_eq!(again.header("x-task-id"), Some(task.as_str()));
+        let repeated = client.post("/v1/videos", &order).await;
+        assert_eq!(repeated.header("x-task-id"), Some(task.as_str()));
     }
     frozen.signal("-CONT");
-    // It works again once it can accept and do something.
+    // It works again once it accepts and completes a task.
     let awake = Client {
         base: frozen.base.clone(),
         ..client.clone()
     };
     let another = json!({"model": "film", "prompt": "a sea"});
-    let next = awake.post("/v1/videos", &another).await;
-    let next = next.header("x-task-id").unwrap().to_owned();
-    let done = crate::support::gateway::finished(&awake, &next).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
-    assert_eq!(submissions(&simulator), 1, "only the second one left");
+    let accepted = awake.post("/v1/videos", &another).await;
+    let accepted = accepted.header("x-task-id").unwrap().to_owned();
+    let finished = crate::support::gateway::finished(&awake, &accepted).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(submissions(&simulator), 1, "only the second order was sent");
     frozen.stop().await;
     other.stop().await;
 }
@@ -118,8 +118,8 @@ async fn claims(gateway: &TestGateway, task: &str) -> i64 {
     claims.unwrap().unwrap()
 }
 
-/// A way to the database that is gone: connections break, new ones are refused.
-fn take_away(proxy: &FaultProxy) {
+/// Takes the database away: connections break, new ones are refused.
+fn disconnect(proxy: &FaultProxy) {
     proxy.set(NetworkState {
         refuses: true,
         ..NetworkState::default()
@@ -127,26 +127,26 @@ fn take_away(proxy: &FaultProxy) {
     proxy.reset();
 }
 
-/// All leases have run out when the database comes back. The first that can
-/// prolong its own does not take the others' tasks.
+/// All leases have expired when the database comes back. The first process that
+/// renews its own does not take the others' tasks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_an_outage_everybody_keeps_its_tasks() {
+async fn after_an_outage_every_process_keeps_its_tasks() {
     let simulator = simulator().await;
     plan(&simulator, Duration::from_secs(9), PlannedEnd::Success);
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
-    let (way, other_url) = proxy_to(&database.url).await;
+    let (other_proxy, other_url) = proxy_to(&database.url).await;
     let holder = replica(&url, &toml).await;
-    let task = ordered(&holder, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let task = order_film(&holder, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     let other = replica(&other_url, &toml).await;
-    take_away(&proxy);
-    take_away(&way);
+    disconnect(&proxy);
+    disconnect(&other_proxy);
     // Longer than a lease.
     tokio::time::sleep(Duration::from_secs(4)).await;
-    way.heal();
-    eventually("the other one is there", async || {
+    other_proxy.heal();
+    eventually("the other process is connected again", async || {
         (other.get("/v1/tasks").await.status == 200).then_some(())
     })
     .await;
@@ -157,21 +157,21 @@ async fn after_an_outage_everybody_keeps_its_tasks() {
     other.stop().await;
 }
 
-/// A machine whose clock is an hour ahead takes over what has run out by the database's clock, and nothing else.
+/// A machine whose clock is an hour ahead takes over only tasks whose lease has expired by the database's clock.
 #[tokio::test]
 async fn leases_are_judged_by_the_databases_clock() {
     let simulator = simulator().await;
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
     let url = database.url.clone();
-    let on_it = || {
+    let builder_on_database = || {
         let url = url.parse().unwrap();
         let builder = TestGateway::builder().toml(&toml);
         builder.set(|settings| settings.database = Some(url))
     };
-    let idle = on_it().without_workers().start().await;
-    let held = ordered(&idle, "a lake").await;
-    let left = ordered(&idle, "a sea").await;
+    let idle = builder_on_database().without_workers().start().await;
+    let held_task = order_film(&idle, "a lake").await;
+    let left_task = order_film(&idle, "a sea").await;
     let now = idle.app.clock.now();
     let claimed = idle.app.store.write(move |conn| -> Result<_, StoreError> {
         let now = store::workers::now(conn, now)?;
@@ -185,25 +185,25 @@ async fn leases_are_judged_by_the_databases_clock() {
         Ok(())
     });
     claimed.await.unwrap();
-    let ahead = on_it().manual_clock().start().await;
+    let ahead = builder_on_database().manual_clock().start().await;
     ahead.app.clock.advance(Duration::from_hours(1));
-    eventually("what the dead one left is taken over", async || {
-        (claims(&ahead, &left).await == 2).then_some(())
+    eventually("the dead worker's task is taken over", async || {
+        (claims(&ahead, &left_task).await == 2).then_some(())
     })
     .await;
-    assert_eq!(claims(&ahead, &held).await, 1, "the living one keeps it");
-    let leave = |conn: &mut Conn<'_>| store::workers::deregister(conn, "alive");
-    idle.app.store.write(leave).await.unwrap();
+    assert_eq!(claims(&ahead, &held_task).await, 1, "the living worker keeps it");
+    let deregister = |conn: &mut Conn<'_>| store::workers::deregister(conn, "alive");
+    idle.app.store.write(deregister).await.unwrap();
     ahead.stop().await;
     idle.stop().await;
 }
 
-/// The clock was set back by an hour after this was put off.
+/// The clock was set back by an hour after the task was put off.
 #[tokio::test]
-async fn what_is_due_absurdly_late_is_due_now() {
+async fn a_task_due_absurdly_late_is_due_now() {
     let simulator = simulator().await;
     let mut gateway = without_workers(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     change(
         &gateway,
         "UPDATE tasks SET due_at = due_at + 3600000000 WHERE id = ?1",
@@ -215,15 +215,15 @@ async fn what_is_due_absurdly_late_is_due_now() {
     gateway.stop().await;
 }
 
-/// A claim was committed and its answer lost: the task stands under a lease that
-/// goes on, and nobody works on it.
+/// A claim was committed and its answer lost: the task has a lease that is renewed,
+/// and nobody works on it.
 #[tokio::test]
-async fn what_nobody_follows_is_given_back() {
+async fn a_claim_without_a_worker_is_released() {
     let simulator = simulator().await;
     let mut gateway = without_workers(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
-    let late = "UPDATE tasks SET due_at = due_at + 600000000 WHERE id = ?1";
-    change(&gateway, late, &task).await;
+    let task = order_film(&gateway, "a lake").await;
+    let postpone = "UPDATE tasks SET due_at = due_at + 600000000 WHERE id = ?1";
+    change(&gateway, postpone, &task).await;
     gateway.start_workers().await;
     let claim = "UPDATE tasks SET lease_owner = (SELECT name FROM workers WHERE name NOT LIKE 'c-%') WHERE id = ?1";
     change(&gateway, claim, &task).await;
@@ -231,9 +231,9 @@ async fn what_nobody_follows_is_given_back() {
     gateway.stop().await;
 }
 
-/// The database restarts while tasks end.
+/// The database is away while tasks end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_end_that_falls_into_an_outage_is_written_after_it() {
+async fn a_result_during_an_outage_is_written_after_it() {
     let simulator = simulator().await;
     plan(&simulator, Duration::from_secs(1), PlannedEnd::Success);
     let toml = one_provider(&simulator);
@@ -242,11 +242,11 @@ async fn an_end_that_falls_into_an_outage_is_written_after_it() {
     let gateway = replica(&url, &toml).await;
     let mut tasks = Vec::new();
     for _ in 0..6 {
-        tasks.push(ordered(&gateway, "a lake").await);
+        tasks.push(order_film(&gateway, "a lake").await);
     }
-    arrives(&simulator, RequestRole::Poll, tasks.len()).await;
-    take_away(&proxy);
-    arrives(&simulator, RequestRole::Download, tasks.len()).await;
+    wait_for_requests(&simulator, RequestRole::Poll, tasks.len()).await;
+    disconnect(&proxy);
+    wait_for_requests(&simulator, RequestRole::Download, tasks.len()).await;
     proxy.heal();
     for task in &tasks {
         let status = eventually("it ends", async || {
@@ -262,7 +262,7 @@ async fn an_end_that_falls_into_an_outage_is_written_after_it() {
 
 /// The disk is full for a moment, for everything but heartbeats.
 #[tokio::test]
-async fn an_end_that_cannot_be_written_is_written_later() {
+async fn a_result_that_cannot_be_written_is_written_later() {
     let gateway = TestGateway::start().await;
     let database = gateway.app.config.data.join("mediagate.db");
     let disk = rusqlite::Connection::open(database).unwrap();
@@ -277,7 +277,7 @@ async fn an_end_that_cannot_be_written_is_written_later() {
     let answer = gateway.post("/v1/videos", &order).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     let media = gateway.app.config.media_path();
-    eventually("it is made", async || {
+    eventually("the film is in the store", async || {
         let folders = std::fs::read_dir(&media).unwrap().flatten();
         let mut files = folders.flat_map(|folder| std::fs::read_dir(folder.path()));
         let is_film = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".mp4");
@@ -286,7 +286,7 @@ async fn an_end_that_cannot_be_written_is_written_later() {
             .then_some(())
     })
     .await;
-    // Longer than it takes to try once.
+    // Longer than one attempt takes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     disk.execute_batch("DROP TRIGGER full").unwrap();
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");
@@ -294,8 +294,7 @@ async fn an_end_that_cannot_be_written_is_written_later() {
     gateway.stop().await;
 }
 
-/// A process without a model leaves its tasks to those that have it; what nobody
-/// has for ten minutes fails.
+/// A process without a model leaves its tasks to the processes that have it.
 #[tokio::test]
 async fn a_model_that_a_process_lacks_is_left_to_others() {
     let simulator = simulator().await;
@@ -308,27 +307,27 @@ async fn a_model_that_a_process_lacks_is_left_to_others() {
         .set(|settings| settings.database = Some(url))
         .start()
         .await;
-    let task = ordered(&accepting, "a lake").await;
+    let task = order_film(&accepting, "a lake").await;
     let without = replica(&database.url, "").await;
-    // It works, and has had its chance.
+    // It works, and could have claimed the task.
     let order = crate::support::videos_order();
     let own = without.post("/v1/videos", &order).await;
     let own = own.header("x-task-id").unwrap().to_owned();
     assert_eq!(without.finished(&own).await["status"], "succeeded");
     let caller = without.with_key(accepting.client.key.as_ref().unwrap());
-    let waits = caller.get(&format!("/v1/tasks/{task}")).await.ok();
-    assert_eq!(waits["status"], "queued");
+    let waiting = caller.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(waiting["status"], "queued");
     assert_eq!(claims(&without, &task).await, 0);
     let with = replica(&database.url, &toml).await;
-    let done = crate::support::gateway::finished(&caller, &task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
+    let finished = crate::support::gateway::finished(&caller, &task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
     accepting.stop().await;
     without.stop().await;
     with.stop().await;
 }
 
 #[tokio::test]
-async fn what_nobody_can_do_fails_after_ten_minutes() {
+async fn a_task_of_an_unknown_model_fails_after_ten_minutes() {
     let simulator = simulator().await;
     let mut gateway = TestGateway::builder()
         .without_workers()
@@ -336,22 +335,22 @@ async fn what_nobody_can_do_fails_after_ten_minutes() {
         .toml(&one_provider(&simulator))
         .start()
         .await;
-    let task = ordered(&gateway, "a lake").await;
-    // Somebody else has the name by now.
+    let task = order_film(&gateway, "a lake").await;
+    // The name is another model's alias now.
     gateway.reconfigure("[models.animatic-1]\naliases = [\"film\"]\n");
     gateway.start_workers().await;
-    let looks = std::cell::Cell::new(0);
-    let ended = eventually("it fails", async || {
-        // Now and then a while is over.
-        looks.set(looks.get() + 1);
-        if looks.get() % 3 == 0 {
+    let polls = std::cell::Cell::new(0);
+    let failed = eventually("it fails", async || {
+        // Every third poll, six minutes pass.
+        looks.set(polls.get() + 1);
+        if polls.get() % 3 == 0 {
             gateway.app.clock.advance(Duration::from_mins(6));
         }
         let view = gateway.get(&format!("/v1/tasks/{task}?wait=1")).await.ok();
         (view["status"] != "queued").then_some(view)
     })
     .await;
-    assert_failed(&ended, "provider_unavailable");
+    assert_failed(&failed, "provider_unavailable");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What a request may ask is known for each model, published, and refused
-//! before anything is sent or written.
+//! The limits of each model are known and published, and a request beyond them
+//! is refused before anything is sent or written.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::support::TestGateway;
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Nothing was written, and nothing arrived.
+/// Asserts that no task was written and no request was sent.
 async fn nothing_happened(gateway: &TestGateway, simulator: &simulator::Simulator) {
     let list = gateway.get("/v1/tasks").await.ok();
     assert_eq!(list["data"], json!([]));
@@ -23,10 +23,10 @@ fn chat(video: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
+async fn unsupported_options_of_a_video_model_are_refused_by_field() {
     let simulator = simulator().await;
     let gateway = gateway(&one_provider(&simulator)).await;
-    for (asked, param) in [
+    for (options, param) in [
         (json!({"seconds": 5}), "video.seconds"),
         (json!({"seconds": 4.5}), "video.seconds"),
         (json!({"seconds": 24}), "video.seconds"),
@@ -34,17 +34,17 @@ async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
         (json!({"negative_prompt": "rain"}), "video.negative_prompt"),
         (json!({"seed": 7}), "video.seed"),
     ] {
-        let refused = gateway.post(CHAT, &chat(&asked)).await;
-        refused.refused(400, "unsupported_value").at(param);
+        let refused = gateway.post(CHAT, &chat(&options)).await;
+        refused.refused(400, "unsupported_value").on_param(param);
         assert!(refused.message().contains("film"), "{}", refused.message());
     }
     for (field, value) in [("seconds", json!("5")), ("size", json!("1920x1080"))] {
         let mut body = json!({"model": "film", "prompt": "a lake"});
         body[field] = value;
         let refused = gateway.post("/v1/videos", &body).await;
-        refused.refused(400, "unsupported_value").at(field);
+        refused.refused(400, "unsupported_value").on_param(field);
     }
-    // All faults are named at once.
+    // All errors are named at once.
     let refused = gateway
         .post(
             CHAT,
@@ -55,30 +55,30 @@ async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
     for field in ["seconds", "size", "seed"] {
         assert!(refused.message().contains(field), "{}", refused.message());
     }
-    let mut two = chat_order_with_picture("a lake");
-    let picture = two["messages"][0]["content"][1].clone();
-    two["messages"][0]["content"]
+    let mut two_pictures = chat_order_with_picture("a lake");
+    let picture = two_pictures["messages"][0]["content"][1].clone();
+    two_pictures["messages"][0]["content"]
         .as_array_mut()
         .unwrap()
         .push(picture);
-    let refused = gateway.post(CHAT, &two).await;
+    let refused = gateway.post(CHAT, &two_pictures).await;
     refused
         .refused(400, "unsupported_value")
-        .at("messages[0].content[2].image_url.url");
+        .on_param("messages[0].content[2].image_url.url");
     nothing_happened(&gateway, &simulator).await;
 
-    // What it offers is what is published.
-    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
-    assert_eq!(offered["seconds"], json!([4, 8, 12, 16, 20]));
+    // What the model supports is published.
+    let capabilities = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    assert_eq!(capabilities["seconds"], json!([4, 8, 12, 16, 20]));
     assert_eq!(
         (
-            &offered["max_images"],
-            &offered["seed"],
-            &offered["negative_prompt"]
+            &capabilities["max_images"],
+            &capabilities["seed"],
+            &capabilities["negative_prompt"]
         ),
         (&json!(1), &json!(false), &json!(false))
     );
-    for size in offered["sizes"].as_array().unwrap() {
+    for size in capabilities["sizes"].as_array().unwrap() {
         gateway
             .post(CHAT, &chat(&json!({"seconds": 4, "size": size})))
             .await
@@ -88,13 +88,13 @@ async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_needed_is_asked_for() {
+async fn a_model_that_needs_a_picture_refuses_orders_without_one() {
     let simulator = simulator().await;
     let toml = provider("acme", "runway", &simulator, "")
         + &film(r#"{ provider = "acme", model = "gen4_turbo" }"#);
     let gateway = gateway(&toml).await;
-    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
-    assert_eq!(offered["needs_image"], true);
+    let capabilities = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    assert_eq!(capabilities["needs_image"], true);
     gateway
         .post(CHAT, &chat(&json!({})))
         .await
@@ -104,11 +104,11 @@ async fn a_picture_that_is_needed_is_asked_for() {
         .post("/v1/videos", &body)
         .await
         .refused(400, "unsupported_value")
-        .at("input_reference");
-    let mut long = chat_order_with_picture("a lake");
-    long["messages"][0]["content"][0]["text"] = "x".repeat(5_001).into();
+        .on_param("input_reference");
+    let mut long_prompt = chat_order_with_picture("a lake");
+    long_prompt["messages"][0]["content"][0]["text"] = "x".repeat(5_001).into();
     gateway
-        .post(CHAT, &long)
+        .post(CHAT, &long_prompt)
         .await
         .refused(400, "unsupported_value");
     nothing_happened(&gateway, &simulator).await;
@@ -116,7 +116,7 @@ async fn a_picture_that_is_needed_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fetches_files_itself_needs_an_address_of_this_gateway() {
+async fn a_provider_that_fetches_files_needs_a_public_url() {
     let simulator = simulator().await;
     let toml = provider("acme", "luma", &simulator, "api = \"dream-machine\"")
         + &film(r#"{ provider = "acme", model = "ray-2" }"#);
@@ -124,7 +124,7 @@ async fn a_provider_that_fetches_files_itself_needs_an_address_of_this_gateway()
     let refused = private.post(CHAT, &chat_order_with_picture("a lake")).await;
     refused
         .refused(400, "unsupported_value")
-        .at("messages[0].content[1].image_url.url");
+        .on_param("messages[0].content[1].image_url.url");
     nothing_happened(&private, &simulator).await;
     private.post(CHAT, &chat(&json!({}))).await.ok();
     private.stop().await;
@@ -135,22 +135,22 @@ async fn a_provider_that_fetches_files_itself_needs_an_address_of_this_gateway()
     let journal = simulator.world().journal();
     let order = journal
         .iter()
-        .rfind(|one| one.role == simulator::RequestRole::Submit)
+        .rfind(|request| request.role == simulator::RequestRole::Submit)
         .unwrap();
-    let lent = order.body["keyframes"]["frame0"]["url"].as_str().unwrap();
+    let picture_url = order.body["keyframes"]["frame0"]["url"].as_str().unwrap();
     assert!(
-        lent.starts_with("https://media.example/media/") && lent.ends_with(".png"),
-        "{lent}"
+        picture_url.starts_with("https://media.example/media/") && picture_url.ends_with(".png"),
+        "{picture_url}"
     );
-    // The address holds the gateway's own copy, and needs no key.
-    let path = lent.trim_start_matches("https://media.example");
+    // The URL serves the gateway's own copy, and needs no key.
+    let path = picture_url.trim_start_matches("https://media.example");
     let copy = public.without_key().get(path).await;
     assert_eq!(copy.header("content-type"), Some("image/png"));
     public.stop().await;
 }
 
 #[tokio::test]
-async fn another_route_may_take_what_the_first_cannot_be_given() {
+async fn an_order_goes_to_a_route_that_supports_it() {
     let (first, second) = (simulator().await, simulator().await);
     let routes =
         r#"{ provider = "first", model = "ray-2" }, { provider = "second", model = "ray-3.2" }"#;
@@ -165,7 +165,7 @@ async fn another_route_may_take_what_the_first_cannot_be_given() {
     assert_eq!((submissions(&first), submissions(&second)), (0, 1));
     gateway.post(CHAT, &chat(&json!({"seconds": 5}))).await.ok();
     assert_eq!((submissions(&first), submissions(&second)), (1, 1));
-    // Ten seconds only the second makes, nine only the first.
+    // Only the second makes ten seconds, only the first nine.
     gateway
         .post(CHAT, &chat(&json!({"seconds": 10})))
         .await
@@ -176,7 +176,7 @@ async fn another_route_may_take_what_the_first_cannot_be_given() {
 }
 
 #[tokio::test]
-async fn the_operator_narrows_and_widens_what_is_offered() {
+async fn the_operator_narrows_and_widens_the_capabilities() {
     let simulator = simulator().await;
     let routes = r#"{ provider = "acme", model = "sora-2", limits = { seconds = { min = 2, max = 6 }, default_seconds = 3, pictures = 0 } }"#;
     let toml = one_provider(&simulator);
@@ -184,14 +184,14 @@ async fn the_operator_narrows_and_widens_what_is_offered() {
     let toml =
         providers.to_owned() + &film(routes) + "limits = { sizes = [\"640x360\"], seed = true }\n";
     let gateway = gateway(&toml).await;
-    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    let capabilities = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
     let facts = json!([
-        offered["sizes"],
-        offered["min_seconds"],
-        offered["max_seconds"],
-        offered["default_seconds"],
-        offered["seed"],
-        offered["max_images"]
+        capabilities["sizes"],
+        capabilities["min_seconds"],
+        capabilities["max_seconds"],
+        capabilities["default_seconds"],
+        capabilities["seed"],
+        capabilities["max_images"]
     ]);
     assert_eq!(facts, json!([["640x360"], 2, 6, 3, true, 0]));
     gateway
@@ -202,7 +202,7 @@ async fn the_operator_narrows_and_widens_what_is_offered() {
         .post(CHAT, &chat(&json!({"seconds": 7})))
         .await
         .refused(400, "unsupported_value")
-        .at("video.seconds");
+        .on_param("video.seconds");
     nothing_happened(&gateway, &simulator).await;
     gateway.post(CHAT, &chat(&json!({"seed": 7}))).await.ok();
     let order = simulator.world().journal()[0].body.clone();
@@ -214,7 +214,7 @@ async fn the_operator_narrows_and_widens_what_is_offered() {
 }
 
 #[tokio::test]
-async fn what_a_music_model_cannot_tell_apart_is_refused() {
+async fn unsupported_stems_of_a_music_model_are_refused() {
     let simulator = simulator().await;
     let toml = provider(
         "acme",
@@ -224,33 +224,33 @@ async fn what_a_music_model_cannot_tell_apart_is_refused() {
     ) + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"two-stems\" }]\n";
     let gateway = gateway(&toml).await;
     let source = gateway.upload("Song").await;
-    let submit = async |more: Value| {
+    let submit = async |extra: Value| {
         let mut body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
         body.as_object_mut()
             .unwrap()
-            .extend(more.as_object().unwrap().clone());
+            .extend(extra.as_object().unwrap().clone());
         gateway.post("/musicgen/submit/music", &body).await
     };
     let drums = submit(json!({"stem_type_group_name": "Drums"})).await;
     drums
         .refused(400, "unsupported_value")
-        .at("stem_type_group_name");
+        .on_param("stem_type_group_name");
     assert!(
         drums.message().contains("Vocals"),
-        "it says what it can: {}",
+        "it names the supported stems: {}",
         drums.message()
     );
     submit(json!({"stem_task": "twelve"}))
         .await
         .refused(400, "unsupported_value")
-        .at("stem_task");
+        .on_param("stem_task");
     let song = gateway
         .post(
             "/musicgen/submit/music",
             &json!({"task": "generate", "title": "x"}),
         )
         .await;
-    song.refused(400, "unsupported_value").at("task");
+    song.refused(400, "unsupported_value").on_param("task");
     assert!(song.message().contains("gen_stem"));
     nothing_happened(&gateway, &simulator).await;
     gateway.stop().await;

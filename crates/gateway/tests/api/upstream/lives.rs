@@ -1,5 +1,5 @@
-//! Tasks whose life is interrupted: called off, or the process ends
-//! or dies. Whatever happens, nothing is ordered twice.
+//! Tasks that are interrupted: cancelled, or the process ends or dies. Whatever
+//! happens, nothing is ordered twice.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use simulator::{Fault, JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::music::{SUBMIT, band};
 use super::{
-    LONG, SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider,
-    ordered, plan, provider, simulator, status, submissions, without_workers,
+    LONG, BRIEF, wait_for_requests, assert_failed, at_submission, chat_order, film, gateway, one_provider,
+    order_film, plan, provider, simulator, status, submissions, without_workers,
 };
 use crate::support::program::Home;
 use crate::support::{Client, TestGateway, eventually};
 
 async fn cancel(client: &Client, task: &str) {
     let path = format!("/v1/tasks/{task}/cancel");
-    let off = client.post(&path, &json!({})).await.ok();
-    assert_eq!(off["status"], "cancelled", "{off}");
+    let cancelled = client.post(&path, &json!({})).await.ok();
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
 }
 
 #[tokio::test]
-async fn what_is_called_off_here_is_called_off_there() {
+async fn a_cancelled_task_cancels_the_providers_job() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
     eventually("the job is called off", async || {
         let jobs = simulator.world().jobs("openai-videos");
@@ -42,13 +42,13 @@ async fn what_is_called_off_here_is_called_off_there() {
 }
 
 #[tokio::test]
-async fn what_is_called_off_while_it_is_sent_is_called_off_there() {
+async fn a_task_cancelled_while_it_is_sent_cancels_the_providers_job() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     at_submission(&simulator, Fault::Latency(Duration::from_secs(1)), 1);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Submit, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     cancel(&gateway, &task).await;
     eventually("the job is called off", async || {
         let jobs = simulator.world().jobs("openai-videos");
@@ -59,33 +59,33 @@ async fn what_is_called_off_while_it_is_sent_is_called_off_there() {
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_with_the_job_that_was_made() {
-    Box::pin(goes_on(false)).await;
+async fn a_restart_continues_the_job() {
+    Box::pin(restart_continues_the_job(false)).await;
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_with_the_job_that_was_made_on_postgres() {
-    Box::pin(goes_on(true)).await;
+async fn a_restart_continues_the_job_on_postgres() {
+    Box::pin(restart_continues_the_job(true)).await;
 }
 
-async fn goes_on(postgres: bool) {
+async fn restart_continues_the_job(postgres: bool) {
     let simulator = simulator().await;
-    plan(&simulator, SOME, PlannedEnd::Success);
-    // With room for one, which it has already.
+    plan(&simulator, BRIEF, PlannedEnd::Success);
+    // The limit of one is already used by its own job.
     let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
     let mut builder = TestGateway::builder().toml(&toml);
     if postgres {
         builder = builder.on_postgres();
     }
     let gateway = builder.start().await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     let gateway = gateway.restart(None).await;
-    let done = gateway.finished(&task).await;
+    let finished = gateway.finished(&task).await;
     assert_eq!(
-        (&done["status"], &done["cost_usd"]),
+        (&finished["status"], &finished["cost_usd"]),
         (&json!("succeeded"), &json!("0.40")),
-        "{done}"
+        "{finished}"
     );
     assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
@@ -96,15 +96,15 @@ async fn a_restart_waits_for_an_answer_that_is_under_way() {
     let simulator = simulator().await;
     at_submission(&simulator, Fault::Latency(Duration::from_secs(2)), 1);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Submit, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     let gateway = gateway.restart(None).await;
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");
     assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
 }
 
-/// What a process leaves behind that dies while it sends the order of a film.
+/// Leaves the database as a process that died while it sent the order of a film.
 pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
     die_while_sending_to(gateway, ("film", "sora-2"), id).await
 }
@@ -118,7 +118,7 @@ async fn die_while_sending_to(
     let now = gateway.app.clock.now();
     let site = gateway.app.models.upstream.sites()["acme"].clone();
     let (endpoint, credential) = (site.endpoint.clone(), site.credentials[0].id.clone());
-    let left = gateway.app.store.write(move |conn| -> Result<_, Error> {
+    let written = gateway.app.store.write(move |conn| -> Result<_, Error> {
         store::workers::register(conn, "dead", now.plus(Duration::from_mins(1)))?;
         let mut claimed =
             store::tasks::claim_upstream(conn, "dead", model, TaskState::Queued, 1, now)?;
@@ -142,11 +142,11 @@ async fn die_while_sending_to(
         store::workers::deregister(conn, "dead")?;
         Ok(task)
     });
-    left.await.unwrap()
+    written.await.unwrap()
 }
 
 #[tokio::test]
-async fn what_a_crash_may_have_sent_is_not_sent_again() {
+async fn an_order_that_a_crash_may_have_sent_is_not_repeated() {
     let simulator = simulator().await;
     let mut gateway = without_workers(&one_provider(&simulator)).await;
     let caller = gateway.client.clone();
@@ -170,41 +170,41 @@ async fn what_a_crash_may_have_sent_is_not_sent_again() {
         &gateway.finished(&task.id.to_string()).await,
         "submission_unconfirmed",
     );
-    assert_eq!(submissions(&simulator), 0, "it is looked for, and not sent");
+    assert_eq!(submissions(&simulator), 0, "the job is looked for, and not ordered again");
     gateway.stop().await;
 }
 
-fn keyed(simulator: &Simulator) -> String {
+fn with_idempotency(simulator: &Simulator) -> String {
     provider("acme", "openai-videos", simulator, "idempotency = true")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#)
 }
 
 #[tokio::test]
-async fn where_the_provider_makes_one_job_of_both_it_is_sent_again() {
+async fn an_idempotent_order_is_repeated_after_a_crash() {
     let simulator = simulator().await;
-    let mut gateway = without_workers(&keyed(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
+    let mut gateway = without_workers(&with_idempotency(&simulator)).await;
+    let task = order_film(&gateway, "a lake").await;
     let id = SubmissionId::new();
     die_while_sending(&gateway, id).await;
-    // At first it is refused, which says nothing about the first time.
+    // At first the repetition is refused, which says nothing about the first order.
     at_submission(&simulator, status(429), 2);
     gateway.start_workers().await;
-    let done = gateway.finished(&task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
     let journal = simulator.world().journal();
-    let sent = journal.iter().filter(|one| one.role == RequestRole::Submit);
-    let keys: Vec<&str> = sent
-        .map(|one| one.headers["idempotency-key"].to_str().unwrap())
+    let orders = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let keys: Vec<&str> = orders
+        .map(|request| request.headers["idempotency-key"].to_str().unwrap())
         .collect();
     assert_eq!(keys, [&id.to_string(); 3], "always with the same key");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_repetition_that_is_refused_for_good_leaves_it_open() {
+async fn a_refused_repetition_leaves_the_outcome_unconfirmed() {
     let simulator = simulator().await;
-    let mut gateway = without_workers(&keyed(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
+    let mut gateway = without_workers(&with_idempotency(&simulator)).await;
+    let task = order_film(&gateway, "a lake").await;
     die_while_sending(&gateway, SubmissionId::new()).await;
     at_submission(&simulator, status(401), 1);
     gateway.start_workers().await;
@@ -213,10 +213,10 @@ async fn a_repetition_that_is_refused_for_good_leaves_it_open() {
     gateway.stop().await;
 }
 
-/// A file is handed over again before the order is repeated. That this is refused says nothing about
-/// the first time, when the provider may have taken the order.
+/// The file is uploaded again before the order is repeated. A refused upload says nothing about
+/// the first order, which the provider may have accepted.
 #[tokio::test]
-async fn a_repetition_that_is_refused_before_it_is_sent_leaves_it_open() {
+async fn a_repetition_refused_at_the_upload_leaves_the_outcome_unconfirmed() {
     let simulator = simulator().await;
     let toml = provider("acme", "lalal", &simulator, "") + &band("phoenix");
     let mut gateway = without_workers(&toml).await;
@@ -227,22 +227,22 @@ async fn a_repetition_that_is_refused_before_it_is_sent_leaves_it_open() {
     let upload = Some(RequestRole::Upload);
     simulator.world().order_fault(status(422), None, upload, 9);
     gateway.start_workers().await;
-    let ended = gateway.finished(&task.id.to_string()).await;
-    assert_failed(&ended, "submission_unconfirmed");
+    let failed = gateway.finished(&task.id.to_string()).await;
+    assert_failed(&failed, "submission_unconfirmed");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn submissions_of_tasks_that_have_ended_take_no_room() {
+async fn submissions_of_ended_tasks_do_not_count_against_max_running() {
     let simulator = simulator().await;
     let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
     let mut gateway = without_workers(&toml).await;
-    let dead = ordered(&gateway, "a lake").await;
+    let abandoned = order_film(&gateway, "a lake").await;
     die_while_sending(&gateway, SubmissionId::new()).await;
-    cancel(&gateway, &dead).await;
+    cancel(&gateway, &abandoned).await;
     gateway.start_workers().await;
-    let next = ordered(&gateway, "a lake").await;
+    let next = order_film(&gateway, "a lake").await;
     assert_eq!(gateway.finished(&next).await["status"], "succeeded");
     assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
@@ -251,7 +251,7 @@ async fn submissions_of_tasks_that_have_ended_take_no_room() {
 #[tokio::test]
 async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, PlannedEnd::Success);
+    plan(&simulator, BRIEF, PlannedEnd::Success);
     let home = Home::with_settings(&one_provider(&simulator));
     let (server, client) = home.start().await;
     let mut tasks = Vec::new();
@@ -261,7 +261,7 @@ async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() 
         assert_eq!(answer.status, 200, "{}", answer.text());
         tasks.push(answer.header("x-task-id").unwrap().to_owned());
     }
-    // All were taken, and that is written down: they are polled.
+    // All were accepted, and that is recorded: they are polled.
     eventually("all jobs are polled", async || {
         let jobs = simulator.world().jobs("openai-videos");
         (jobs.len() == 3 && jobs.iter().all(|job| job.polls > 0)).then_some(())
@@ -270,11 +270,11 @@ async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() 
     server.crash();
     let (server, client) = home.start_again(client).await;
     for task in &tasks {
-        let done = crate::support::gateway::finished(&client, task).await;
+        let finished = crate::support::gateway::finished(&client, task).await;
         assert_eq!(
-            (&done["status"], &done["cost_usd"]),
+            (&finished["status"], &finished["cost_usd"]),
             (&json!("succeeded"), &json!("0.40")),
-            "{done}"
+            "{finished}"
         );
     }
     assert_eq!(submissions(&simulator), 3);
@@ -282,7 +282,7 @@ async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() 
 }
 
 #[tokio::test]
-async fn a_crash_while_an_order_is_sent_leads_to_the_job_that_was_made() {
+async fn after_a_crash_while_sending_the_accepted_job_is_found() {
     let simulator = simulator().await;
     at_submission(&simulator, Fault::Latency(Duration::from_secs(30)), 1);
     let home = Home::with_settings(&one_provider(&simulator));
@@ -290,11 +290,11 @@ async fn a_crash_while_an_order_is_sent_leads_to_the_job_that_was_made() {
     let body = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &body).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
-    arrives(&simulator, RequestRole::Submit, 1).await;
+    wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     server.crash();
     let (server, client) = home.start_again(client).await;
-    let done = crate::support::gateway::finished(&client, &task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
-    assert_eq!(submissions(&simulator), 1, "the provider took it once");
+    let finished = crate::support::gateway::finished(&client, &task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(submissions(&simulator), 1, "the provider accepted it once");
     server.stop().await;
 }

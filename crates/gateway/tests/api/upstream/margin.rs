@@ -1,17 +1,17 @@
-//! `GET /v1/admin/usage`: what providers were paid, and what is left of what was charged.
+//! `GET /v1/admin/usage`: what providers were paid, and the margin on what was charged.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use simulator::{PlannedEnd, Simulator};
 
-use super::{gateway, ordered, plan, provider, simulator};
+use super::{gateway, order_film, plan, provider, simulator};
 use crate::admin::operator;
 use crate::support::gateway::Builder;
 use crate::support::{Client, TestGateway};
 
-/// `film` costs 0.04 a second at acme; `gift` is free for callers and costs as much as a nickel there;
-/// `told` is made by a provider that says itself what it charges; `silent` by one of which nobody knows.
+/// `film` costs 0.04 USD a second at acme; `gift` is free for callers and costs 0.05 USD there; the provider
+/// of `told` reports what it charges; the cost of `silent` is unknown.
 fn settings(simulator: &Simulator) -> String {
     let model = |name: &str, price: &str, route: &str| {
         format!("[models.{name}]\nkind = \"video\"\n{price}routes = [{{ {route} }}]\n")
@@ -42,22 +42,22 @@ async fn order(client: &Client, model: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_margin_is_what_was_charged_less_what_providers_were_paid() {
-    margin(TestGateway::builder()).await;
+async fn the_margin_is_charges_less_provider_costs() {
+    check_margin(TestGateway::builder()).await;
 }
 
 #[tokio::test]
 async fn the_margin_on_postgres() {
-    margin(TestGateway::builder().on_postgres()).await;
+    check_margin(TestGateway::builder().on_postgres()).await;
 }
 
-async fn margin(builder: Builder) {
+async fn check_margin(builder: Builder) {
     let simulator = simulator().await;
     let gateway = builder.toml(&settings(&simulator)).start().await;
     let operator = operator(&gateway).await;
     for model in ["film", "gift", "told", "silent"] {
-        let made = order(&gateway, model).await;
-        assert_eq!(made["status"], "succeeded", "{made}");
+        let task = order(&gateway, model).await;
+        assert_eq!(task["status"], "succeeded", "{task}");
     }
     plan(&simulator, Duration::ZERO, PlannedEnd::Failure);
     let failed = order(&gateway, "film").await;
@@ -70,17 +70,17 @@ async fn margin(builder: Builder) {
     let by_model = usage("group_by=model").await;
     let row = |model: &str, counts: [u64; 2], sums: [&str; 4], unknown: u64| {
         let [succeeded, failed] = counts;
-        let [cost, paid, wasted, margin] = sums;
+        let [cost, provider_cost, failed_cost, margin] = sums;
         json!({"model": model, "tasks": succeeded + failed, "succeeded": succeeded, "failed": failed, "cancelled": 0,
-               "cost_usd": cost, "provider_cost_usd": paid, "failed_cost_usd": wasted, "unknown_cost_jobs": unknown,
+               "cost_usd": cost, "provider_cost_usd": provider_cost, "failed_cost_usd": failed_cost, "unknown_cost_jobs": unknown,
                "margin_usd": margin})
     };
     let expected = json!([
-        // The one that failed: its provider does not say what that cost.
+        // With the failed one, whose cost the provider does not report.
         row("film", [1, 1], ["0.40", "0.16", "0.00", "0.24"], 1),
         row("gift", [1, 0], ["0.00", "0.05", "0.00", "-0.05"], 0),
         row("silent", [1, 0], ["0.40", "0.00", "0.00", "0.40"], 1),
-        // Its own word counts before what is declared.
+        // The reported cost takes precedence over the configured one.
         row("told", [1, 0], ["1.00", "0.30", "0.00", "0.70"], 0),
     ]);
     assert_eq!(by_model["data"], expected);
@@ -90,10 +90,10 @@ async fn margin(builder: Builder) {
     let own = gateway.get("/v1/usage").await.ok();
     assert_eq!(own["total"]["cost_usd"], total["cost_usd"]);
 
-    let finest = usage("group_by=day,hour,account,provider,model,key,outcome").await;
-    assert_eq!(finest["total"], total);
-    let rows = finest["data"].as_array().unwrap();
-    assert_eq!(rows.len(), 5, "{finest}");
+    let by_everything = usage("group_by=day,hour,account,provider,model,key,outcome").await;
+    assert_eq!(by_everything["total"], total);
+    let rows = by_everything["data"].as_array().unwrap();
+    assert_eq!(rows.len(), 5, "{by_everything}");
     let failed = rows.iter().find(|row| row["outcome"] == "failed").unwrap();
     assert_eq!(
         (
@@ -122,7 +122,7 @@ async fn margin(builder: Builder) {
         .await;
     let name = csv.header("content-disposition").unwrap();
     assert!(name.starts_with("attachment; filename=\"usage-"), "{name}");
-    let lines: Vec<String> = csv.text_whole().lines().map(str::to_owned).collect();
+    let lines: Vec<String> = csv.whole_text().lines().map(str::to_owned).collect();
     assert_eq!(
         lines,
         [
@@ -146,15 +146,15 @@ async fn a_wrong_query_is_refused() {
         ("format=xml", "invalid_value", "format"),
     ] {
         let answer = operator.get(&format!("/v1/admin/usage?{query}")).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
     }
-    let nobody = operator.get("/v1/admin/usage?account=nobody").await;
-    nobody.refused(404, "account_not_found");
+    let unknown_account = operator.get("/v1/admin/usage?account=nobody").await;
+    unknown_account.refused(404, "account_not_found");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_happens_at_providers_is_followed() {
+async fn events_show_a_failover() {
     use super::{at_submission, status, two_providers};
     use crate::support::sse::Events;
 
@@ -164,26 +164,26 @@ async fn what_happens_at_providers_is_followed() {
     let request = operator.request(reqwest::Method::GET, "/v1/admin/events");
     let mut events = Events::open(request).await;
     at_submission(&first, status(429), 1);
-    let task = ordered(&gateway, "a lake").await;
-    let mut seen = Vec::new();
+    let task = order_film(&gateway, "a lake").await;
+    let mut steps = Vec::new();
     while let Some(event) = events.next().await {
-        let told = event.json();
-        if told["task"]["id"] == task {
-            let step = (told["type"].clone(), told["task"]["provider"].clone());
-            seen.push(step);
-            if told["type"] == "task.ended" {
-                assert_eq!(told["task"]["status"], "succeeded", "{told}");
+        let event_body = event.json();
+        if event_body["task"]["id"] == task {
+            let step = (event_body["type"].clone(), event_body["task"]["provider"].clone());
+            steps.push(step);
+            if event_body["type"] == "task.ended" {
+                assert_eq!(event_body["task"]["status"], "succeeded", "{event_body}");
                 break;
             }
         }
     }
-    // Only what was sent to the second provider is sure to be read in between.
+    // Of the events in between, only the one about the second provider is certain to be read.
     for step in [
         (json!("task.accepted"), Value::Null),
         (json!("task.failed_over"), json!("second")),
         (json!("task.ended"), json!("second")),
     ] {
-        assert!(seen.contains(&step), "{step:?} in {seen:?}");
+        assert!(steps.contains(&step), "{step:?} in {steps:?}");
     }
     drop(events);
     gateway.stop().await;

@@ -1,7 +1,7 @@
-//! Hosted providers, played by the simulator, behind the gateway's endpoints.
+//! Hosted providers, simulated, behind the gateway's endpoints.
 //!
 //! The settings are read from a file, as an operator writes them; what arrived
-//! at a provider is told by the simulator's journal.
+//! at a provider is in the simulator's journal.
 
 mod attempts;
 mod cancel;
@@ -43,12 +43,12 @@ use crate::support::{TestGateway, eventually, sound};
 
 /// A key as providers give them.
 const KEY: &str = "sk-simulated-0123456789";
-/// How long a job takes that never ends by itself.
+/// The duration of a job that outlasts every test.
 const LONG: Duration = Duration::from_hours(1);
-/// How long a job takes that something comes in between.
-const SOME: Duration = Duration::from_secs(3);
+/// The duration of a job that a test interrupts.
+const BRIEF: Duration = Duration::from_secs(3);
 
-/// Providers, played.
+/// Simulated providers.
 pub(crate) async fn simulator() -> Simulator {
     Simulator::start().await.unwrap()
 }
@@ -62,31 +62,31 @@ fn simulated(protocol: &str) -> &str {
     }
 }
 
-/// A provider's table: a protocol at its simulator, and more lines.
-fn provider(name: &str, protocol: &str, simulator: &Simulator, more: &str) -> String {
+/// A provider's table: its protocol, the simulator's URL, a key and extra lines.
+fn provider(name: &str, protocol: &str, simulator: &Simulator, extra_lines: &str) -> String {
     let url = simulator.url(simulated(protocol));
-    let key = if more.contains("api_key") {
+    let key = if extra_lines.contains("api_key") {
         String::new()
     } else {
         format!("api_key = \"{KEY}\"\n")
     };
-    format!("[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n")
+    format!("[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{extra_lines}\n")
 }
 
-/// The table of the video model `film` with these routes, a dime a second.
+/// The table of the video model `film` with these routes, at 0.10 USD a second.
 fn film(routes: &str) -> String {
     format!(
         "[models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\nroutes = [{routes}]\n"
     )
 }
 
-/// One provider, `acme`, that speaks `openai-videos`; and `film` made there.
+/// One provider, `acme`, of the protocol `openai-videos`, and the model `film` routed to it.
 fn one_provider(simulator: &Simulator) -> String {
     provider("acme", "openai-videos", simulator, "")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#)
 }
 
-/// Two of them, each at its own simulator: `first` and `second`.
+/// Two such providers, `first` and `second`, each with its own simulator.
 fn two_providers(first: &Simulator, second: &Simulator) -> String {
     provider("first", "openai-videos", first, "")
         + &provider("second", "openai-videos", second, "")
@@ -100,7 +100,7 @@ async fn gateway(toml: &str) -> TestGateway {
     TestGateway::builder().toml(toml).start().await
 }
 
-/// The same, and nobody works until the test says so.
+/// The same, without workers until the test starts them.
 async fn without_workers(toml: &str) -> TestGateway {
     TestGateway::builder()
         .without_workers()
@@ -109,30 +109,30 @@ async fn without_workers(toml: &str) -> TestGateway {
         .await
 }
 
-/// Orders that arrived, taken or not.
+/// The number of orders that arrived, accepted or not.
 fn submissions(simulator: &Simulator) -> usize {
-    arrived(simulator, RequestRole::Submit)
+    request_count(simulator, RequestRole::Submit)
 }
 
-/// Requests for something that arrived.
-fn arrived(simulator: &Simulator, role: RequestRole) -> usize {
+/// The number of requests of a role that arrived.
+fn request_count(simulator: &Simulator, role: RequestRole) -> usize {
     let journal = simulator.world().journal();
-    journal.iter().filter(|one| one.role == role).count()
+    journal.iter().filter(|request| request.role == role).count()
 }
 
-/// The keys by which requests for something arrived, in order.
+/// The API keys of the requests of a role that arrived, in order.
 fn keys(simulator: &Simulator, role: RequestRole) -> Vec<String> {
     let journal = simulator.world().journal();
-    let asked = journal.iter().filter(|one| one.role == role);
-    asked
-        .map(|one| {
-            let header = one.headers["authorization"].to_str().unwrap();
+    let requests = journal.iter().filter(|request| request.role == role);
+    requests
+        .map(|request| {
+            let header = request.headers["authorization"].to_str().unwrap();
             header.trim_start_matches("Bearer ").to_owned()
         })
         .collect()
 }
 
-/// How jobs go from now on.
+/// Sets how later jobs run and end.
 fn plan(simulator: &Simulator, running: Duration, end: PlannedEnd) {
     simulator.world().set_plan(JobPlan {
         running,
@@ -141,7 +141,7 @@ fn plan(simulator: &Simulator, running: Duration, end: PlannedEnd) {
     });
 }
 
-/// A status, in the provider's own words.
+/// An error status with the provider's usual body.
 fn status(status: u16) -> Fault {
     Fault::Status {
         status,
@@ -150,7 +150,7 @@ fn status(status: u16) -> Fault {
     }
 }
 
-/// The next orders meet this.
+/// Applies a fault to the next orders.
 fn at_submission(simulator: &Simulator, fault: Fault, times: u32) {
     simulator
         .world()
@@ -171,8 +171,8 @@ fn chat_order_with_picture(prompt: &str) -> Value {
     ]}]})
 }
 
-/// Orders `film` by the Videos API; the task.
-async fn ordered(gateway: &TestGateway, prompt: &str) -> String {
+/// Orders `film` by the Videos API; returns the task's identifier.
+async fn order_film(gateway: &TestGateway, prompt: &str) -> String {
     let body = json!({"model": "film", "prompt": prompt});
     let answer = gateway.post("/v1/videos", &body).await;
     let task = answer.header("x-task-id").map(str::to_owned);
@@ -191,15 +191,15 @@ async fn change(gateway: &TestGateway, sql: &'static str, value: &str) {
     assert_eq!(changed.unwrap(), 1);
 }
 
-/// Waits until orders have arrived.
-async fn arrives(simulator: &Simulator, role: RequestRole, count: usize) {
+/// Waits until this many requests of a role have arrived.
+async fn wait_for_requests(simulator: &Simulator, role: RequestRole, count: usize) {
     eventually("requests arrive at the provider", async || {
-        (arrived(simulator, role) >= count).then_some(())
+        (request_count(simulator, role) >= count).then_some(())
     })
     .await;
 }
 
-/// The failure of a task that cost nothing.
+/// Asserts that the task failed with this code and cost nothing.
 #[track_caller]
 fn assert_failed(task: &Value, code: &str) {
     assert_eq!(

@@ -1,15 +1,15 @@
-//! Stems by each protocol that makes them; songs by the family's.
+//! Stems by each protocol that makes them; songs by the Suno family's.
 
 use serde_json::{Value, json};
 use simulator::{RequestRole, Simulator};
 
-use super::{arrived, gateway, provider, simulator, submissions};
+use super::{request_count, gateway, provider, simulator, submissions};
 use crate::support::gateway::finished;
 use crate::support::{Client, TestGateway};
 
 pub(super) const SUBMIT: &str = "/musicgen/submit/music";
 
-/// The table of the music model `band` with this route, a nickel a stem.
+/// The table of the music model `band` with this route, at 0.05 USD a stem.
 pub(super) fn band(model: &str) -> String {
     format!(
         "[models.band]\nkind = \"music\"\nprice = {{ unit = \"stem\", usd = \"0.05\" }}\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
@@ -19,12 +19,12 @@ pub(super) fn band(model: &str) -> String {
 /// A test for each protocol.
 macro_rules! stems {
     ($($name:ident: $protocol:literal $model:literal $options:literal $splits:expr;)*) => {
-        /// Protocols of which stems are made here.
+        /// The protocols whose stems are tested here.
         pub(super) const STEMS: &[&str] = &[$($protocol),*];
 
         $(#[tokio::test]
         async fn $name() {
-            separates($protocol, $model, $options, &$splits).await;
+            check_stems($protocol, $model, $options, &$splits).await;
         })*
     };
 }
@@ -42,18 +42,18 @@ stems! {
     suno_family_direct: "suno-family" "chirp-bare" "upload = \"direct\"\nbatch = \"one\"" ["two", "twelve"];
 }
 
-async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) {
+async fn check_stems(protocol: &str, model: &str, options: &str, splits: &[&str]) {
     let simulator = simulator().await;
     let toml = provider("acme", protocol, &simulator, options) + &band(model);
     let gateway = gateway(&toml).await;
-    let offered = gateway.get("/v1/models/band").await.ok()["capabilities"]["stems"].clone();
+    let stem_names = gateway.get("/v1/models/band").await.ok()["capabilities"]["stems"].clone();
     let source = gateway.upload("Night Song").await;
-    let mut made = Vec::new();
+    let mut tasks = Vec::new();
     for split in splits {
         let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"], "stem_task": split});
-        made.push(gateway.post(SUBMIT, &body).await.ok()["id"].clone());
+        tasks.push(gateway.post(SUBMIT, &body).await.ok()["id"].clone());
     }
-    for (task, split) in made.iter().zip(splits) {
+    for (task, split) in tasks.iter().zip(splits) {
         let view = gateway.finished(task.as_str().unwrap()).await;
         assert_eq!(view["status"], "succeeded", "{view}");
         let clips = clips(&gateway, task).await;
@@ -64,15 +64,15 @@ async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) 
         if *split == "two" {
             assert_eq!(groups, ["Vocals", "Instrumental"]);
         } else {
-            let offered: Vec<&str> = offered
+            let stem_names: Vec<&str> = stem_names
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|name| name.as_str().unwrap())
                 .collect();
-            assert!(groups.starts_with(&offered), "{groups:?} of {offered:?}");
+            assert!(groups.starts_with(&stem_names), "{groups:?} of {stem_names:?}");
             assert!(
-                matches!(groups[offered.len()..], [] | ["Other"]),
+                matches!(groups[stem_names.len()..], [] | ["Other"]),
                 "{groups:?}"
             );
         }
@@ -84,7 +84,7 @@ async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) 
     }
     assert_eq!(submissions(&simulator), splits.len(), "one for each order");
     drop(simulator);
-    for task in &made {
+    for task in &tasks {
         check_clips(&gateway, &clips(&gateway, task).await).await;
     }
     gateway.stop().await;
@@ -98,7 +98,7 @@ async fn clips(gateway: &Client, task: &Value) -> Vec<Value> {
         .clone()
 }
 
-/// The clips are complete, lossless and the gateway's own.
+/// Checks that the clips are complete, lossless and stored by the gateway.
 async fn check_clips(gateway: &TestGateway, clips: &[Value]) {
     for clip in clips {
         assert_eq!(clip["status"], "complete", "{clip}");
@@ -118,19 +118,19 @@ async fn check_clips(gateway: &TestGateway, clips: &[Value]) {
     }
 }
 
-/// A gateway with the family's provider at the simulator.
-pub(super) async fn family(simulator: &Simulator) -> TestGateway {
-    gateway(&singer(simulator)).await
+/// A gateway with a simulated provider of the Suno family.
+pub(super) async fn suno_gateway(simulator: &Simulator) -> TestGateway {
+    gateway(&suno_settings(simulator)).await
 }
 
-/// The settings of it.
-pub(super) fn singer(simulator: &Simulator) -> String {
+/// Its settings.
+pub(super) fn suno_settings(simulator: &Simulator) -> String {
     let options = "upload = \"direct\"\nbatch = \"one\"";
     provider("acme", "suno-family", simulator, options) + &band("chirp-record")
 }
 
-/// Orders something and waits for its clips.
-pub(super) async fn done(gateway: &Client, body: &Value) -> Vec<Value> {
+/// Places an order and waits for its clips.
+pub(super) async fn order_clips(gateway: &Client, body: &Value) -> Vec<Value> {
     let record = gateway.post(SUBMIT, body).await.ok();
     let view = finished(gateway, record["id"].as_str().unwrap()).await;
     assert_eq!(view["status"], "succeeded", "{body}: {view}");
@@ -142,19 +142,19 @@ fn last_order(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
     let mut orders = journal
         .into_iter()
-        .filter(|one| one.role == RequestRole::Submit);
+        .filter(|request| request.role == RequestRole::Submit);
     orders.next_back().unwrap().body
 }
 
 #[tokio::test]
-async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
+async fn a_song_can_be_separated_extended_concatenated_and_its_persona_can_sing() {
     let simulator = simulator().await;
-    let gateway = family(&simulator).await;
-    let offered = gateway.get("/v1/models/band").await.ok()["capabilities"].clone();
-    assert_eq!(offered["personas"], true);
-    assert_eq!(offered["tasks"][0], "gen_stem");
+    let gateway = suno_gateway(&simulator).await;
+    let capabilities = gateway.get("/v1/models/band").await.ok()["capabilities"].clone();
+    assert_eq!(capabilities["personas"], true);
+    assert_eq!(capabilities["tasks"][0], "gen_stem");
 
-    let song = done(
+    let song = order_clips(
         &gateway,
         &json!({"task": "generate", "mv": "band", "title": "Rain",
         "tags": "calm piano", "prompt": "[Verse] rain on the sea"}),
@@ -176,8 +176,8 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
         .flat_map(|job| [format!("{}_0", job.id), format!("{}_1", job.id)])
         .collect();
 
-    // What the provider made is not handed over again.
-    let stems = done(
+    // Clips that the provider made are not uploaded to it.
+    let stems = order_clips(
         &gateway,
         &json!({"task": "gen_stem", "mv": "band", "continue_clip_id": song[1]["id"]}),
     )
@@ -185,25 +185,25 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
     assert_eq!(stems.len(), 2);
     assert_eq!(stems[0]["metadata"]["stem_from_id"], song[1]["id"]);
     assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[1]));
-    let extended = done(&gateway, &json!({"task": "extend", "mv": "band", "continue_clip_id": song[0]["id"], "continue_at": 1})).await;
+    let extended = order_clips(&gateway, &json!({"task": "extend", "mv": "band", "continue_clip_id": song[0]["id"], "continue_at": 1})).await;
     assert_eq!(extended.len(), 2);
     assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[0]));
-    assert_eq!(arrived(&simulator, RequestRole::Upload), 0);
-    // Some tasks make one clip, and none is left without sound.
-    let whole = done(
+    assert_eq!(request_count(&simulator, RequestRole::Upload), 0);
+    // Some tasks make a single clip, and every clip has sound.
+    let concatenated = order_clips(
         &gateway,
         &json!({"task": "concat", "mv": "band", "continue_clip_id": song[0]["id"]}),
     )
     .await;
-    assert_eq!(whole.len(), 1);
-    // What it did not make is.
+    assert_eq!(concatenated.len(), 1);
+    // Other clips are.
     let upload = gateway.upload("Hum").await;
-    done(
+    order_clips(
         &gateway,
         &json!({"task": "cover", "mv": "band", "cover_clip_id": upload["id"]}),
     )
     .await;
-    assert_eq!(arrived(&simulator, RequestRole::Upload), 1);
+    assert_eq!(request_count(&simulator, RequestRole::Upload), 1);
 
     let persona = gateway
         .post(
@@ -213,37 +213,37 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
         .await
         .ok();
     assert_eq!(last_order(&simulator)["root_clip_id"], json!(names[0]));
-    let made_there = simulator.world().jobs("suno-family");
-    let sung = done(
+    let jobs = simulator.world().jobs("suno-family");
+    let sung_by_persona = order_clips(
         &gateway,
         &json!({"task": "generate", "mv": "band", "title": "Again", "persona_id": persona["id"]}),
     )
     .await;
-    assert_eq!(sung.len(), 2);
-    let named = last_order(&simulator)["persona_id"].clone();
+    assert_eq!(sung_by_persona.len(), 2);
+    let persona_id = last_order(&simulator)["persona_id"].clone();
     assert!(
-        made_there.iter().any(|job| json!(job.id) == named),
-        "its own id, not the gateway's"
+        jobs.iter().any(|job| json!(job.id) == persona_id),
+        "the provider's identifier, not the gateway's"
     );
     assert_eq!(submissions(&simulator), 7, "one for each order");
 
     drop(simulator);
-    for clips in [song, stems, extended, whole, sung] {
+    for clips in [song, stems, extended, concatenated, sung_by_persona] {
         check_clips(&gateway, &clips).await;
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_nobody_sings_is_refused_before_anything_is_sent() {
+async fn invalid_music_orders_are_refused_before_anything_is_sent() {
     let simulator = simulator().await;
-    let gateway = family(&simulator).await;
-    let strange = gateway
+    let gateway = suno_gateway(&simulator).await;
+    let unknown_task = gateway
         .post(SUBMIT, &json!({"task": "yodel", "mv": "band"}))
         .await;
-    strange.refused(400, "unsupported_value").at("task");
+    unknown_task.refused(400, "unsupported_value").on_param("task");
     for task in ["gen_stem", "generate", "cover"] {
-        assert!(strange.message().contains(task), "{}", strange.message());
+        assert!(unknown_task.message().contains(task), "{}", unknown_task.message());
     }
     let own = gateway.upload("Own").await;
     let persona = json!({"root_clip_id": own["id"], "name": "Nobody", "description": ""});
@@ -256,19 +256,19 @@ async fn what_nobody_sings_is_refused_before_anything_is_sent() {
         .post(SUBMIT, &body)
         .await
         .refused(404, "persona_not_found")
-        .at("persona_id");
+        .on_param("persona_id");
     let body = json!({"task": "cover", "mv": "band", "cover_clip_id": uuid::Uuid::new_v4()});
     gateway
         .post(SUBMIT, &body)
         .await
         .refused(404, "clip_not_found")
-        .at("cover_clip_id");
+        .on_param("cover_clip_id");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_made_in_part_is_paid_for_in_part() {
+async fn an_incomplete_delivery_is_charged_by_the_stem() {
     let simulator = simulator().await;
     simulator.world().set_plan(simulator::JobPlan {
         incomplete: true,
@@ -286,17 +286,17 @@ async fn what_is_made_in_part_is_paid_for_in_part() {
         json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"],
                "stem_task": split, "stem_type_group_name": group})
     };
-    let made = gateway.post(SUBMIT, &order("Vocals", "twelve")).await.ok();
-    let view = gateway.finished(made["id"].as_str().unwrap()).await;
+    let record = gateway.post(SUBMIT, &order("Vocals", "twelve")).await.ok();
+    let view = gateway.finished(record["id"].as_str().unwrap()).await;
     assert_eq!(view["status"], "succeeded", "{view}");
-    let asked = made["clips"].as_array().map_or(0, Vec::len);
-    let clips = clips(&gateway, &made["id"]).await;
-    assert_eq!(clips.len() + 1, asked, "{made}");
+    let ordered_count = record["clips"].as_array().map_or(0, Vec::len);
+    let clips = clips(&gateway, &record["id"]).await;
+    assert_eq!(clips.len() + 1, ordered_count, "{record}");
     let cost = format!("0.{:02}", 5 * clips.len());
     assert_eq!(
         view["cost_usd"],
         json!(cost),
-        "a nickel for each that is there"
+        "0.05 USD for each stem that was delivered"
     );
     let billing = &view["billing"];
     assert!(
@@ -307,9 +307,9 @@ async fn what_is_made_in_part_is_paid_for_in_part() {
         "{billing}"
     );
     assert_eq!(billing["quantity"], json!(clips.len().to_string()));
-    // Of what cannot be had at all nothing is paid.
-    let made = gateway.post(SUBMIT, &order("Drums", "two")).await.ok();
-    let view = gateway.finished(made["id"].as_str().unwrap()).await;
+    // If none of the ordered stems is delivered, nothing is charged.
+    let record = gateway.post(SUBMIT, &order("Drums", "two")).await.ok();
+    let view = gateway.finished(record["id"].as_str().unwrap()).await;
     assert_eq!(view["cost_usd"], "0.00", "{view}");
     gateway.stop().await;
 }

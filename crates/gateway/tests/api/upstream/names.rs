@@ -1,13 +1,13 @@
-//! What a route for `*` hands on: the name that was looked up, and nothing that
+//! What a route for `*` forwards: the name that was looked up, and nothing that
 //! the provider would read as another path.
 
 use serde_json::json;
 use simulator::RequestRole;
 
-use super::{arrives, gateway, provider, simulator};
+use super::{wait_for_requests, gateway, provider, simulator};
 
-/// Names that match `veo-*` and were once sent as other paths.
-const WAYS_OUT: [&str; 16] = [
+/// Names that match `veo-*` and that were once sent as other paths.
+const PATH_ESCAPES: [&str; 16] = [
     "veo-x/../../billing/x?y=1",
     "veo-x/%2e%2e/%2e%2e/billing/x",
     "veo-x%2f..%2fbilling",
@@ -27,28 +27,28 @@ const WAYS_OUT: [&str; 16] = [
 ];
 
 #[tokio::test]
-async fn a_caller_cannot_write_the_providers_paths() {
+async fn a_model_name_cannot_change_the_providers_path() {
     let simulator = simulator().await;
     let open = "[models.open]\nkind = \"video\"\naliases = [\"veo-*\"]\nroutes = [{ provider = \"acme\", model = \"*\" }]\n";
     let toml = provider("acme", "gemini-veo", &simulator, "") + open;
     let gateway = gateway(&toml).await;
     simulator.world().clear_journal();
-    for name in WAYS_OUT {
+    for name in PATH_ESCAPES {
         let chat = json!({"model": name, "messages": [{"role": "user", "content": "a lake"}]});
         let answer = gateway.post("/v1/chat/completions", &chat).await;
-        answer.refused(404, "model_not_found").at("model");
+        answer.refused(404, "model_not_found").on_param("model");
         let video = json!({"model": name, "prompt": "a lake"});
         let answer = gateway.post("/v1/videos", &video).await;
-        answer.refused(404, "model_not_found").at("model");
+        answer.refused(404, "model_not_found").on_param("model");
     }
     assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
-    let fine = json!({"model": "veo-3.1-generate-preview", "prompt": "a lake"});
-    gateway.post("/v1/videos", &fine).await.ok();
-    arrives(&simulator, RequestRole::Submit, 1).await;
-    let sent = simulator.world().journal();
-    let path = &sent
+    let valid = json!({"model": "veo-3.1-generate-preview", "prompt": "a lake"});
+    gateway.post("/v1/videos", &valid).await.ok();
+    wait_for_requests(&simulator, RequestRole::Submit, 1).await;
+    let journal = simulator.world().journal();
+    let path = &journal
         .iter()
-        .find(|one| one.role == RequestRole::Submit)
+        .find(|request| request.role == RequestRole::Submit)
         .unwrap()
         .path;
     assert!(
@@ -59,7 +59,7 @@ async fn a_caller_cannot_write_the_providers_paths() {
 }
 
 #[tokio::test]
-async fn a_version_that_runs_by_itself_is_no_name_for_callers() {
+async fn a_model_name_cannot_name_a_version_or_another_path() {
     let simulator = simulator().await;
     let open = "[models.open]\nkind = \"video\"\naliases = [\"google/*\"]\nroutes = [{ provider = \"acme\", model = \"*\" }]\n";
     let toml = provider("acme", "replicate", &simulator, "") + open;
@@ -72,7 +72,7 @@ async fn a_version_that_runs_by_itself_is_no_name_for_callers() {
     ] {
         let video = json!({"model": name, "prompt": "a lake"});
         let answer = gateway.post("/v1/videos", &video).await;
-        answer.refused(404, "model_not_found").at("model");
+        answer.refused(404, "model_not_found").on_param("model");
     }
     assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
     gateway.stop().await;

@@ -1,5 +1,5 @@
-//! What no document of a protocol has: answers that prove nothing about an order,
-//! and answers that end no job. All protocols of videos stand behind one gateway.
+//! Answers that no protocol documents: they prove nothing about an order and end no
+//! job. One gateway has routes to all video protocols.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::TestGateway;
 
-/// The table of a case's provider and model, by their number.
+/// The tables of a case's provider and model, named by the case's number.
 fn tables(number: usize, case: Case, simulator: &Simulator) -> String {
     let (name, model) = (format!("acme-{number}"), case.model);
     provider(&name, case.protocol, simulator, case.options)
@@ -21,18 +21,18 @@ fn tables(number: usize, case: Case, simulator: &Simulator) -> String {
         )
 }
 
-/// All cases that hold `wanted`, at one simulator.
-async fn behind_one(simulator: &Simulator, wanted: fn(Case) -> bool) -> TestGateway {
-    let all = (0..).zip(CASES.iter().copied());
-    let all = all.filter(|(_, case)| wanted(*case));
-    let toml: String = all
+/// A gateway with the providers and models of all included cases, at one simulator.
+async fn gateway_for_cases(simulator: &Simulator, includes: fn(Case) -> bool) -> TestGateway {
+    let cases = (0..).zip(CASES.iter().copied());
+    let cases = cases.filter(|(_, case)| includes(*case));
+    let toml: String = cases
         .map(|(number, case)| tables(number, case, simulator))
         .collect();
     gateway(&toml).await
 }
 
-/// Orders a film of a case; how its task ended.
-async fn ended(gateway: &TestGateway, number: usize, case: Case) -> Value {
+/// Orders a film of a case; returns the finished task.
+async fn finished_order(gateway: &TestGateway, number: usize, case: Case) -> Value {
     let mut body = json!({"model": format!("film-{number}"), "prompt": "a lighthouse in a storm"});
     if case.picture {
         let order = chat_order_with_picture("");
@@ -45,25 +45,25 @@ async fn ended(gateway: &TestGateway, number: usize, case: Case) -> Value {
     gateway.finished(&task.unwrap()).await
 }
 
-/// Orders one film of each case that holds `wanted`, at once.
-async fn each(gateway: &TestGateway, wanted: fn(Case) -> bool) -> Vec<(Case, Value)> {
-    let all = (0..).zip(CASES.iter().copied());
-    let all = all.filter(|(_, case)| wanted(*case));
-    join_all(all.map(async |(number, case)| (case, ended(gateway, number, case).await))).await
+/// Orders one film of each included case, concurrently.
+async fn order_each(gateway: &TestGateway, includes: fn(Case) -> bool) -> Vec<(Case, Value)> {
+    let cases = (0..).zip(CASES.iter().copied());
+    let cases = cases.filter(|(_, case)| includes(*case));
+    join_all(cases.map(async |(number, case)| (case, finished_order(gateway, number, case).await))).await
 }
 
 const fn any(_: Case) -> bool {
     true
 }
 
-/// Chats answer with the result and name no job.
+/// Chat providers answer with the result and name no job.
 fn names_a_job(case: Case) -> bool {
     case.protocol != "chat-video"
 }
 
-/// Whatever a 503 says, it proves nothing, so no order is sent twice: none of these
-/// protocols has a row for it, and none makes one job of two orders.
-async fn a_503_is_no_proof(body: &str) {
+/// A 503 proves nothing, whatever its body, so no order is sent twice: none of these
+/// protocols has a refusal rule for it, and none deduplicates orders.
+async fn check_503_is_unconfirmed(body: &str) {
     let simulator = simulator().await;
     let fault = Fault::Says {
         status: 503,
@@ -72,8 +72,8 @@ async fn a_503_is_no_proof(body: &str) {
     };
     let world = simulator.world();
     world.order_fault(fault, None, Some(RequestRole::Submit), 10_000);
-    let gateway = behind_one(&simulator, any).await;
-    for (case, view) in each(&gateway, any).await {
+    let gateway = gateway_for_cases(&simulator, any).await;
+    for (case, view) in order_each(&gateway, any).await {
         let code = &view["error"]["code"];
         assert_eq!(code, "submission_unconfirmed", "{} {view}", case.protocol);
         assert_failed(&view, "submission_unconfirmed");
@@ -83,27 +83,27 @@ async fn a_503_is_no_proof(body: &str) {
 }
 
 #[tokio::test]
-async fn a_503_of_a_front_door_is_no_proof() {
-    a_503_is_no_proof(r#"{"message": "Service Unavailable"}"#).await;
+async fn a_503_of_a_load_balancer_proves_nothing() {
+    check_503_is_unconfirmed(r#"{"message": "Service Unavailable"}"#).await;
 }
 
 #[tokio::test]
-async fn a_503_with_an_error_is_no_proof() {
-    a_503_is_no_proof(r#"{"error": {"code": "busy", "message": "busy"}}"#).await;
+async fn a_503_with_an_error_proves_nothing() {
+    check_503_is_unconfirmed(r#"{"error": {"code": "busy", "message": "busy"}}"#).await;
 }
 
 #[tokio::test]
-async fn a_503_of_a_page_is_no_proof() {
-    a_503_is_no_proof("<html><body>503</body></html>").await;
+async fn a_503_with_a_page_proves_nothing() {
+    check_503_is_unconfirmed("<html><body>503</body></html>").await;
 }
 
 #[tokio::test]
-async fn a_503_without_words_is_no_proof() {
-    a_503_is_no_proof("").await;
+async fn a_503_with_an_empty_body_proves_nothing() {
+    check_503_is_unconfirmed("").await;
 }
 
-/// The provider took the order, and says so under a status that says no.
-async fn is_followed_under(status: u16) {
+/// The provider accepted the order, and answers so under an error status.
+async fn check_job_followed_under(status: u16) {
     let simulator = simulator().await;
     let world = simulator.world();
     world.order_fault(
@@ -112,31 +112,31 @@ async fn is_followed_under(status: u16) {
         Some(RequestRole::Submit),
         10_000,
     );
-    let gateway = behind_one(&simulator, names_a_job).await;
-    let made = each(&gateway, names_a_job).await;
-    for (case, view) in &made {
+    let gateway = gateway_for_cases(&simulator, names_a_job).await;
+    let finished = order_each(&gateway, names_a_job).await;
+    for (case, view) in &finished {
         assert_eq!(view["status"], "succeeded", "{} {view}", case.protocol);
     }
-    assert_eq!(submissions(&simulator), made.len(), "one for each order");
+    assert_eq!(submissions(&simulator), finished.len(), "one for each order");
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_job_named_in_a_refusal_is_followed() {
     for status in [400, 409, 410] {
-        is_followed_under(status).await;
+        check_job_followed_under(status).await;
     }
 }
 
 #[tokio::test]
-async fn a_job_named_in_a_wish_to_wait_is_followed() {
+async fn a_job_named_in_a_request_to_wait_is_followed() {
     for status in [425, 429, 499] {
-        is_followed_under(status).await;
+        check_job_followed_under(status).await;
     }
 }
 
-/// Whatever came once in the place of a good answer.
-fn odd() -> impl Iterator<Item = Fault> + Clone {
+/// Answers that may come once in place of the usual one.
+fn odd_answers() -> impl Iterator<Item = Fault> + Clone {
     let statuses = [400, 404, 409, 410, 425, 429, 500, 502, 503].map(status);
     let bodies = ["<html>Welcome</html>", "", r#"{"status": "#].map(|body| Fault::Says {
         status: 200,
@@ -146,30 +146,30 @@ fn odd() -> impl Iterator<Item = Fault> + Clone {
     statuses.into_iter().chain(bodies)
 }
 
-/// Each protocol meets one of them, at its first question.
+/// Each protocol gets one of them, at its first poll.
 #[tokio::test]
-async fn one_odd_answer_to_a_poll_ends_nothing() {
+async fn one_odd_answer_to_a_poll_does_not_fail_the_task() {
     let simulator = simulator().await;
-    for (case, fault) in CASES.iter().zip(odd().cycle()) {
+    for (case, fault) in CASES.iter().zip(odd_answers().cycle()) {
         let provider = simulated(case.protocol);
         simulator
             .world()
             .order_fault(fault, Some(provider), Some(RequestRole::Poll), 1);
     }
-    let gateway = behind_one(&simulator, any).await;
-    for (case, view) in each(&gateway, any).await {
+    let gateway = gateway_for_cases(&simulator, any).await;
+    for (case, view) in order_each(&gateway, any).await {
         assert_eq!(view["status"], "succeeded", "{} {view}", case.protocol);
     }
     assert_eq!(submissions(&simulator), CASES.len(), "one for each order");
     gateway.stop().await;
 }
 
-/// fal says COMPLETED, and where the result is. Asked for that, something says
-/// something else, once.
+/// fal answers COMPLETED with the result's URL. The request for the result gets
+/// another answer, once.
 #[tokio::test]
-async fn one_odd_answer_in_the_place_of_a_result_ends_nothing() {
+async fn one_odd_answer_to_a_result_request_does_not_fail_the_task() {
     let case = *CASES.iter().find(|case| case.protocol == "fal").unwrap();
-    let simulators = join_all(odd().map(async |fault| {
+    let simulators = join_all(odd_answers().map(async |fault| {
         let simulator = simulator().await;
         plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Success);
         simulator.world().place(FaultOrder {
@@ -180,11 +180,11 @@ async fn one_odd_answer_in_the_place_of_a_result_ends_nothing() {
         simulator
     }))
     .await;
-    let all = simulators.iter().enumerate();
-    let toml: String = all.map(|(number, one)| tables(number, case, one)).collect();
+    let numbered = simulators.iter().enumerate();
+    let toml: String = numbered.map(|(number, simulator)| tables(number, case, simulator)).collect();
     let gateway = gateway(&toml).await;
-    let ended = (0..simulators.len()).map(|number| ended(&gateway, number, case));
-    for (view, fault) in join_all(ended).await.into_iter().zip(odd()) {
+    let orders = (0..simulators.len()).map(|number| finished_order(&gateway, number, case));
+    for (view, fault) in join_all(orders).await.into_iter().zip(odd_answers()) {
         assert_eq!(view["status"], "succeeded", "{fault:?}: {view}");
     }
     for simulator in &simulators {

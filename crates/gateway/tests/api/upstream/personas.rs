@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use simulator::{ConnectionCut, LinkState, NetworkState, Simulator};
 
-use super::music::{SUBMIT, done, family, singer};
+use super::music::{SUBMIT, order_clips, suno_gateway, suno_settings};
 use super::{gateway, provider, simulator, submissions};
 use crate::support::gateway::finished;
 use crate::support::postgres::TestDatabase;
@@ -12,57 +12,57 @@ use crate::support::{Answer, Client, TestGateway, eventually};
 
 const CREATE: &str = "/musicgen/persona/create";
 
-/// A gateway whose database's network can be spoiled, and a persona's request.
-async fn singing_behind_proxy(simulator: &Simulator) -> (TestGateway, Value) {
+/// A gateway whose database connection can be broken, and a request for a persona.
+async fn suno_gateway_behind_proxy(simulator: &Simulator) -> (TestGateway, Value) {
     let builder = TestGateway::builder().behind_proxy();
-    let gateway = builder.toml(&singer(simulator)).start().await;
+    let gateway = builder.toml(&suno_settings(simulator)).start().await;
     let song = json!({"task": "generate", "mv": "band", "title": "Rain"});
-    let song = done(&gateway, &song).await;
+    let song = order_clips(&gateway, &song).await;
     let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
     (gateway, body)
 }
 
-/// An SDK's second try, without a key.
-async fn retried(client: &Client, body: &Value) -> Answer {
-    tried(client, body, 1).await
+/// An SDK's first retry, without an idempotency key.
+async fn retry_once(client: &Client, body: &Value) -> Answer {
+    send_after_retries(client, body, 1).await
 }
 
-/// A try before which there were so many.
-async fn tried(client: &Client, body: &Value, before: u32) -> Answer {
+/// A request that an SDK marks as this retry.
+async fn send_after_retries(client: &Client, body: &Value, retry_count: u32) -> Answer {
     let request = client.request(reqwest::Method::POST, CREATE).json(body);
-    let request = request.header("x-stainless-retry-count", before);
+    let request = request.header("x-stainless-retry-count", retry_count);
     client.send(request).await
 }
 
-/// Nobody pays twice: what the provider made is written down, however often it takes.
+/// Nobody pays twice: what the provider made is recorded, however many attempts that takes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_persona_that_was_made_is_written_down_when_the_database_breaks() {
+async fn a_created_persona_is_recorded_although_the_database_breaks() {
     let simulator = simulator().await;
-    let (gateway, body) = singing_behind_proxy(&simulator).await;
+    let (gateway, body) = suno_gateway_behind_proxy(&simulator).await;
     let before = submissions(&simulator);
     let mut cut = ConnectionCut::new("INSERT INTO personas");
     cut.times = 4;
     gateway.proxy().cut(cut);
     let first = gateway.post(CREATE, &body).await;
     gateway.proxy().wait_for_strikes(1).await;
-    let made = eventually("a retry is told", async || {
-        let answer = retried(&gateway, &body).await;
+    let created = eventually("a retry is told", async || {
+        let answer = retry_once(&gateway, &body).await;
         (answer.status == 200).then_some(answer.json)
     });
-    let made = made.await;
+    let created = created.await;
     if first.status == 200 {
-        assert_eq!(first.json["id"], made["id"]);
+        assert_eq!(first.json["id"], created["id"]);
     }
     assert_eq!(submissions(&simulator), before + 1);
-    let all = gateway.get("/musicgen/personas").await.ok();
-    assert_eq!(all["data"].as_array().unwrap().len(), 1, "{all}");
+    let list = gateway.get("/musicgen/personas").await.ok();
+    assert_eq!(list["data"].as_array().unwrap().len(), 1, "{list}");
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_persona_that_was_made_is_found_after_the_database_stood_still() {
+async fn a_created_persona_is_found_after_the_database_stalled() {
     let simulator = simulator().await;
-    let (gateway, body) = singing_behind_proxy(&simulator).await;
+    let (gateway, body) = suno_gateway_behind_proxy(&simulator).await;
     let before = submissions(&simulator);
     gateway
         .proxy()
@@ -74,7 +74,7 @@ async fn a_persona_that_was_made_is_found_after_the_database_stood_still() {
     first.refused(503, "overloaded");
     gateway.proxy().heal();
     eventually("a retry is told", async || {
-        let answer = retried(&gateway, &body).await;
+        let answer = retry_once(&gateway, &body).await;
         (answer.status == 200).then_some(())
     })
     .await;
@@ -82,58 +82,58 @@ async fn a_persona_that_was_made_is_found_after_the_database_stood_still() {
     gateway.stop().await;
 }
 
-/// An intent that is on disk, and not sent, is taken away from a process that stands
-/// still before another one makes what it was for.
+/// An intent that is recorded and not sent is taken from a stopped process before
+/// another process carries it out.
 #[tokio::test]
-async fn a_process_that_stood_still_orders_no_second_persona() {
+async fn a_process_that_was_stopped_orders_no_second_persona() {
     let simulator = simulator().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
-    std::fs::write(&file, singer(&simulator)).unwrap();
+    std::fs::write(&file, suno_settings(&simulator)).unwrap();
     let data = folder.path().join("data");
-    // SQLite would have everybody wait, should it stand still in a transaction.
+    // With SQLite, a process stopped in a transaction would block all others.
     let database = TestDatabase::create().await;
-    let words = [
+    let args = [
         "--config",
         file.to_str().unwrap(),
         "--database",
         database.url.as_str(),
     ];
-    let stopping = [("MEDIAGATE_STOP_AT", "intent-reserved")];
-    let frozen = Server::start_with(&data, &words, &stopping).await;
-    let other = Server::start(&data, &words).await;
+    let stop_after_intent = [("MEDIAGATE_STOP_AT", "intent-reserved")];
+    let frozen = Server::start_with(&data, &args, &stop_after_intent).await;
+    let other = Server::start(&data, &args).await;
     let key = frozen.first_key().await;
-    let at = |server: &Server| Client::new(&server.base, Some(&key));
-    let (at_frozen, at_other) = (at(&frozen), at(&other));
+    let client_of = |server: &Server| Client::new(&server.base, Some(&key));
+    let (at_frozen, at_other) = (client_of(&frozen), client_of(&other));
     let song = json!({"task": "generate", "mv": "band", "title": "Rain"});
-    let song = done(&at_other, &song).await;
+    let song = order_clips(&at_other, &song).await;
     let before = submissions(&simulator);
     let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
     let request = at_frozen.request(reqwest::Method::POST, CREATE).json(&body);
     let first = tokio::spawn(request.send());
-    frozen.stands_still().await;
+    frozen.wait_until_stopped().await;
     first.abort();
     drop(first.await);
-    let made = retried(&at_other, &body).await;
-    assert_eq!(made.status, 200, "{}", made.text());
+    let created = retry_once(&at_other, &body).await;
+    assert_eq!(created.status, 200, "{}", created.text());
     frozen.signal("-CONT");
-    // It works again; what it stood at is over before it ends.
-    let again = retried(&at_frozen, &body).await;
+    // It works again; the request that it was stopped in ends before the process does.
+    let retried = retry_once(&at_frozen, &body).await;
     frozen.stop().await;
-    // What became of the first try there is no reason to make it anew.
-    let third = tried(&at_other, &body, 2).await;
+    // The outcome of the first request there is no reason to create another persona.
+    let third = send_after_retries(&at_other, &body, 2).await;
     assert_eq!(submissions(&simulator), before + 1);
-    for answer in [again, third] {
-        assert_eq!(answer.json["id"], made.json["id"], "{}", answer.text());
+    for answer in [retried, third] {
+        assert_eq!(answer.json["id"], created.json["id"], "{}", answer.text());
     }
     other.stop().await;
 }
 
 #[tokio::test]
-async fn a_persona_that_the_provider_forbids_is_a_refusal() {
+async fn a_persona_that_the_provider_forbids_is_refused() {
     let simulator = simulator().await;
-    let gateway = family(&simulator).await;
-    let song = done(
+    let gateway = suno_gateway(&simulator).await;
+    let song = order_clips(
         &gateway,
         &json!({"task": "generate", "mv": "band", "title": "Rain"}),
     )
@@ -142,8 +142,8 @@ async fn a_persona_that_the_provider_forbids_is_a_refusal() {
         json!({"root_clip_id": song[0]["id"], "name": "forbidden voice", "description": "x"});
     let refused = gateway.post(CREATE, &body).await;
     refused.refused(422, "content_policy");
-    let none = gateway.get("/musicgen/personas").await.ok();
-    assert_eq!(none["data"], json!([]));
+    let list = gateway.get("/musicgen/personas").await.ok();
+    assert_eq!(list["data"], json!([]));
     gateway.stop().await;
 }
 
@@ -158,7 +158,7 @@ async fn a_persona_sings_only_where_it_was_made() {
         + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
     let gateway = gateway(&toml).await;
     let song = json!({"task": "generate", "mv": "home", "title": "Rain"});
-    let song = done(&gateway, &song).await;
+    let song = order_clips(&gateway, &song).await;
     let persona = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
     let persona = gateway.post(CREATE, &persona).await.ok();
     let sing = |model: &str| json!({"task": "generate", "mv": model, "title": "Again", "persona_id": persona["id"]});
@@ -166,11 +166,11 @@ async fn a_persona_sings_only_where_it_was_made() {
         .post(SUBMIT, &sing("away"))
         .await
         .refused(400, "unsupported_value")
-        .at("persona_id");
+        .on_param("persona_id");
     // The first route does not know it; the second does.
-    done(&gateway, &sing("band")).await;
+    order_clips(&gateway, &sing("band")).await;
     assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
-    // And it goes nowhere else when its provider does not take it.
+    // And it goes to no other provider when its own refuses it once.
     super::at_submission(&simulator, super::status(401), 1);
     let record = gateway.post(SUBMIT, &sing("band")).await.ok();
     let view = finished(&gateway, record["id"].as_str().unwrap()).await;

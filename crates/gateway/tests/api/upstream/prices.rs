@@ -1,10 +1,10 @@
-//! What hosted work costs: routes with prices of their own, and deliveries that
-//! are shorter than the order.
+//! Prices of hosted models: routes with their own prices, and deliveries that are
+//! shorter than ordered.
 
 use serde_json::{Value, json};
 use simulator::{Fault, RequestRole};
 
-use super::{arrived, chat_order, film, gateway, one_provider, provider, simulator, submissions};
+use super::{request_count, chat_order, film, gateway, one_provider, provider, simulator, submissions};
 use crate::support::TestGateway;
 
 const ROUTES: &str = r#"{ provider = "dear", model = "sora-2", price = { unit = "second", usd = "0.30" } },
@@ -12,25 +12,25 @@ const ROUTES: &str = r#"{ provider = "dear", model = "sora-2", price = { unit = 
     { provider = "usual", model = "sora-2" }"#;
 
 async fn quote(gateway: &TestGateway, body: &Value) -> Value {
-    let asked = json!({"endpoint": "/v1/chat/completions", "body": body});
-    gateway.post("/v1/quote", &asked).await.ok()
+    let quote_request = json!({"endpoint": "/v1/chat/completions", "body": body});
+    gateway.post("/v1/quote", &quote_request).await.ok()
 }
 
 #[tokio::test]
-async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
+async fn a_route_can_have_its_own_price_and_the_highest_is_reserved() {
     let (dear, cheap, usual) = (simulator().await, simulator().await, simulator().await);
     let providers = provider("dear", "openai-videos", &dear, "")
         + &provider("cheap", "openai-videos", &cheap, "")
         + &provider("usual", "openai-videos", &usual, "");
     let toml = format!("show_providers = true\n{providers}{}", film(ROUTES));
     let gateway = gateway(&toml).await;
-    let quoted = quote(&gateway, &chat_order("a lake")).await;
+    let quote = quote(&gateway, &chat_order("a lake")).await;
     assert_eq!(
         [
-            &quoted["unit"],
-            &quoted["unit_price_usd"],
-            &quoted["quantity"],
-            &quoted["cost_usd"]
+            &quote["unit"],
+            &quote["unit_price_usd"],
+            &quote["quantity"],
+            &quote["cost_usd"]
         ],
         [
             &json!("second"),
@@ -39,20 +39,20 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
             &json!("1.20")
         ]
     );
-    assert_eq!(quoted["reserve_usd"], "1.20");
+    assert_eq!(quote["reserve_usd"], "1.20");
     let routes = json!([
         {"provider": "dear", "model": "sora-2", "unit": "second", "unit_price_usd": "0.30", "cost_usd": "1.20", "available": true},
         {"provider": "cheap", "model": "sora-2", "unit": "video", "unit_price_usd": "0.20", "cost_usd": "0.20", "available": true},
         {"provider": "usual", "model": "sora-2", "unit": "second", "unit_price_usd": "0.10", "cost_usd": "0.40", "available": true},
     ]);
-    assert_eq!(quoted["routes"], routes);
+    assert_eq!(quote["routes"], routes);
     assert_eq!(
-        submissions(&dear) + arrived(&dear, RequestRole::Poll),
+        submissions(&dear) + request_count(&dear, RequestRole::Poll),
         0,
-        "nobody was asked"
+        "no provider was asked"
     );
 
-    // The first does not take it; what the second takes costs what it says.
+    // The first refuses it; the second makes it at its own price.
     dear.world().order_fault(
         Fault::Status {
             status: 429,
@@ -63,11 +63,11 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
         Some(RequestRole::Submit),
         1,
     );
-    let made = gateway
+    let answer = gateway
         .post("/v1/chat/completions", &chat_order("a lake"))
         .await;
-    let task = made.header("x-task-id").unwrap().to_owned();
-    assert_eq!(made.ok()["usage"]["cost"], 0.2);
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    assert_eq!(answer.ok()["usage"]["cost"], 0.2);
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     let billing = json!({
         "status": "settled", "reserved_usd": "1.20", "charged_usd": "0.20", "refunded_usd": "1.00",
@@ -78,7 +78,7 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
 }
 
 #[tokio::test]
-async fn providers_are_named_only_where_they_are_shown() {
+async fn quotes_name_providers_only_where_they_are_shown() {
     let simulator = simulator().await;
     let gateway = gateway(&one_provider(&simulator)).await;
     let quoted = quote(&gateway, &chat_order("a lake")).await;
@@ -92,16 +92,16 @@ async fn providers_are_named_only_where_they_are_shown() {
         ..Default::default()
     };
     let operator = gateway.caller("default", operator).await;
-    let asked = json!({"endpoint": "/v1/chat/completions", "body": chat_order("a lake")});
-    let quoted = operator.post("/v1/quote", &asked).await.ok();
+    let quote_request = json!({"endpoint": "/v1/chat/completions", "body": chat_order("a lake")});
+    let quoted = operator.post("/v1/quote", &quote_request).await.ok();
     assert_eq!(quoted["routes"][0]["provider"], "acme");
     assert_eq!(quoted["routes"][0]["model"], "sora-2");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_nobody_can_make_now_is_quoted_and_said_to_be_unavailable() {
-    // Nobody listens there.
+async fn an_unavailable_model_is_quoted_as_unavailable() {
+    // No server listens there.
     let toml = "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"http://127.0.0.1:9\"\napi_key = \"k\"\n".to_owned()
         + &film(r#"{ provider = "acme", model = "sora-2" }"#);
     let gateway = gateway(&toml).await;
@@ -122,22 +122,22 @@ async fn what_nobody_can_make_now_is_quoted_and_said_to_be_unavailable() {
 }
 
 #[tokio::test]
-async fn what_is_delivered_short_is_paid_for_what_it_is() {
+async fn a_short_delivery_is_charged_by_its_length() {
     let simulator = simulator().await;
-    // A provider that does not listen when it is told a length, and makes four seconds of everything.
+    // A provider that ignores the ordered length and always makes four seconds.
     let recipe = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../recipes/openai-videos.toml"
     );
     let recipe = std::fs::read_to_string(recipe).unwrap();
-    let deaf = recipe.replace(
+    let without_length = recipe.replace(
         "seconds         = \"{seconds:text}\"",
         "length = \"{seconds:text}\"",
     );
-    assert_ne!(deaf, recipe);
+    assert_ne!(without_length, recipe);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("deaf.toml");
-    std::fs::write(&file, deaf).unwrap();
+    std::fs::write(&file, without_length).unwrap();
     let toml = format!(
         "[providers.acme]\nprotocol = \"recipe\"\nbase_url = \"{}\"\napi_key = \"{}\"\nrecipe = \"file:{}\"\n{}",
         simulator.url("openai-videos"),
@@ -153,9 +153,9 @@ async fn what_is_delivered_short_is_paid_for_what_it_is() {
         (&quoted["cost_usd"], &quoted["reserve_usd"]),
         (&json!("1.20"), &json!("1.20"))
     );
-    let made = gateway.post("/v1/chat/completions", &order).await;
-    let task = made.header("x-task-id").unwrap().to_owned();
-    assert_eq!(made.ok()["usage"]["cost"], 0.4);
+    let answer = gateway.post("/v1/chat/completions", &order).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    assert_eq!(answer.ok()["usage"]["cost"], 0.4);
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(
         [

@@ -5,23 +5,23 @@ use serde_json::json;
 use simulator::{PlannedEnd, RequestRole};
 
 use super::{
-    SOME, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
+    BRIEF, wait_for_requests, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
 };
 use crate::support::eventually;
 
 #[tokio::test]
-async fn jobs_go_on_while_the_settings_change() {
+async fn jobs_continue_while_the_settings_change() {
     let (old, new) = (simulator().await, simulator().await);
-    plan(&old, SOME, PlannedEnd::Success);
+    plan(&old, BRIEF, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&old)).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&old, RequestRole::Poll, 1).await;
-    // Another provider makes the model from now on, the old one is still there.
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&old, RequestRole::Poll, 1).await;
+    // The model's route now leads to another provider; the old provider stays.
     let toml = provider("acme", "openai-videos", &old, "")
         + &provider("better", "openai-videos", &new, "")
         + &film(r#"{ provider = "better", model = "sora-2" }"#);
     gateway.reconfigure(&toml);
-    let next = ordered(&gateway, "a lake").await;
+    let next = order_film(&gateway, "a lake").await;
     for task in [&task, &next] {
         assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
@@ -30,10 +30,10 @@ async fn jobs_go_on_while_the_settings_change() {
 }
 
 #[tokio::test]
-async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
+async fn a_job_of_a_removed_model_finishes() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, PlannedEnd::Success);
-    // Another model answers to the name of this one once it is gone.
+    plan(&simulator, BRIEF, PlannedEnd::Success);
+    // Another model takes this one's name as an alias once it is removed.
     let table = provider("acme", "openai-videos", &simulator, "");
     let toml = |aliases: &str| {
         format!(
@@ -46,33 +46,33 @@ async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
         )
     };
     let gateway = gateway(&toml("")).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     let without = format!("{table}[models.animatic-1]\naliases = [\"film\"]\n");
     gateway.reconfigure(&without);
     let refused = gateway
         .post("/v1/videos", &json!({"model": "none", "prompt": "x"}))
         .await;
     refused.refused(404, "model_not_found");
-    let done = gateway.finished(&task).await;
+    let finished = gateway.finished(&task).await;
     assert_eq!(
-        (&done["status"], &done["cost_usd"]),
+        (&finished["status"], &finished["cost_usd"]),
         (&json!("succeeded"), &json!("0.40")),
-        "{done}"
+        "{finished}"
     );
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_job_waits_for_a_provider_that_was_taken_away_and_comes_back() {
+async fn a_job_waits_while_its_provider_is_removed() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, PlannedEnd::Success);
+    plan(&simulator, BRIEF, PlannedEnd::Success);
     let toml = one_provider(&simulator);
     let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Poll, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     let gateway = gateway.restart(Some("")).await;
-    eventually("the job is looked for in vain", async || {
+    eventually("the task is put off", async || {
         let due = gateway.app.store.read(|conn| {
             conn.one(
                 "SELECT COUNT(*) FROM tasks WHERE lease_owner IS NULL AND due_at > created_at",
@@ -87,8 +87,8 @@ async fn a_job_waits_for_a_provider_that_was_taken_away_and_comes_back() {
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(view["status"], "running", "{view}");
     let gateway = gateway.restart(Some(&toml)).await;
-    let done = gateway.finished(&task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
     assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
 }

@@ -8,42 +8,42 @@ use serde_json::{Value, json};
 use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    assert_failed, change, film, gateway, one_provider, ordered, plan, provider, simulator,
+    assert_failed, change, film, gateway, one_provider, order_film, plan, provider, simulator,
     submissions,
 };
 use crate::support::bucket::TestBucket;
 use crate::support::program::Home;
 use crate::support::{TestGateway, eventually, sound};
 
-/// A gateway whose provider does this to the next requests for something; the
-/// end of one order.
-async fn made(fault: Fault, role: RequestRole, times: u32) -> (Simulator, TestGateway, Value) {
+/// A simulator with a fault on the next requests of a role, its gateway, and the
+/// finished task of one order.
+async fn order_with_fault(fault: Fault, role: RequestRole, times: u32) -> (Simulator, TestGateway, Value) {
     let simulator = simulator().await;
     simulator
         .world()
         .order_fault(fault, None, Some(role), times);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(submissions(&simulator), 1, "it is not ordered again");
     (simulator, gateway, view)
 }
 
-/// It succeeded, with all that the provider has.
+/// Asserts that the task succeeded with the provider's complete film.
 #[track_caller]
-fn assert_whole(view: &Value) {
-    let whole = simulator::media::video(4);
+fn assert_complete(view: &Value) {
+    let film = simulator::media::video(4);
     assert_eq!(view["status"], "succeeded", "{view}");
     let video = &view["output"]["videos"][0];
-    assert_eq!(video["bytes"], whole.len());
-    let hex = mediagate_core::domain::assets::sha256_hex(&whole);
+    assert_eq!(video["bytes"], film.len());
+    let hex = mediagate_core::domain::assets::sha256_hex(&film);
     assert_eq!(video["sha256"], hex);
     assert_eq!(view["cost_usd"], "0.40");
 }
 
 #[tokio::test]
-async fn a_page_that_calls_itself_a_video_is_no_video() {
-    let (_simulator, gateway, view) = made(Fault::Lying, RequestRole::Download, 100).await;
+async fn a_page_with_a_videos_content_type_is_no_video() {
+    let (_simulator, gateway, view) = order_with_fault(Fault::Lying, RequestRole::Download, 100).await;
     assert_failed(&view, "generation_failed");
     let message = view["error"]["message"].as_str().unwrap();
     assert!(message.contains("not an MP4"), "{message}");
@@ -51,50 +51,50 @@ async fn a_page_that_calls_itself_a_video_is_no_video() {
 }
 
 #[tokio::test]
-async fn what_ends_early_is_fetched_again() {
+async fn a_truncated_download_is_repeated() {
     for (fault, times) in [
         (Fault::Truncated, 2),
         (Fault::DropInBody, 1),
         (Fault::DropBefore, 2),
     ] {
-        let (_simulator, gateway, view) = made(fault, RequestRole::Download, times).await;
-        assert_whole(&view);
+        let (_simulator, gateway, view) = order_with_fault(fault, RequestRole::Download, times).await;
+        assert_complete(&view);
         gateway.stop().await;
     }
 }
 
 #[tokio::test]
-async fn slow_results_and_polls_that_fail_are_waited_for() {
-    let (_simulator, gateway, view) = made(
+async fn slow_downloads_and_failed_polls_do_not_fail_the_task() {
+    let (_simulator, gateway, view) = order_with_fault(
         Fault::Slow(Duration::from_millis(30)),
         RequestRole::Download,
         1,
     )
     .await;
-    assert_whole(&view);
+    assert_complete(&view);
     gateway.stop().await;
-    let (_simulator, gateway, view) = made(super::status(500), RequestRole::Poll, 2).await;
-    assert_whole(&view);
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_word_that_nobody_knows_ends_nothing() {
-    let (simulator, gateway, view) = made(Fault::UnknownWord, RequestRole::Poll, 2).await;
-    assert_whole(&view);
-    assert!(super::arrived(&simulator, RequestRole::Poll) >= 3);
+    let (_simulator, gateway, view) = order_with_fault(super::status(500), RequestRole::Poll, 2).await;
+    assert_complete(&view);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_provider_that_knows_no_such_job_for_a_moment_has_it_all_the_same() {
-    let (_simulator, gateway, view) = made(super::status(404), RequestRole::Poll, 5).await;
-    assert_whole(&view);
+async fn an_unknown_job_status_does_not_fail_the_task() {
+    let (simulator, gateway, view) = order_with_fault(Fault::UnknownWord, RequestRole::Poll, 2).await;
+    assert_complete(&view);
+    assert!(super::request_count(&simulator, RequestRole::Poll) >= 3);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn an_address_that_has_expired_is_asked_for_again() {
+async fn a_job_that_is_not_found_for_a_moment_is_polled_again() {
+    let (_simulator, gateway, view) = order_with_fault(super::status(404), RequestRole::Poll, 5).await;
+    assert_complete(&view);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_expired_url_is_renewed_by_a_poll() {
     let simulator = simulator().await;
     simulator
         .world()
@@ -102,25 +102,25 @@ async fn an_address_that_has_expired_is_asked_for_again() {
     let toml = provider("acme", "xai", &simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
     let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     assert!(
-        super::arrived(&simulator, RequestRole::Poll) >= 2,
-        "the poll gives a fresh one"
+        super::request_count(&simulator, RequestRole::Poll) >= 2,
+        "a poll gives a new URL"
     );
     assert_eq!(
         (
             submissions(&simulator),
-            super::arrived(&simulator, RequestRole::Download)
+            super::request_count(&simulator, RequestRole::Download)
         ),
         (1, 2)
     );
     gateway.stop().await;
 }
 
-/// How a task ends whose job ends so.
-async fn ends(end: PlannedEnd) -> Value {
+/// The task of a job that ends in this way.
+async fn task_after(end: PlannedEnd) -> Value {
     let simulator = simulator().await;
     plan(&simulator, Duration::from_millis(20), end);
     let gateway = gateway(&one_provider(&simulator)).await;
@@ -136,22 +136,22 @@ async fn ends(end: PlannedEnd) -> Value {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_badly_costs_nothing() {
-    assert_failed(&ends(PlannedEnd::Failure).await, "generation_failed");
-    assert_failed(&ends(PlannedEnd::Empty).await, "generation_failed");
-    assert_failed(&ends(PlannedEnd::Refusal).await, "content_policy");
-    // Said under 503 it would be ordered again, and fail again.
-    assert_failed(&ends(PlannedEnd::Unfit).await, "provider_rejected");
+async fn a_failed_job_costs_nothing() {
+    assert_failed(&task_after(PlannedEnd::Failure).await, "generation_failed");
+    assert_failed(&task_after(PlannedEnd::Empty).await, "generation_failed");
+    assert_failed(&task_after(PlannedEnd::Refusal).await, "content_policy");
+    // With a 503 callers would order it again, and it would fail again.
+    assert_failed(&task_after(PlannedEnd::Unfit).await, "provider_rejected");
 }
 
 #[tokio::test]
-async fn what_is_shorter_than_ordered_costs_what_was_delivered() {
+async fn a_film_shorter_than_ordered_is_charged_by_its_length() {
     let simulator = simulator().await;
-    // The service tells of eight seconds and knows no other length.
+    // The service reports eight seconds and supports no other length.
     let toml = provider("acme", "chat-video", &simulator, "")
         + &film(r#"{ provider = "acme", model = "veo3", limits = { seconds = [20] } }"#);
     let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     let delivered = view["output"]["videos"][0]["seconds"].as_f64().unwrap();
     assert!((1.0..20.0).contains(&delivered), "{view}");
@@ -173,8 +173,8 @@ async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
     let record = gateway.post("/musicgen/submit/music", &body).await.ok();
     let task = record["id"].as_str().unwrap();
     assert_failed(&gateway.finished(task).await, "generation_failed");
-    let done = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
-    for clip in done["clips"].as_array().unwrap() {
+    let record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    for clip in record["clips"].as_array().unwrap() {
         assert_eq!(
             (&clip["status"], &clip["audio_url"]),
             (&json!("error"), &json!(""))
@@ -190,13 +190,13 @@ fn answers_with_a_link(simulator: &Simulator) -> String {
 }
 
 #[tokio::test]
-async fn a_link_that_leads_nowhere_yet_is_followed_again() {
+async fn a_link_that_does_not_work_yet_is_fetched_again() {
     let simulator = simulator().await;
     simulator
         .world()
         .order_fault(Fault::Expired, None, Some(RequestRole::Download), 2);
     let gateway = gateway(&answers_with_a_link(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     assert_eq!(submissions(&simulator), 1);
@@ -205,15 +205,15 @@ async fn a_link_that_leads_nowhere_yet_is_followed_again() {
 
 #[tokio::test]
 async fn a_broken_file_is_fetched_again() {
-    let (simulator, gateway, view) = made(Fault::Lying, RequestRole::Download, 1).await;
-    assert_whole(&view);
-    assert_eq!(super::arrived(&simulator, RequestRole::Download), 2);
+    let (simulator, gateway, view) = order_with_fault(Fault::Lying, RequestRole::Download, 1).await;
+    assert_complete(&view);
+    assert_eq!(super::request_count(&simulator, RequestRole::Download), 2);
     gateway.stop().await;
 }
 
-/// The program dies between a provider's answer and the result that it names.
+/// The process dies between a provider's answer and the download of its result.
 #[tokio::test]
-async fn a_link_outlives_the_process() {
+async fn a_link_survives_a_crash() {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(30));
     simulator
@@ -224,44 +224,44 @@ async fn a_link_outlives_the_process() {
     let order = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &order).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
-    super::arrives(&simulator, RequestRole::Download, 1).await;
+    super::wait_for_requests(&simulator, RequestRole::Download, 1).await;
     server.crash();
     let (server, client) = home.start_again(client).await;
-    let done = crate::support::gateway::finished(&client, &task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
+    let finished = crate::support::gateway::finished(&client, &task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
     assert_eq!(submissions(&simulator), 1);
     server.stop().await;
 }
 
-/// The media folder takes nothing until the work of this is done.
+/// Runs `work` while nothing can be written to the media folder.
 async fn without_media<T>(gateway: &TestGateway, work: impl Future<Output = T>) -> T {
     let media = gateway.app.config.media_path();
     let aside = media.with_extension("aside");
     std::fs::rename(&media, &aside).unwrap();
     std::fs::write(&media, "in the way").unwrap();
-    let done = work.await;
+    let output = work.await;
     std::fs::remove_file(&media).unwrap();
     std::fs::rename(&aside, &media).unwrap();
-    done
+    output
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
+async fn a_result_that_cannot_be_stored_for_a_moment_is_stored_later() {
     let simulator = simulator().await;
     let gateway = gateway(&answers_with_a_link(&simulator)).await;
     let (hosted, embedded) = without_media(&gateway, async {
-        let hosted = ordered(&gateway, "a lake").await;
+        let hosted = order_film(&gateway, "a lake").await;
         let order = crate::support::videos_order();
         let answer = gateway.post("/v1/videos", &order).await;
         let embedded = answer.header("x-task-id").unwrap().to_owned();
         eventually("both are made", async || {
             let path = format!("/v1/tasks/{embedded}?wait=1");
             let view = gateway.get(&path).await.ok();
-            let is_fetched = super::arrived(&simulator, RequestRole::Download) > 0;
+            let is_fetched = super::request_count(&simulator, RequestRole::Download) > 0;
             (view["progress"].as_u64()? > 98 && is_fetched).then_some(())
         })
         .await;
-        // Longer than the first tries.
+        // Longer than the first attempts.
         tokio::time::sleep(Duration::from_secs(1)).await;
         (hosted, embedded)
     })
@@ -270,7 +270,7 @@ async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");
     }
-    assert_eq!(super::arrived(&simulator, RequestRole::Download), 1);
+    assert_eq!(super::request_count(&simulator, RequestRole::Download), 1);
     gateway.stop().await;
 }
 
@@ -281,7 +281,7 @@ async fn a_film_may_stay_with_its_provider() {
     let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
     let gateway = gateway(&table).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let video = &view["output"]["videos"][0];
@@ -291,7 +291,7 @@ async fn a_film_may_stay_with_its_provider() {
     for unknown in ["bytes", "sha256", "expires_at", "provenance"] {
         assert_eq!(video[unknown], Value::Null, "{unknown}");
     }
-    assert_eq!(super::arrived(&simulator, RequestRole::Download), 0);
+    assert_eq!(super::request_count(&simulator, RequestRole::Download), 0);
     // What was ordered is charged.
     let seconds = video["seconds"].as_f64().unwrap();
     let cost: f64 = view["cost_usd"].as_str().unwrap().parse().unwrap();
@@ -313,9 +313,9 @@ async fn a_film_may_stay_with_its_provider() {
     gateway.stop().await;
 }
 
-/// Where no result can be: each ends its order at once.
-fn nowhere() -> Vec<String> {
-    let mut all: Vec<String> = [
+/// Addresses that no result can have: each ends its order at once.
+fn invalid_addresses() -> Vec<String> {
+    let mut addresses: Vec<String> = [
         "javascript:alert(1)",
         "data:text/html,<script>alert(1)</script>",
         "file:///etc/passwd",
@@ -331,28 +331,28 @@ fn nowhere() -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
-    all.push(format!("https://cdn.example/{}.mp4", "a".repeat(200_000)));
-    all
+    addresses.push(format!("https://cdn.example/{}.mp4", "a".repeat(200_000)));
+    addresses
 }
 
-/// Runway says that the films are at these addresses, of one job each.
-async fn told_to_be_at(addresses: &[String], options: &str) {
+/// Checks that a task is rejected if its provider reports one of these result addresses.
+async fn check_rejected_addresses(addresses: &[String], options: &str) {
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, options)
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
     let gateway = gateway(&table).await;
     for address in addresses {
         let body = json!({"id": "a", "status": "SUCCEEDED", "output": [address]});
-        let said = Fault::Says {
+        let answer_fault = Fault::Says {
             status: 200,
             retry_after: None,
             body: body.to_string(),
         };
         simulator
             .world()
-            .order_fault(said, None, Some(RequestRole::Poll), 1);
+            .order_fault(answer_fault, None, Some(RequestRole::Poll), 1);
     }
-    // At once: each is asked for only after seconds.
+    // Concurrently: each is polled only after seconds.
     let orders = (0..addresses.len()).map(|number| {
         let order = super::chat_order(&format!("lake {number}"));
         let gateway = &gateway;
@@ -365,37 +365,37 @@ async fn told_to_be_at(addresses: &[String], options: &str) {
         let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
         assert_failed(&view, "provider_rejected");
         let text = view.to_string() + &answer.text();
-        let told = addresses.iter().find(|address| text.contains(*address));
-        assert!(told.is_none() && !text.contains("hunter2"), "{text}");
+        let disclosed = addresses.iter().find(|address| text.contains(*address));
+        assert!(disclosed.is_none() && !text.contains("hunter2"), "{text}");
     }
     assert_eq!(
-        super::arrived(&simulator, RequestRole::Poll),
+        super::request_count(&simulator, RequestRole::Poll),
         addresses.len(),
-        "none is asked for again"
+        "none is polled again"
     );
-    assert_eq!(super::arrived(&simulator, RequestRole::Download), 0);
+    assert_eq!(super::request_count(&simulator, RequestRole::Download), 0);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_link_that_leads_nowhere_public_is_not_handed_on() {
-    let mut all = nowhere();
-    all.extend([
+async fn a_link_without_a_public_target_is_rejected() {
+    let mut addresses = invalid_addresses();
+    addresses.extend([
         "//cdn.example/a.mp4".to_owned(),
         "/\\cdn.example/a.mp4".to_owned(),
-        // Where servers would take it, and many clients would not.
+        // A URL longer than many clients accept.
         format!("https://cdn.example/{}.mp4", "a".repeat(2_000)),
     ]);
-    told_to_be_at(&all, "results = \"link\"\n").await;
+    check_rejected_addresses(&addresses, "results = \"link\"\n").await;
 }
 
 #[tokio::test]
 async fn a_result_that_can_never_be_fetched_ends_its_order_at_once() {
-    told_to_be_at(&nowhere(), "").await;
+    check_rejected_addresses(&invalid_addresses(), "").await;
 }
 
-/// Two linked films of one chat whose answer was lost; the addresses of so many of them have ended since.
-async fn lost_links(ended: usize) -> (TestGateway, Vec<String>, Value) {
+/// Two linked films of one chat whose answer was lost; the links of `expired_count` of them have expired since.
+async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<String>, Value) {
     const ENDED: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
@@ -404,7 +404,7 @@ async fn lost_links(ended: usize) -> (TestGateway, Vec<String>, Value) {
     let body =
         json!({"model": "film", "n": 2, "messages": [{"role": "user", "content": "a lake"}]});
     let request = gateway.request(Method::POST, "/v1/chat/completions");
-    let sent = tokio::spawn(request.json(&body).send());
+    let request_task = tokio::spawn(request.json(&body).send());
     let tasks = eventually("both are accepted", async || {
         let list = gateway.get("/v1/tasks").await.ok();
         let ids = list["data"].as_array().unwrap().iter();
@@ -412,54 +412,54 @@ async fn lost_links(ended: usize) -> (TestGateway, Vec<String>, Value) {
         Some(ids.collect::<Vec<_>>()).filter(|ids| ids.len() == 2)
     })
     .await;
-    sent.abort();
-    drop(sent.await);
+    request_task.abort();
+    drop(request_task.await);
     for task in &tasks {
         let view = gateway.finished(task).await;
         assert_eq!(view["status"], "succeeded", "{view}");
     }
-    for _ in 0..ended {
+    for _ in 0..expired_count {
         let sql = "UPDATE tasks SET output = ?1 WHERE id = \
              (SELECT id FROM tasks WHERE output NOT LIKE '%films.example%' LIMIT 1)";
         change(&gateway, sql, ENDED).await;
     }
     gateway.app.caches.ended_tasks.invalidate_all();
-    // A hang-up is noticed within a second.
+    // A closed connection is noticed within a second.
     tokio::time::sleep(Duration::from_secs(1)).await;
     (gateway, tasks, body)
 }
 
 #[tokio::test]
-async fn a_lost_answer_whose_links_have_ended_tells_what_they_cost() {
-    let (gateway, tasks, body) = lost_links(2).await;
+async fn a_repeated_request_with_expired_links_gets_their_cost() {
+    let (gateway, tasks, body) = gateway_with_lost_links(2).await;
     let answer = gateway.post("/v1/chat/completions", &body).await;
     answer.refused(410, "link_expired");
     let (text, cost) = (answer.text(), answer.header("x-cost-usd").unwrap());
     assert_ne!(cost, "0");
-    let told = format!("{cost} USD were charged");
-    assert!(text.contains(&told), "{text}");
-    let named = tasks.iter().all(|task| text.contains(task.as_str()));
-    assert!(named, "{text}");
+    let charge_note = format!("{cost} USD were charged");
+    assert!(text.contains(&charge_note), "{text}");
+    let are_tasks_named = tasks.iter().all(|task| text.contains(task.as_str()));
+    assert!(are_tasks_named, "{text}");
     assert_eq!(answer.header("x-should-retry"), Some("false"));
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn of_two_films_the_one_whose_link_has_ended_is_named() {
-    let (gateway, _, body) = lost_links(1).await;
+async fn of_two_films_the_one_with_the_expired_link_is_named() {
+    let (gateway, _, body) = gateway_with_lost_links(1).await;
     let answer = gateway.post("/v1/chat/completions", &body).await.ok();
     let choices = answer["choices"].as_array().unwrap();
     assert_eq!(choices.len(), 1, "{answer}");
     assert_ne!(choices[0]["message"]["content"], "");
     let missing = &answer["incomplete"][0];
     assert_eq!(missing["code"], "link_expired");
-    let why = missing["message"].as_str().unwrap();
-    assert!(why.contains("USD were charged"), "{why}");
+    let message = missing["message"].as_str().unwrap();
+    assert!(message.contains("USD were charged"), "{message}");
     gateway.stop().await;
 }
 
-/// A provider whose answer is the link to the film takes a second for it.
-async fn links_late() -> (Simulator, TestGateway, String) {
+/// A gateway whose provider answers an order with the film's link, after a second.
+async fn gateway_with_late_link() -> (Simulator, TestGateway, String) {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(1));
     simulator
@@ -468,12 +468,12 @@ async fn links_late() -> (Simulator, TestGateway, String) {
     let table = provider("acme", "chat-video", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "veo3" }"#);
     let gateway = gateway(&table).await;
-    let task = ordered(&gateway, "a lake").await;
-    super::arrives(&simulator, RequestRole::Submit, 1).await;
+    let task = order_film(&gateway, "a lake").await;
+    super::wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     (simulator, gateway, task)
 }
 
-async fn state_of_its_submission(gateway: &TestGateway, task: &str) -> String {
+async fn submission_state(gateway: &TestGateway, task: &str) -> String {
     let task = task.to_owned();
     let read = gateway.app.store.read(move |conn| {
         conn.one(
@@ -486,20 +486,20 @@ async fn state_of_its_submission(gateway: &TestGateway, task: &str) -> String {
     state.unwrap().unwrap()
 }
 
-/// That a provider took an order and where the film is, is written once, with the end of the task;
-/// but it is written also when the task is not this run's to end any more.
+/// The provider's acceptance and the film's URL are normally written with the end of the task. They are
+/// also written if another run has taken the task over.
 #[tokio::test]
-async fn a_link_that_comes_after_its_task_was_taken_over_is_not_lost() {
-    let (simulator, gateway, task) = links_late().await;
-    let taken = "UPDATE tasks SET lease_owner = 'another' WHERE id = ?1";
-    change(&gateway, taken, &task).await;
+async fn a_link_that_arrives_after_its_task_was_taken_over_is_kept() {
+    let (simulator, gateway, task) = gateway_with_late_link().await;
+    let take_over = "UPDATE tasks SET lease_owner = 'another' WHERE id = ?1";
+    change(&gateway, take_over, &task).await;
     eventually("the provider's answer is written", async || {
-        let state = state_of_its_submission(&gateway, &task).await;
+        let state = submission_state(&gateway, &task).await;
         (state == "accepted").then_some(())
     })
     .await;
-    let freed = "UPDATE tasks SET lease_owner = NULL WHERE id = ?1";
-    change(&gateway, freed, &task).await;
+    let release = "UPDATE tasks SET lease_owner = NULL WHERE id = ?1";
+    change(&gateway, release, &task).await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let url = view["output"]["videos"][0]["url"].as_str().unwrap();
@@ -509,13 +509,13 @@ async fn a_link_that_comes_after_its_task_was_taken_over_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_link_that_comes_after_its_task_was_cancelled_ends_its_submission() {
-    let (simulator, gateway, task) = links_late().await;
+async fn a_link_that_arrives_after_its_task_was_cancelled_ends_its_submission() {
+    let (simulator, gateway, task) = gateway_with_late_link().await;
     let path = format!("/v1/tasks/{task}/cancel");
     let cancelled = gateway.post(&path, &json!({})).await.ok();
     assert_eq!(cancelled["status"], "cancelled");
-    eventually("the submission is over", async || {
-        let state = state_of_its_submission(&gateway, &task).await;
+    eventually("the submission has ended", async || {
+        let state = submission_state(&gateway, &task).await;
         (state == "ended").then_some(())
     })
     .await;
@@ -523,21 +523,21 @@ async fn a_link_that_comes_after_its_task_was_cancelled_ends_its_submission() {
     gateway.stop().await;
 }
 
-/// A provider whose files ask for its key has no address to pass on.
+/// If a provider's files need its key, there is no URL for callers.
 #[tokio::test]
-async fn a_film_behind_a_key_is_kept_all_the_same() {
+async fn a_film_that_needs_the_providers_key_is_stored_nevertheless() {
     let simulator = simulator().await;
     let table = provider("acme", "openai-videos", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#);
     let gateway = gateway(&table).await;
-    let task = ordered(&gateway, "a lake").await;
-    assert_whole(&gateway.finished(&task).await);
+    let task = order_film(&gateway, "a lake").await;
+    assert_complete(&gateway.finished(&task).await);
     gateway.stop().await;
 }
 
-/// What was paid for survives a bucket that is away, before the order and after it.
+/// A paid result survives a bucket that is unavailable before and after the order.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_that_is_away_costs_time_and_nothing_else() {
+async fn an_unavailable_bucket_only_delays_a_task() {
     let (simulator, bucket) = (simulator().await, TestBucket::start().await);
     let mut gateway = TestGateway::builder()
         .toml(&one_provider(&simulator))
@@ -553,17 +553,17 @@ async fn a_bucket_that_is_away_costs_time_and_nothing_else() {
     answer.ok();
     bucket.fail("");
     gateway.start_workers().await;
-    eventually("the picture is asked for", async || {
-        (bucket.asked("GET") > 0).then_some(())
+    eventually("the picture is requested", async || {
+        (bucket.request_count("GET") > 0).then_some(())
     })
     .await;
     assert_eq!(submissions(&simulator), 0);
     bucket.heal();
-    super::arrives(&simulator, RequestRole::Submit, 1).await;
+    super::wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     bucket.fail("PUT");
-    let stored = bucket.asked("PUT");
-    eventually("the film is here and cannot be stored", async || {
-        (bucket.asked("PUT") > stored).then_some(())
+    let earlier_puts = bucket.request_count("PUT");
+    eventually("storing the film has failed", async || {
+        (bucket.request_count("PUT") > earlier_puts).then_some(())
     })
     .await;
     bucket.heal();

@@ -1,4 +1,4 @@
-//! Who is asked, in which order, and when another may be asked instead.
+//! Which provider gets an order, and when an order may go to another one.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered, plan,
+    wait_for_requests, assert_failed, at_submission, chat_order, film, gateway, one_provider, order_film, plan,
     provider, simulator, status, submissions, two_providers,
 };
 use crate::support::{TestGateway, eventually};
@@ -15,13 +15,13 @@ use crate::support::{TestGateway, eventually};
 const CHAT: &str = "/v1/chat/completions";
 
 #[tokio::test]
-async fn the_first_route_goes_first_and_weights_share() {
+async fn the_first_route_is_preferred_and_weights_share_orders() {
     let (first, second) = (simulator().await, simulator().await);
     let gateway = gateway(&two_providers(&first, &second)).await;
     for _ in 0..3 {
-        ordered(&gateway, "a lake").await;
+        order_film(&gateway, "a lake").await;
     }
-    arrives(&first, RequestRole::Submit, 3).await;
+    wait_for_requests(&first, RequestRole::Submit, 3).await;
     assert_eq!(submissions(&second), 0);
 
     let toml = two_providers(&first, &second);
@@ -29,7 +29,7 @@ async fn the_first_route_goes_first_and_weights_share() {
     let routes = r#"{ provider = "first", model = "sora-2", weight = 1 }, { provider = "second", model = "sora-2", weight = 1 }"#;
     gateway.reconfigure(&(providers.to_owned() + &film(routes)));
     for _ in 0..24 {
-        ordered(&gateway, "a lake").await;
+        order_film(&gateway, "a lake").await;
     }
     eventually("all are sent", async || {
         (submissions(&first) + submissions(&second) == 27).then_some(())
@@ -40,8 +40,8 @@ async fn the_first_route_goes_first_and_weights_share() {
     gateway.stop().await;
 }
 
-/// The first provider answers an order so; the second takes it.
-async fn fails_over(fault: Fault) {
+/// Checks that after this fault at the first provider the second gets the order.
+async fn check_failover(fault: Fault) {
     let (first, second) = (simulator().await, simulator().await);
     at_submission(&first, fault.clone(), 1);
     let gateway = gateway(&two_providers(&first, &second)).await;
@@ -64,16 +64,16 @@ async fn fails_over(fault: Fault) {
 }
 
 #[tokio::test]
-async fn another_is_asked_when_it_is_certain_that_nothing_was_taken() {
+async fn a_certain_refusal_fails_over() {
     tokio::join!(
-        fails_over(status(429)),
-        fails_over(status(401)),
-        fails_over(status(402)),
+        check_failover(status(429)),
+        check_failover(status(401)),
+        check_failover(status(402)),
     );
 }
 
 #[tokio::test]
-async fn another_is_asked_when_nobody_is_there() {
+async fn an_unreachable_provider_fails_over() {
     let second = simulator().await;
     let first = simulator().await;
     let toml = two_providers(&first, &second);
@@ -84,9 +84,9 @@ async fn another_is_asked_when_nobody_is_there() {
     gateway.stop().await;
 }
 
-/// What an order comes to when the first provider does this to it; nobody else
-/// is asked.
-async fn stays(fault: Option<Fault>, prompt: &str, refused: (u16, &str)) {
+/// Checks that this fault at the first provider ends the order with this error, and
+/// that the second provider is not asked.
+async fn check_no_failover(fault: Option<Fault>, prompt: &str, refused: (u16, &str)) {
     let (first, second) = (simulator().await, simulator().await);
     if let Some(fault) = fault.clone() {
         at_submission(&first, fault, 1);
@@ -106,7 +106,7 @@ async fn stays(fault: Option<Fault>, prompt: &str, refused: (u16, &str)) {
 }
 
 #[tokio::test]
-async fn nobody_else_is_asked_when_it_may_have_been_taken() {
+async fn an_unconfirmed_order_does_not_fail_over() {
     let unclear = (424, "submission_unconfirmed");
     let bare = Fault::Status {
         status: 500,
@@ -114,16 +114,16 @@ async fn nobody_else_is_asked_when_it_may_have_been_taken() {
         bare: true,
     };
     tokio::join!(
-        stays(Some(status(500)), "a lake", unclear),
-        stays(Some(status(503)), "a lake", unclear),
-        stays(Some(status(409)), "a lake", unclear),
-        stays(Some(bare), "a lake", unclear),
-        stays(Some(Fault::DropBefore), "a lake", unclear),
+        check_no_failover(Some(status(500)), "a lake", unclear),
+        check_no_failover(Some(status(503)), "a lake", unclear),
+        check_no_failover(Some(status(409)), "a lake", unclear),
+        check_no_failover(Some(bare), "a lake", unclear),
+        check_no_failover(Some(Fault::DropBefore), "a lake", unclear),
     );
 }
 
-/// What an order comes to whose answer was lost after the provider took it.
-async fn is_found(fault: Fault) {
+/// Checks that an order is found whose answer was lost after the provider accepted it.
+async fn check_found(fault: Fault) {
     let (first, second) = (simulator().await, simulator().await);
     at_submission(&first, fault.clone(), 1);
     let gateway = gateway(&two_providers(&first, &second)).await;
@@ -137,23 +137,23 @@ async fn is_found(fault: Fault) {
 }
 
 #[tokio::test]
-async fn what_was_taken_all_the_same_is_found_at_the_provider() {
+async fn an_accepted_order_with_a_lost_answer_is_found_at_the_provider() {
     tokio::join!(
-        is_found(Fault::StatusAfter(502)),
-        is_found(Fault::DropAfter),
-        is_found(Fault::DropInBody),
+        check_found(Fault::StatusAfter(502)),
+        check_found(Fault::DropAfter),
+        check_found(Fault::DropInBody),
     );
 }
 
 #[tokio::test]
-async fn nobody_else_is_asked_for_what_is_wrong_with_the_order() {
+async fn an_invalid_order_does_not_fail_over() {
     tokio::join!(
-        stays(None, "a forbidden lake", (422, "content_policy")),
-        stays(Some(status(400)), "a lake", (422, "provider_rejected")),
+        check_no_failover(None, "a forbidden lake", (422, "content_policy")),
+        check_no_failover(Some(status(400)), "a lake", (422, "provider_rejected")),
     );
 }
 
-/// Whether the two lists of models say that `film` is available.
+/// Whether both lists of models show `film` as available.
 async fn is_available(gateway: &TestGateway) -> bool {
     let anyone = gateway.without_key();
     let list = gateway.get("/v1/models").await.ok();
@@ -163,50 +163,50 @@ async fn is_available(gateway: &TestGateway) -> bool {
         let film = models.find(|model| model["id"] == "film").unwrap();
         film["available"].as_bool().unwrap()
     };
-    // Asked one after the other; they may differ for a moment.
+    // Read one after the other; they may differ for a moment.
     film(&list) && film(&prices)
 }
 
-async fn becomes(gateway: &TestGateway, available: bool) {
-    let found = eventually("availability changes", async || {
+async fn wait_for_availability(gateway: &TestGateway, available: bool) {
+    let change = eventually("availability changes", async || {
         (is_available(gateway).await == available).then_some(())
     });
-    tokio::time::timeout(Duration::from_secs(5), found)
+    tokio::time::timeout(Duration::from_secs(5), change)
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn a_provider_that_is_gone_is_known_to_be_and_known_when_it_is_back() {
+async fn availability_follows_a_provider_that_goes_and_comes_back() {
     let simulator = simulator().await;
     let gateway = gateway(&one_provider(&simulator)).await;
     assert!(is_available(&gateway).await);
     let address = simulator.address();
     drop(simulator);
-    becomes(&gateway, false).await;
+    wait_for_availability(&gateway, false).await;
     let page = gateway
         .without_key()
         .request(Method::GET, "/pricing")
         .header("accept", "text/html");
     let page = gateway.without_key().send(page).await;
     assert!(page.text().len() > 100 && page.status == 200);
-    // Nothing waits for what is known to be down.
+    // No order waits for a provider that is known to be down.
     let order = chat_order("a lake");
     let refused = tokio::time::timeout(Duration::from_secs(2), gateway.post(CHAT, &order));
     refused.await.unwrap().refused(503, "provider_unavailable");
     let list = gateway.get("/v1/tasks").await.ok();
     assert_eq!(list["data"], json!([]), "nothing was accepted");
 
-    let back = Simulator::listen(address).await.unwrap();
-    becomes(&gateway, true).await;
+    let restarted = Simulator::listen(address).await.unwrap();
+    wait_for_availability(&gateway, true).await;
     gateway.post(CHAT, &chat_order("a lake")).await.ok();
-    assert_eq!(submissions(&back), 1);
+    assert_eq!(submissions(&restarted), 1);
     gateway.stop().await;
 }
 
-/// Two providers of which a document says that they take nothing under 503 with
-/// their own code.
-fn two_that_say_when_they_are_full(first: &Simulator, second: &Simulator) -> String {
+/// Two providers whose recipe documents that a 503 with the code 503 is a certain
+/// refusal.
+fn two_with_a_refusal_rule(first: &Simulator, second: &Simulator) -> String {
     let recipe = include_str!("../../../../../recipes/openai-videos.toml").to_owned()
         + "\n[[submit.refusal]]\nstatuses = [503]\ncodes = [\"503\"]\nsource = \"the simulator\"\n";
     let provider = |name, simulator: &Simulator| {
@@ -223,27 +223,27 @@ fn two_that_say_when_they_are_full(first: &Simulator, second: &Simulator) -> Str
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_takes_fails_for_now_and_can_be_asked_for_again() {
+async fn a_task_that_every_provider_refuses_fails_as_unavailable() {
     let (first, second) = (simulator().await, simulator().await);
     for simulator in [&first, &second] {
         at_submission(simulator, status(503), 100);
     }
-    let gateway = gateway(&two_that_say_when_they_are_full(&first, &second)).await;
+    let gateway = gateway(&two_with_a_refusal_rule(&first, &second)).await;
     let refused = gateway.post(CHAT, &chat_order("a lake")).await;
     refused.refused(503, "provider_unavailable");
     let list = gateway.get("/v1/tasks").await.ok();
     assert_failed(&list["data"][0], "provider_unavailable");
-    // Each was tried several times before it was given up, and its breaker opened.
+    // Each was tried several times before its breaker opened.
     assert!(submissions(&first) >= 3 && submissions(&second) >= 3);
     assert_eq!(first.world().accepted_count("openai-videos"), 0);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
+async fn a_breaker_opens_is_shown_and_admits_one_trial() {
     let simulator = simulator().await;
     let toml = format!("show_providers = true\n{}", one_provider(&simulator));
-    // The pause lasts until the test says so.
+    // The pause lasts until the test moves the clock.
     let gateway = TestGateway::builder()
         .manual_clock()
         .toml(&toml)
@@ -270,15 +270,15 @@ async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
         .post(CHAT, &chat_order("a lake"))
         .await
         .refused(503, "provider_unavailable");
-    assert_eq!(submissions(&simulator), 1, "it is left alone");
+    assert_eq!(submissions(&simulator), 1, "no order goes there");
 
     gateway.app.clock.advance(Duration::from_secs(6));
-    // The pause is over; that the key is good is believed when an order is taken.
+    // The pause is over; the route is available again only once an order is accepted.
     assert!(!is_available(&gateway).await);
-    // The trial takes its time, and nobody else is sent meanwhile.
+    // The trial takes a while, and no other order is sent meanwhile.
     at_submission(&simulator, Fault::Latency(Duration::from_secs(2)), 1);
-    let trial = ordered(&gateway, "a trial").await;
-    arrives(&simulator, RequestRole::Submit, 2).await;
+    let trial = order_film(&gateway, "a trial").await;
+    wait_for_requests(&simulator, RequestRole::Submit, 2).await;
     let refused = gateway.post(CHAT, &chat_order("another")).await;
     refused.refused(503, "provider_unavailable");
     assert_eq!(submissions(&simulator), 2);
@@ -294,7 +294,7 @@ async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
 }
 
 #[tokio::test]
-async fn the_price_of_the_route_that_made_it_is_what_is_paid() {
+async fn the_price_of_the_route_that_made_it_is_charged() {
     let (first, second) = (simulator().await, simulator().await);
     at_submission(&first, status(429), 1);
     let routes = r#"{ provider = "first", model = "sora-2", price = { unit = "video", usd = "9" } },
@@ -303,7 +303,7 @@ async fn the_price_of_the_route_that_made_it_is_what_is_paid() {
         + &provider("second", "openai-videos", &second, "")
         + &film(&routes.replace('\n', " "));
     let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let open = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     if open["status"] == "queued" || open["status"] == "running" {
         assert_eq!(
@@ -311,21 +311,21 @@ async fn the_price_of_the_route_that_made_it_is_what_is_paid() {
             "reserved is what it may cost at most"
         );
     }
-    let done = gateway.finished(&task).await;
+    let finished = gateway.finished(&task).await;
     assert_eq!(
-        (&done["status"], &done["cost_usd"]),
+        (&finished["status"], &finished["cost_usd"]),
         (&json!("succeeded"), &json!("0.12"))
     );
     let order = second.world().journal();
     assert_eq!(
         order[0].body["model"], "film",
-        "the name goes on as it was asked for"
+        "the requested name is forwarded"
     );
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_provider_with_too_much_to_do_is_waited_for() {
+async fn a_rate_limited_provider_is_waited_for() {
     let simulator = simulator().await;
     let limited = Fault::Status {
         status: 429,
@@ -335,11 +335,11 @@ async fn a_provider_with_too_much_to_do_is_waited_for() {
     at_submission(&simulator, limited, 5);
     plan(&simulator, Duration::from_millis(20), PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, RequestRole::Submit, 4).await;
+    let task = order_film(&gateway, "a lake").await;
+    wait_for_requests(&simulator, RequestRole::Submit, 4).await;
     assert!(is_available(&gateway).await, "it works");
-    let done = gateway.finished(&task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
     assert_eq!(submissions(&simulator), 6);
     gateway.stop().await;
 }

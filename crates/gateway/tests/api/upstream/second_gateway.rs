@@ -1,5 +1,5 @@
-//! A gateway in front of a gateway: the second is a provider like any other, and
-//! the models in the end are the embedded ones.
+//! A gateway in front of a gateway: the far one is a provider like any other, with
+//! its embedded models.
 
 use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
@@ -10,8 +10,8 @@ use super::gateway;
 use crate::support::sse::Events;
 use crate::support::{TestGateway, sound};
 
-/// The second gateway's way to the first.
-async fn pair(
+/// A far gateway, and a near one that has it as its provider.
+async fn start_pair(
     models: &str,
     protocol: &str,
     path: &str,
@@ -43,8 +43,8 @@ routes = [{ provider = "far", model = "stems-dsp-1" }]
 limits = { stems = ["Vocals", "Drums", "Bass"] }
 "#;
 
-async fn tasks(gateway: &TestGateway) -> Vec<Value> {
-    // All accounts' tasks: the reseller's key is not at hand.
+async fn task_states(gateway: &TestGateway) -> Vec<Value> {
+    // All accounts' tasks: the reseller's key is not available here.
     let rows = gateway
         .app
         .store
@@ -57,13 +57,13 @@ async fn check_film(far: &TestGateway, near: &TestGateway, url: &str) {
     assert!(url.starts_with(&near.base), "its own copy: {url}");
     let file = near.without_key().get(url).await;
     assert_eq!((file.status, &file.bytes[4..8]), (200, &b"ftyp"[..]));
-    assert_eq!(tasks(far).await, ["succeeded"], "one task there");
+    assert_eq!(task_states(far).await, ["succeeded"], "one task at the far gateway");
 }
 
 #[tokio::test]
-async fn chat_by_chat() {
+async fn a_film_by_the_chat_protocol() {
     let options = "idempotency = true\nextension = true";
-    let (far, near) = pair(FILM, "chat-video", "/v1", options).await;
+    let (far, near) = start_pair(FILM, "chat-video", "/v1", options).await;
     let picture = sound::data_url("image/png", &sound::png(320, 320));
     let body = json!({"model": "film", "video": {"seconds": 1, "seed": 7}, "stream": true, "messages": [
         {"role": "system", "content": "Be brief."},
@@ -92,8 +92,8 @@ async fn chat_by_chat() {
 }
 
 #[tokio::test]
-async fn videos_by_videos() {
-    let (far, near) = pair(FILM, "openai-videos", "/v1", "idempotency = true").await;
+async fn a_film_by_the_videos_protocol() {
+    let (far, near) = start_pair(FILM, "openai-videos", "/v1", "idempotency = true").await;
     let body = json!({"model": "film", "prompt": "a lake at dawn", "seconds": "2"});
     let answer = near.post("/v1/videos", &body).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
@@ -114,25 +114,25 @@ async fn videos_by_videos() {
 }
 
 #[tokio::test]
-async fn chat_by_videos_called_off_there_too() {
-    let (far, near) = pair(FILM, "openai-videos", "/v1", "idempotency = true").await;
-    // Long enough to be caught at work.
+async fn a_cancellation_reaches_the_far_gateway() {
+    let (far, near) = start_pair(FILM, "openai-videos", "/v1", "idempotency = true").await;
+    // Long enough to be cancelled while it runs.
     let toml = std::fs::read_to_string(near.app.config.path.clone().unwrap()).unwrap();
     near.reconfigure(
         &toml
             .replace("[1, 2]", "[20]")
             .replace("480x480", "1280x720"),
     );
-    let task = super::ordered(&near, "a long lake").await;
-    crate::support::eventually("it is at work there", async || {
-        (tasks(&far).await == ["running"]).then_some(())
+    let task = super::order_film(&near, "a long lake").await;
+    crate::support::eventually("it runs at the far gateway", async || {
+        (task_states(&far).await == ["running"]).then_some(())
     })
     .await;
     near.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
         .await
         .ok();
-    crate::support::eventually("it is called off there", async || {
-        (tasks(&far).await == ["cancelled"]).then_some(())
+    crate::support::eventually("it is cancelled at the far gateway", async || {
+        (task_states(&far).await == ["cancelled"]).then_some(())
     })
     .await;
     near.stop().await;
@@ -142,7 +142,7 @@ async fn chat_by_videos_called_off_there_too() {
 #[tokio::test]
 async fn stems_and_a_persona() {
     let options = "upload = \"direct\"\ntasks = []\nidempotency = true";
-    let (far, near) = pair(BAND, "suno-family", "/musicgen", options).await;
+    let (far, near) = start_pair(BAND, "suno-family", "/musicgen", options).await;
     let source = near.upload("Night Song").await;
     for (split, groups) in [
         ("two", vec!["Vocals", "Instrumental"]),
@@ -157,23 +157,23 @@ async fn stems_and_a_persona() {
             (&json!("succeeded"), &json!("0.25")),
             "{view}"
         );
-        let done = near.get(&format!("/musicgen/tasks/{task}")).await.ok();
-        let clips = done["clips"].as_array().unwrap();
-        let named: Vec<&Value> = clips
+        let record_view = near.get(&format!("/musicgen/tasks/{task}")).await.ok();
+        let clips = record_view["clips"].as_array().unwrap();
+        let stem_names: Vec<&Value> = clips
             .iter()
             .map(|clip| &clip["metadata"]["stem_type_group_name"])
             .collect();
-        assert_eq!(named, groups);
+        assert_eq!(stem_names, groups);
         for clip in clips {
             let url = clip["audio_url"].as_str().unwrap();
             assert!(url.starts_with(&near.base), "{url}");
             assert_eq!(near.without_key().get(url).await.status, 200);
         }
-        // What the first gateway made it knows by its own name.
+        // The far gateway knows its own clips by its own identifiers.
         let body = json!({"root_clip_id": clips[0]["id"], "name": "Voice", "description": "low"});
         near.post("/musicgen/persona/create", &body).await.ok();
     }
-    assert_eq!(tasks(&far).await, ["succeeded", "succeeded"]);
+    assert_eq!(task_states(&far).await, ["succeeded", "succeeded"]);
     let personas = far
         .app
         .store
@@ -184,21 +184,21 @@ async fn stems_and_a_persona() {
     far.stop().await;
 }
 
-/// Passes connections on to `to`; of the first submission's answer only the
-/// first bytes, so that its caller cannot know what became of it.
-async fn lossy(to: String) -> String {
+/// Forwards connections to `target`. Of the first submission's answer it forwards
+/// only the first bytes, so that the caller cannot know the outcome.
+async fn lossy_proxy(target: String) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let mut has_lost = false;
         while let Ok((mut near, _)) = listener.accept().await {
-            let mut far = tokio::net::TcpStream::connect(&to).await.unwrap();
-            let mut asked = vec![0; 65536];
-            let read = near.read(&mut asked).await.unwrap_or(0);
-            if far.write_all(&asked[..read]).await.is_err() {
+            let mut far = tokio::net::TcpStream::connect(&target).await.unwrap();
+            let mut request = vec![0; 65536];
+            let length = near.read(&mut request).await.unwrap_or(0);
+            if far.write_all(&request[..length]).await.is_err() {
                 continue;
             }
-            let loses = asked.starts_with(b"POST") && !has_lost;
+            let loses = request.starts_with(b"POST") && !has_lost;
             has_lost |= loses;
             tokio::spawn(async move {
                 if loses {
@@ -224,12 +224,12 @@ async fn lossy(to: String) -> String {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_again_and_there_is_one_task() {
+async fn an_order_with_a_lost_answer_is_repeated_and_makes_one_task() {
     let far = TestGateway::start().await;
     let key = far.new_key("reseller", NewKey::default()).await;
-    let between = lossy(far.base.trim_start_matches("http://").to_owned()).await;
+    let proxy_url = lossy_proxy(far.base.trim_start_matches("http://").to_owned()).await;
     let toml = format!(
-        "[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{between}/v1\"\napi_key = \"{key}\"\nidempotency = true\n{FILM}"
+        "[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{proxy_url}/v1\"\napi_key = \"{key}\"\nidempotency = true\n{FILM}"
     );
     let near = gateway(&toml).await;
     let body = json!({"model": "film", "prompt": "a lake at dawn", "seconds": "1"});
@@ -237,7 +237,7 @@ async fn a_lost_answer_is_asked_for_again_and_there_is_one_task() {
     let task = answer.header("x-task-id").unwrap().to_owned();
     let view = near.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
-    assert_eq!(tasks(&far).await, ["succeeded"], "one task there");
+    assert_eq!(task_states(&far).await, ["succeeded"], "one task at the far gateway");
     near.stop().await;
     far.stop().await;
 }

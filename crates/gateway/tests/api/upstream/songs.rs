@@ -1,5 +1,5 @@
-//! Songs: the request of the dialect's clients, which names no task, and what
-//! becomes of it at providers that speak another language.
+//! Songs: the request of the dialect's clients, which names no task, and how it is
+//! sent to providers of other protocols.
 
 use serde_json::{Value, json};
 use simulator::{RequestRole, Simulator};
@@ -8,25 +8,25 @@ use super::{gateway, provider, simulator, submissions};
 use crate::support::TestGateway;
 
 const SUBMIT: &str = "/musicgen/submit/music";
-/// Protocols that make songs and nothing else.
-pub(super) const SINGERS: &[&str] = &["recipe:mureka", "recipe:kie-suno"];
+/// Protocols that make only songs.
+pub(super) const SONG_PROTOCOLS: &[&str] = &["recipe:mureka", "recipe:kie-suno"];
 
-fn singer(model: &str) -> String {
+fn singer_model(model: &str) -> String {
     format!(
         "[models.singer]\nkind = \"music\"\nprice = {{ unit = \"task\", usd = \"0.20\" }}\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
     )
 }
 
-async fn singing(simulator: &Simulator, protocol: &str, model: &str) -> TestGateway {
+async fn song_gateway(simulator: &Simulator, protocol: &str, model: &str) -> TestGateway {
     let options = match protocol {
         "fal" => "api_key = \"simulated-id:simulated-secret\"",
         _ => "",
     };
-    gateway(&(provider("acme", protocol, simulator, options) + &singer(model))).await
+    gateway(&(provider("acme", protocol, simulator, options) + &singer_model(model))).await
 }
 
-/// Orders a song and waits for it: the task's record and its clips.
-async fn sung(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) {
+/// Orders a song and waits for it; returns the task's record and its clips.
+async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) {
     let record = gateway.post(SUBMIT, body).await.ok();
     let task = record["id"].as_str().unwrap();
     let view = gateway.finished(task).await;
@@ -44,19 +44,19 @@ async fn sung(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) {
 
 fn submitted(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut all = journal.iter().filter(|one| one.role == RequestRole::Submit);
-    let body = all.next().unwrap().body.clone();
-    assert!(all.next().is_none());
+    let mut submissions = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let body = submissions.next().unwrap().body.clone();
+    assert!(submissions.next().is_none());
     body
 }
 
 #[tokio::test]
 async fn a_song_by_elevenlabs() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "elevenlabs", "music_v1").await;
+    let gateway = song_gateway(&simulator, "elevenlabs", "music_v1").await;
     let body = json!({"prompt": "[Verse] rain on the sea", "tags": "slow blues", "title": "Rain",
         "mv": "singer", "seconds": 3, "make_instrumental": false});
-    let (view, clips) = sung(&gateway, &body).await;
+    let (view, clips) = order_song(&gateway, &body).await;
     assert_eq!(view["cost_usd"], "0.20");
     assert_eq!(clips.len(), 1);
     assert_eq!(clips[0]["title"], "Rain");
@@ -64,7 +64,7 @@ async fn a_song_by_elevenlabs() {
     let sent = json!({"model_id": "music_v1", "music_length_ms": 3000,
         "prompt": "slow blues\n\nLyrics:\n[Verse] rain on the sea"});
     assert_eq!(submitted(&simulator), sent);
-    // What it made is a clip like any other.
+    // The song is a clip like any other.
     let stems = json!({"task": "gen_stem", "continue_clip_id": clips[0]["id"]});
     let task = gateway.post(SUBMIT, &stems).await.ok()["id"].clone();
     let view = gateway.finished(task.as_str().unwrap()).await;
@@ -75,9 +75,9 @@ async fn a_song_by_elevenlabs() {
 #[tokio::test]
 async fn a_song_by_minimax() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "minimax", "music-2.0").await;
+    let gateway = song_gateway(&simulator, "minimax", "music-2.0").await;
     let body = json!({"gpt_description_prompt": "about the sea", "lyrics": "[Verse] rain", "mv": "singer"});
-    let (_, clips) = sung(&gateway, &body).await;
+    let (_, clips) = order_song(&gateway, &body).await;
     assert_eq!(clips.len(), 1);
     let sent = submitted(&simulator);
     assert_eq!(sent["prompt"], "about the sea");
@@ -87,7 +87,7 @@ async fn a_song_by_minimax() {
 }
 
 #[tokio::test]
-async fn music_by_a_model_that_nobody_sings_with() {
+async fn music_by_a_model_without_vocals() {
     for (protocol, model, length) in [
         (
             "fal",
@@ -97,10 +97,10 @@ async fn music_by_a_model_that_nobody_sings_with() {
         ("replicate", "stability-ai/stable-audio-2.5", "duration"),
     ] {
         let simulator = simulator().await;
-        let gateway = singing(&simulator, protocol, model).await;
+        let gateway = song_gateway(&simulator, protocol, model).await;
         let body = json!({"prompt": "slow blues", "tags": "guitar", "title": "Rain", "mv": "singer",
             "seconds": 30, "make_instrumental": true});
-        let (_, clips) = sung(&gateway, &body).await;
+        let (_, clips) = order_song(&gateway, &body).await;
         assert_eq!((clips.len(), &clips[0]["title"]), (1, &json!("Rain")));
         let sent = submitted(&simulator);
         let sent = sent.get("input").unwrap_or(&sent).clone();
@@ -109,7 +109,7 @@ async fn music_by_a_model_that_nobody_sings_with() {
             let mut body = body.clone();
             body[name] = value;
             let refused = gateway.post(SUBMIT, &body).await;
-            refused.refused(400, "unsupported_value").at(name);
+            refused.refused(400, "unsupported_value").on_param(name);
         }
         gateway.stop().await;
     }
@@ -118,16 +118,16 @@ async fn music_by_a_model_that_nobody_sings_with() {
 #[tokio::test]
 async fn a_song_by_lyria() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "gemini-veo", "lyria-3.5").await;
+    let gateway = song_gateway(&simulator, "gemini-veo", "lyria-3.5").await;
     let body =
         json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer"});
-    let (_, clips) = sung(&gateway, &body).await;
+    let (_, clips) = order_song(&gateway, &body).await;
     assert_eq!(clips.len(), 1);
     assert_eq!(clips[0]["title"], "Rain");
     let sent = json!({"model": "lyria-3.5", "input": "slow blues\n\nLyrics:\n[Verse] rain"});
     assert_eq!(submitted(&simulator), sent);
-    let refused = json!({"prompt": "a forbidden song", "mv": "singer"});
-    let record = gateway.post(SUBMIT, &refused).await.ok();
+    let forbidden = json!({"prompt": "a forbidden song", "mv": "singer"});
+    let record = gateway.post(SUBMIT, &forbidden).await.ok();
     let view = gateway.finished(record["id"].as_str().unwrap()).await;
     super::assert_failed(&view, "content_policy");
     gateway.stop().await;
@@ -136,25 +136,25 @@ async fn a_song_by_lyria() {
 /// The bodies of the submissions, in their order.
 fn all_submitted(simulator: &Simulator) -> Vec<Value> {
     let journal = simulator.world().journal();
-    let submissions = journal.iter().filter(|one| one.role == RequestRole::Submit);
-    submissions.map(|one| one.body.clone()).collect()
+    let submissions = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    submissions.map(|request| request.body.clone()).collect()
 }
 
 #[tokio::test]
-async fn songs_by_mureka_and_one_that_goes_on() {
+async fn songs_by_mureka_and_a_continuation() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "recipe:mureka", "mureka-9").await;
-    let words =
+    let gateway = song_gateway(&simulator, "recipe:mureka", "mureka-9").await;
+    let with_lyrics =
         json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer"});
-    let (_, clips) = sung(&gateway, &words).await;
+    let (_, clips) = order_song(&gateway, &with_lyrics).await;
     assert_eq!((clips.len(), &clips[0]["title"]), (1, &json!("Rain")));
-    sung(&gateway, &json!({"prompt": "about rain", "mv": "singer"})).await;
-    let nobody =
+    order_song(&gateway, &json!({"prompt": "about rain", "mv": "singer"})).await;
+    let instrumental =
         json!({"prompt": "slow", "tags": "blues", "make_instrumental": true, "mv": "singer"});
-    sung(&gateway, &nobody).await;
-    let on = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",
+    order_song(&gateway, &instrumental).await;
+    let continuation = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",
         "continue_clip_id": clips[0]["id"], "continue_at": 12.5});
-    sung(&gateway, &on).await;
+    order_song(&gateway, &continuation).await;
     let sent = all_submitted(&simulator);
     assert_eq!(
         sent[0],
@@ -178,30 +178,30 @@ async fn songs_by_mureka_and_one_that_goes_on() {
 }
 
 #[tokio::test]
-async fn songs_by_kie_and_one_that_goes_on() {
+async fn songs_by_kie_and_a_continuation() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "recipe:kie-suno", "V5").await;
-    let words = json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer",
+    let gateway = song_gateway(&simulator, "recipe:kie-suno", "V5").await;
+    let with_lyrics = json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer",
         "negative_tags": "drums"});
-    let (_, clips) = sung(&gateway, &words).await;
+    let (_, clips) = order_song(&gateway, &with_lyrics).await;
     assert_eq!(clips.len(), 2);
     assert_eq!(clips[1]["metadata"]["tags"], "slow blues");
-    let (_, simple) = sung(
+    let (_, simple) = order_song(
         &gateway,
         &json!({"prompt": "about rain", "negative_tags": "drums", "mv": "singer"}),
     )
     .await;
     assert_eq!(simple.len(), 2);
-    let on = json!({"prompt": "[Chorus] sun", "tags": "blues", "title": "On", "mv": "singer",
+    let continuation = json!({"prompt": "[Chorus] sun", "tags": "blues", "title": "On", "mv": "singer",
         "continue_clip_id": clips[1]["id"], "continue_at": 1});
-    sung(&gateway, &on).await;
+    order_song(&gateway, &continuation).await;
     let persona = json!({"root_clip_id": clips[1]["id"], "name": "A voice"});
     let persona = gateway
         .post("/musicgen/persona/create", &persona)
         .await
         .ok();
-    let by_it = json!({"prompt": "[Verse] rain", "tags": "blues", "mv": "singer", "persona_id": persona["id"]});
-    sung(&gateway, &by_it).await;
+    let with_persona = json!({"prompt": "[Verse] rain", "tags": "blues", "mv": "singer", "persona_id": persona["id"]});
+    order_song(&gateway, &with_persona).await;
     let sent = all_submitted(&simulator);
     let custom = json!({"customMode": true, "instrumental": false, "prompt": "[Verse] rain", "style": "slow blues",
         "title": "Rain", "negativeTags": "drums", "model": "V5", "callBackUrl": "playground"});
@@ -221,18 +221,18 @@ async fn songs_by_kie_and_one_that_goes_on() {
 #[tokio::test]
 async fn a_cover_by_kie_of_any_recording() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "recipe:kie-suno", "V5").await;
+    let gateway = song_gateway(&simulator, "recipe:kie-suno", "V5").await;
     let mine = gateway.upload("Mine").await["id"].clone();
     let cover = |clip: &Value| {
         json!({"task": "cover", "prompt": "[Verse] rain", "tags": "blues", "mv": "singer",
             "cover_clip_id": clip})
     };
-    let (_, clips) = sung(&gateway, &cover(&mine)).await;
+    let (_, clips) = order_song(&gateway, &cover(&mine)).await;
     assert_eq!(clips.len(), 2);
-    // One that kie.ai made is handed over all the same.
-    sung(&gateway, &cover(&clips[0]["id"])).await;
+    // A clip that kie.ai made is uploaded too.
+    order_song(&gateway, &cover(&clips[0]["id"])).await;
     let sent = all_submitted(&simulator);
-    let address = |at: usize| sent[at]["uploadUrl"].as_str().unwrap_or_default();
+    let address = |index: usize| sent[index]["uploadUrl"].as_str().unwrap_or_default();
     assert!(address(0).contains("/files/mediagate/"), "{}", sent[0]);
     assert!(address(1).contains("/files/mediagate/"), "{}", sent[1]);
     assert_ne!(address(0), address(1));
@@ -240,12 +240,12 @@ async fn a_cover_by_kie_of_any_recording() {
 }
 
 #[tokio::test]
-async fn a_song_goes_on_only_where_it_was_made() {
+async fn a_song_can_be_continued_only_by_its_own_provider() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "recipe:mureka", "mureka-9").await;
+    let gateway = song_gateway(&simulator, "recipe:mureka", "mureka-9").await;
     let clip = gateway.upload("Mine").await["id"].clone();
-    let on = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer", "continue_clip_id": clip});
-    let record = gateway.post(SUBMIT, &on).await.ok();
+    let continuation = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer", "continue_clip_id": clip});
+    let record = gateway.post(SUBMIT, &continuation).await.ok();
     let view = gateway.finished(record["id"].as_str().unwrap()).await;
     super::assert_failed(&view, "provider_rejected");
     assert_eq!(submissions(&simulator), 0);
@@ -255,9 +255,9 @@ async fn a_song_goes_on_only_where_it_was_made() {
 #[tokio::test]
 async fn a_song_by_a_relay_of_the_dialect() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "suno-family", "chirp-auk").await;
+    let gateway = song_gateway(&simulator, "suno-family", "chirp-auk").await;
     let body = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain", "mv": "singer"});
-    let (_, clips) = sung(&gateway, &body).await;
+    let (_, clips) = order_song(&gateway, &body).await;
     assert_eq!(clips.len(), 2);
     let sent = submitted(&simulator);
     assert_eq!(
@@ -267,23 +267,23 @@ async fn a_song_by_a_relay_of_the_dialect() {
     );
     assert_eq!(sent["prompt"], "[Verse] rain");
     drop(sent);
-    let more = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",
+    let continuation = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",
         "continue_clip_id": clips[0]["id"], "continue_at": 0.2});
-    let record = gateway.post(SUBMIT, &more).await.ok();
+    let record = gateway.post(SUBMIT, &continuation).await.ok();
     gateway.finished(record["id"].as_str().unwrap()).await;
     let journal = simulator.world().journal();
     let last = journal
         .iter()
-        .rfind(|one| one.role == RequestRole::Submit)
+        .rfind(|request| request.role == RequestRole::Submit)
         .unwrap();
     assert_eq!(last.body["task"], "extend");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn what_a_singer_does_not_heed_is_refused() {
+async fn fields_that_a_model_ignores_are_refused() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "elevenlabs", "music_v1").await;
+    let gateway = song_gateway(&simulator, "elevenlabs", "music_v1").await;
     for (fields, code, param) in [
         (
             json!({"negative_tags": "drums"}),
@@ -310,24 +310,24 @@ async fn what_a_singer_does_not_heed_is_refused() {
             .post(SUBMIT, &body)
             .await
             .refused(400, code)
-            .at(param);
+            .on_param(param);
     }
-    let asked = json!({"endpoint": SUBMIT, "body": {"prompt": "rain", "mv": "singer"}});
-    let quoted = gateway.post("/v1/quote", &asked).await.ok();
-    assert_eq!(quoted["cost_usd"], "0.20");
+    let quote_request = json!({"endpoint": SUBMIT, "body": {"prompt": "rain", "mv": "singer"}});
+    let quote = gateway.post("/v1/quote", &quote_request).await.ok();
+    assert_eq!(quote["cost_usd"], "0.20");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn without_a_singer_it_is_said_who_could_be_one() {
+async fn without_a_song_model_the_error_names_a_protocol() {
     let gateway = TestGateway::start().await;
     for body in [
         json!({"prompt": "rain", "mv": "chirp-v4"}),
         json!({"gpt_description_prompt": "about rain"}),
     ] {
         let refused = gateway.post(SUBMIT, &body).await;
-        refused.refused(400, "unsupported_value").at("task");
+        refused.refused(400, "unsupported_value").on_param("task");
         assert!(
             refused.message().contains("suno-family"),
             "{}",
@@ -340,7 +340,7 @@ async fn without_a_singer_it_is_said_who_could_be_one() {
 #[tokio::test]
 async fn a_protected_song_is_refused_for_its_content() {
     let simulator = simulator().await;
-    let gateway = singing(&simulator, "elevenlabs", "music_v1").await;
+    let gateway = song_gateway(&simulator, "elevenlabs", "music_v1").await;
     let body = json!({"prompt": "a forbidden song", "mv": "singer"});
     let record = gateway.post(SUBMIT, &body).await.ok();
     let view = gateway.finished(record["id"].as_str().unwrap()).await;

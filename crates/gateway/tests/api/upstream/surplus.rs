@@ -1,13 +1,13 @@
-//! What was not paid for: settings in prompts are not sent, and what a provider delivers beyond the
-//! order is its cost, logged and counted, and not the caller's.
+//! Deliveries beyond what was paid for: settings in prompts are not sent, and what a provider delivers
+//! beyond the order is charged to the operator, logged and counted, and not charged to the caller.
 
 use serde_json::{Value, json};
 use simulator::{Fault, RequestRole};
 
-use super::{film, gateway, ordered, provider, simulator, submissions};
+use super::{film, gateway, order_film, provider, simulator, submissions};
 use crate::admin::operator;
 
-/// Words that Seedance reads as settings, in both forms.
+/// Prompts with text that Seedance parses as settings, in both forms.
 const SETTINGS: [&str; 9] = [
     "a lake --rs 1080p --dur 12",
     "a lake --resolution 1080p",
@@ -26,7 +26,7 @@ async fn settings_in_a_prompt_are_refused_where_the_provider_reads_them() {
     let toml = provider("acme", "modelark", &simulator, "")
         + &provider("fal", "fal", &simulator, "api_key = \"simulated-id:simulated-secret\"")
         + &film(r#"{ provider = "acme", model = "seedance-1-5-pro-251215" }"#)
-        // Whoever offers it hands the prompt on.
+        // Every provider of the model forwards the prompt.
         + "[models.other]\nkind = \"video\"\nroutes = [{ provider = \"fal\", model = \"fal-ai/bytedance/seedance/v1/pro\" }]\n";
     let gateway = gateway(&toml).await;
     for (model, prompt) in SETTINGS
@@ -36,25 +36,25 @@ async fn settings_in_a_prompt_are_refused_where_the_provider_reads_them() {
     {
         let video = json!({"model": model, "prompt": prompt});
         let answer = gateway.post("/v1/videos", &video).await;
-        answer.refused(400, "unsupported_value").at("prompt");
+        answer.refused(400, "unsupported_value").on_param("prompt");
         let message = json!([{"role": "user", "content": prompt}]);
         let chat = json!({"model": model, "messages": message});
         let answer = gateway.post("/v1/chat/completions", &chat).await;
-        answer.refused(400, "unsupported_value").at("messages");
+        answer.refused(400, "unsupported_value").on_param("messages");
         let quote = json!({"endpoint": "/v1/videos", "body": video});
         let quote = gateway.post("/v1/quote", &quote).await;
         assert_eq!(quote.status, 400, "{}", quote.text());
     }
     assert_eq!(submissions(&simulator), 0);
-    // Words are words.
-    let task = ordered(&gateway, "a durable--durable lake, in a ratio -- of gold").await;
+    // Similar words are not settings.
+    let task = order_film(&gateway, "a durable--durable lake, in a ratio -- of gold").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_prompt_with_settings_goes_where_they_are_only_words() {
+async fn a_prompt_with_settings_goes_to_a_provider_that_does_not_parse_it() {
     let simulator = simulator().await;
     let toml = provider("acme", "modelark", &simulator, "")
         + &provider("plain", "openai-videos", &simulator, "")
@@ -62,30 +62,30 @@ async fn a_prompt_with_settings_goes_where_they_are_only_words() {
             r#"{ provider = "acme", model = "seedance-1-5-pro-251215", limits = { sizes = ["1280x720"], seconds = [4] } }, { provider = "plain", model = "sora-2", limits = { sizes = ["1280x720"], seconds = [4] } }"#,
         );
     let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, SETTINGS[0]).await;
+    let task = order_film(&gateway, SETTINGS[0]).await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let journal = simulator.world().journal();
-    let sent = journal
+    let order = journal
         .iter()
-        .find(|one| one.role == RequestRole::Submit)
+        .find(|request| request.role == RequestRole::Submit)
         .unwrap();
-    assert_eq!(sent.provider, "openai-videos");
-    assert_eq!(sent.body["prompt"], SETTINGS[0]);
+    assert_eq!(order.provider, "openai-videos");
+    assert_eq!(order.body["prompt"], SETTINGS[0]);
     gateway.stop().await;
 }
 
-/// Twelve seconds in frames of this size.
+/// A film of twelve seconds with this frame size.
 fn twelve_seconds(width: u32, height: u32) -> Vec<u8> {
     let mut film = simulator::media::video(12).to_vec();
-    let head = film.windows(4).position(|at| at == b"tkhd").unwrap() + 4;
-    film[head + 76..head + 80].copy_from_slice(&(width << 16).to_be_bytes());
-    film[head + 80..head + 84].copy_from_slice(&(height << 16).to_be_bytes());
+    let track_header = film.windows(4).position(|kind| kind == b"tkhd").unwrap() + 4;
+    film[track_header + 76..track_header + 80].copy_from_slice(&(width << 16).to_be_bytes());
+    film[track_header + 80..track_header + 84].copy_from_slice(&(height << 16).to_be_bytes());
     film
 }
 
 #[tokio::test]
-async fn what_is_more_than_ordered_costs_the_operator_and_is_counted() {
+async fn a_delivery_beyond_the_order_costs_the_operator_and_is_counted() {
     let simulator = simulator().await;
     let toml = provider("acme", "openai-videos", &simulator, "")
         + "[models.film]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
@@ -93,46 +93,46 @@ async fn what_is_more_than_ordered_costs_the_operator_and_is_counted() {
            cost = { unit = \"megapixel_second\", usd = \"0.01\" } }]\n";
     let gateway = gateway(&toml).await;
     let operator = operator(&gateway).await;
-    let paid = async || {
+    let provider_cost = async || {
         let usage = operator.get("/v1/admin/usage?group_by=model").await.ok();
         usage["total"]["provider_cost_usd"].clone()
     };
-    let usual = Fault::Another(twelve_seconds(864, 496)[..].to_vec());
+    let as_ordered = Fault::Another(twelve_seconds(864, 496)[..].to_vec());
     let larger = Fault::Another(twelve_seconds(1920, 1080));
     let mut charged = Vec::new();
-    for (fault, sum) in [
-        // Twelve seconds for four, of the size that was ordered: 12 × 0.41472 × 0.01, and a size that
-        // differs by a few lines is no other.
-        (usual, "0.049766"),
+    for (fault, cost) in [
+        // Twelve seconds instead of four, in the ordered size: 12 × 0.41472 × 0.01. A size that differs
+        // by a few lines counts as the ordered one.
+        (as_ordered, "0.049766"),
         // 12 × 2.0736 × 0.01 more.
         (larger, "0.298598"),
     ] {
         let world = simulator.world();
         world.order_fault(fault, None, Some(RequestRole::Download), 1);
-        let task = ordered(&gateway, "a lake").await;
+        let task = order_film(&gateway, "a lake").await;
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");
         let video = &view["output"]["videos"][0];
-        assert_eq!(video["seconds"].as_f64(), Some(12.0), "what came is told");
+        assert_eq!(video["seconds"].as_f64(), Some(12.0), "the delivered length is shown");
         charged.push(view["cost_usd"].clone());
-        assert_eq!(paid().await, json!(sum));
+        assert_eq!(provider_cost().await, json!(cost));
     }
     assert_eq!(charged, [json!("0.40"), json!("0.40")], "as ordered");
-    let told = operator.get("/metrics").await.text_whole();
+    let metrics = operator.get("/metrics").await.whole_text();
     for line in [
         r#"mediagate_delivered_beyond_order_total{provider="acme",what="length"} 2"#,
         r#"mediagate_delivered_beyond_order_total{provider="acme",what="size"} 1"#,
     ] {
-        assert!(told.contains(line), "{line} is not in {told}");
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
-    // The hours add up by the submissions too.
+    // The hourly totals agree with the submissions too.
     let check: Value = operator.get("/v1/admin/ledger/verify").await.ok();
     assert_eq!(check["mismatches"], json!([]), "{check}");
 
-    // What came as ordered is nothing more.
-    let task = ordered(&gateway, "a lake").await;
+    // A delivery as ordered is not counted.
+    let task = order_film(&gateway, "a lake").await;
     gateway.finished(&task).await;
-    let again = operator.get("/metrics").await.text_whole();
-    assert!(again.contains(r#"what="length"} 2"#), "{again}");
+    let later_metrics = operator.get("/metrics").await.whole_text();
+    assert!(later_metrics.contains(r#"what="length"} 2"#), "{later_metrics}");
     gateway.stop().await;
 }

@@ -1,19 +1,19 @@
-//! Accounts take turns at a provider's places.
+//! Accounts take turns at a provider with a limit.
 
 use mediagate_core::domain::keys::NewKey;
 use mediagate_worker::WorkerPool;
 use serde_json::{Value, json};
 use simulator::{PlannedEnd, RequestRole, Simulator};
 
-use super::{LONG, arrives, film, plan, provider, simulator};
+use super::{LONG, wait_for_requests, film, plan, provider, simulator};
 use crate::support::{Client, TestGateway};
 
 /// The prompts of the orders that arrived at the provider, in order.
 fn prompts(simulator: &Simulator) -> Vec<String> {
     let journal = simulator.world().journal();
-    let orders = journal.iter().filter(|one| one.role == RequestRole::Submit);
+    let orders = journal.iter().filter(|request| request.role == RequestRole::Submit);
     orders
-        .map(|one| one.body["prompt"].as_str().unwrap().to_owned())
+        .map(|request| request.body["prompt"].as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -22,8 +22,8 @@ async fn order(client: &Client, model: &str, prompt: &str) {
     client.post("/v1/videos", &body).await.ok();
 }
 
-/// Calls off one of the caller's tasks that run: a place is free.
-async fn free_a_place(client: &Client) {
+/// Cancels one of the caller's running tasks, so that another can start.
+async fn cancel_a_running_task(client: &Client) {
     let list = client.get("/v1/tasks?status=running").await.ok();
     let id = list["data"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/v1/tasks/{id}/cancel");
@@ -31,17 +31,17 @@ async fn free_a_place(client: &Client) {
 }
 
 #[tokio::test]
-async fn the_next_place_is_another_accounts() {
-    Box::pin(another_is_next(false)).await;
+async fn another_accounts_task_is_next() {
+    Box::pin(check_turns(false)).await;
 }
 
 #[tokio::test]
-async fn the_next_place_is_another_accounts_on_postgres() {
-    Box::pin(another_is_next(true)).await;
+async fn another_accounts_task_is_next_on_postgres() {
+    Box::pin(check_turns(true)).await;
 }
 
-/// Two processes share a route with room for two.
-async fn another_is_next(postgres: bool) {
+/// Two processes share a route with a limit of two.
+async fn check_turns(postgres: bool) {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
@@ -55,15 +55,15 @@ async fn another_is_next(postgres: bool) {
     for _ in 0..12 {
         order(&gateway, "film", "many").await;
     }
-    arrives(&simulator, RequestRole::Submit, 2).await;
+    wait_for_requests(&simulator, RequestRole::Submit, 2).await;
     let other = gateway.caller("other", NewKey::default()).await;
     for _ in 0..2 {
         order(&other, "film", "few").await;
     }
-    // Who holds the fewest places is next, however many tasks of others are older.
-    for (who, sent) in [(&gateway.client, 3), (&other, 4), (&other, 5)] {
-        free_a_place(who).await;
-        arrives(&simulator, RequestRole::Submit, sent).await;
+    // The account with the fewest running tasks is next, however many older tasks others have.
+    for (caller, sent) in [(&gateway.client, 3), (&other, 4), (&other, 5)] {
+        cancel_a_running_task(caller).await;
+        wait_for_requests(&simulator, RequestRole::Submit, sent).await;
     }
     assert_eq!(prompts(&simulator), ["many", "many", "few", "few", "many"]);
     others.stop().await;
@@ -71,7 +71,7 @@ async fn another_is_next(postgres: bool) {
 }
 
 #[tokio::test]
-async fn a_single_account_has_all_places() {
+async fn a_single_account_can_use_the_whole_limit() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 3 }"#;
@@ -81,15 +81,15 @@ async fn a_single_account_has_all_places() {
     for _ in 0..5 {
         order(&gateway, "film", "many").await;
     }
-    arrives(&simulator, RequestRole::Submit, 3).await;
-    free_a_place(&gateway).await;
-    arrives(&simulator, RequestRole::Submit, 4).await;
+    wait_for_requests(&simulator, RequestRole::Submit, 3).await;
+    cancel_a_running_task(&gateway).await;
+    wait_for_requests(&simulator, RequestRole::Submit, 4).await;
     gateway.stop().await;
 }
 
-/// The provider's own limit is for all models that are made there.
+/// The provider's own limit is for all of its models.
 #[tokio::test]
-async fn models_that_share_a_providers_places_are_one_queue() {
+async fn models_that_share_a_providers_limit_are_one_queue() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2" }"#;
@@ -100,11 +100,11 @@ async fn models_that_share_a_providers_places_are_one_queue() {
     for _ in 0..6 {
         order(&gateway, "alpha", "many").await;
     }
-    arrives(&simulator, RequestRole::Submit, 2).await;
+    wait_for_requests(&simulator, RequestRole::Submit, 2).await;
     let other = gateway.caller("other", NewKey::default()).await;
     order(&other, "zulu", "few").await;
-    free_a_place(&gateway).await;
-    arrives(&simulator, RequestRole::Submit, 3).await;
+    cancel_a_running_task(&gateway).await;
+    wait_for_requests(&simulator, RequestRole::Submit, 3).await;
     assert_eq!(prompts(&simulator), ["many", "many", "few"]);
     gateway.stop().await;
 }

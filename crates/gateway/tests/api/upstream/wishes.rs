@@ -1,12 +1,12 @@
-//! What an order can say beside its prompt, its size and its length, and what
-//! an operator can add to it: how each arrives at the provider, and what is
-//! refused before anything is sent.
+//! The options of an order beside prompt, size and length, and the fields that an
+//! operator can add: how each arrives at the provider, and what is refused before
+//! anything is sent.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{RequestRole, Simulator};
 
-use super::{film, gateway, ordered, provider, simulator, submissions};
+use super::{film, gateway, order_film, provider, simulator, submissions};
 use crate::support::{TestGateway, sound};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -15,9 +15,9 @@ const VIDEOS: &str = "/v1/videos";
 /// The body of the only submission that arrived.
 fn submitted(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut all = journal.iter().filter(|one| one.role == RequestRole::Submit);
-    let body = all.next().unwrap().body.clone();
-    assert!(all.next().is_none());
+    let mut submissions = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let body = submissions.next().unwrap().body.clone();
+    assert!(submissions.next().is_none());
     body
 }
 
@@ -25,8 +25,8 @@ fn picture() -> String {
     sound::data_url("image/png", &sound::png(320, 180))
 }
 
-/// Makes a video by the Videos API; the task's record.
-async fn made(gateway: &TestGateway, body: &Value) -> Value {
+/// Orders a video by the Videos API and waits for it; returns the task's record.
+async fn order_finished(gateway: &TestGateway, body: &Value) -> Value {
     let answer = gateway.post(VIDEOS, body).await;
     let task = answer.header("x-task-id").map(str::to_owned);
     answer.ok();
@@ -47,14 +47,14 @@ fn chat(video: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_the_operator_adds_to_a_route_is_in_the_request() {
+async fn extra_fields_of_a_route_are_sent() {
     let simulator = simulator().await;
     let toml = provider("acme", "openai-videos", &simulator, "encoding = \"json\"")
         + &film(
             r#"{ provider = "acme", model = "wan", extra = { generate_audio = false, lora = { name = "ink" } } }"#,
         );
     let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
+    let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let body = submitted(&simulator);
@@ -65,7 +65,7 @@ async fn what_the_operator_adds_to_a_route_is_in_the_request() {
 }
 
 #[tokio::test]
-async fn callers_set_the_fields_that_the_operator_lets_through() {
+async fn callers_can_set_the_fields_listed_in_pass() {
     let simulator = simulator().await;
     let toml = provider("acme", "openai-videos", &simulator, "encoding = \"json\"")
         + "[models.film]\nkind = \"video\"\npass = [\"style\", \"lora.scale\", \"steps\"]\n"
@@ -81,33 +81,33 @@ async fn callers_set_the_fields_that_the_operator_lets_through() {
     ] {
         let body = order(&json!({"provider_options": options}));
         let refused = gateway.post(VIDEOS, &body).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
         let mut body = chat(&json!({"seconds": 4}));
         body["provider_options"] = options.clone();
         let refused = gateway.post(CHAT, &body).await;
-        refused.refused(400, "unsupported_value").at(param);
-        let within = chat(&json!({"provider_options": options}));
-        let refused = gateway.post(CHAT, &within).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
+        let in_video = chat(&json!({"provider_options": options}));
+        let refused = gateway.post(CHAT, &in_video).await;
+        refused.refused(400, "unsupported_value").on_param(param);
     }
-    let quoted = json!({"endpoint": VIDEOS, "body": order(&json!({"provider_options": {"n": 2}}))});
-    let refused = gateway.post("/v1/quote", &quoted).await;
+    let quote = json!({"endpoint": VIDEOS, "body": order(&json!({"provider_options": {"n": 2}}))});
+    let refused = gateway.post("/v1/quote", &quote).await;
     refused
         .refused(400, "unsupported_value")
-        .at("body.provider_options.n");
+        .on_param("body.provider_options.n");
     assert_eq!(submissions(&simulator), 0);
 
     let options = json!({"style": {"name": "ink"}, "lora": {"scale": 0.5}, "steps": 99});
-    made(&gateway, &order(&json!({"provider_options": options}))).await;
+    order_finished(&gateway, &order(&json!({"provider_options": options}))).await;
     let body = submitted(&simulator);
     assert_eq!(body["style"], json!({"name": "ink"}));
     assert_eq!(body["lora"], json!({"scale": 0.5}));
-    assert_eq!(body["steps"], 4, "the operator has the last word");
+    assert_eq!(body["steps"], 4, "the operator's value takes precedence");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn sound_is_chosen_and_the_price_may_depend_on_it() {
+async fn callers_choose_sound_and_the_price_can_depend_on_it() {
     let simulator = simulator().await;
     let toml = provider("acme", "replicate", &simulator, "")
         + r#"
@@ -126,11 +126,11 @@ routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false 
     let mut mute = chat(&json!({"audio": true}));
     mute["model"] = "mute".into();
     let refused = gateway.post(CHAT, &mute).await;
-    refused.refused(400, "unsupported_value").at("video.audio");
+    refused.refused(400, "unsupported_value").on_param("video.audio");
     let mut mute = order(&json!({"audio": false}));
     mute["model"] = "mute".into();
     let refused = gateway.post(VIDEOS, &mute).await;
-    refused.refused(400, "unsupported_value").at("audio");
+    refused.refused(400, "unsupported_value").on_param("audio");
 
     for (fields, cost) in [
         (json!({}), "1.60"),
@@ -139,12 +139,12 @@ routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false 
     ] {
         let mut body = order(&fields);
         body["seconds"] = "4".into();
-        let asked = json!({"endpoint": VIDEOS, "body": body});
-        let quoted = gateway.post("/v1/quote", &asked).await.ok();
-        assert_eq!(quoted["cost_usd"], cost, "{fields}");
-        assert_eq!(quoted["reserve_usd"], cost, "{fields}");
+        let quote_request = json!({"endpoint": VIDEOS, "body": body});
+        let quote = gateway.post("/v1/quote", &quote_request).await.ok();
+        assert_eq!(quote["cost_usd"], cost, "{fields}");
+        assert_eq!(quote["reserve_usd"], cost, "{fields}");
     }
-    let view = made(&gateway, &order(&json!({"audio": false, "seconds": "4"}))).await;
+    let view = order_finished(&gateway, &order(&json!({"audio": false, "seconds": "4"}))).await;
     assert_eq!(view["billing"]["reserved_usd"], "0.80");
     assert_eq!(view["cost_usd"], "0.80");
     assert_eq!(submitted(&simulator)["input"]["generate_audio"], false);
@@ -152,14 +152,14 @@ routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false 
 }
 
 #[tokio::test]
-async fn end_and_reference_images_arrive_in_their_places() {
+async fn end_and_reference_images_arrive_in_their_fields() {
     let simulator = simulator().await;
     let toml = provider("acme", "replicate", &simulator, "")
         + &film(r#"{ provider = "acme", model = "bytedance/seedance-2.0" }"#);
     let gateway = gateway(&toml).await;
-    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
-    assert_eq!(offered["end_image"], true);
-    assert_eq!(offered["max_reference_images"], 9);
+    let capabilities = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    assert_eq!(capabilities["end_image"], true);
+    assert_eq!(capabilities["max_reference_images"], 9);
     for (fields, param) in [
         (json!({"end_image": picture()}), "end_image"),
         (
@@ -172,9 +172,9 @@ async fn end_and_reference_images_arrive_in_their_places() {
         ),
     ] {
         let refused = gateway.post(VIDEOS, &order(&fields)).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
     }
-    // Guarded and checked as any other picture.
+    // These pictures are checked like any other.
     for (fields, status, code, param) in [
         (
             json!({"input_reference": picture(), "end_image": "http://169.254.169.254/a.png"}),
@@ -190,12 +190,12 @@ async fn end_and_reference_images_arrive_in_their_places() {
         ),
     ] {
         let refused = gateway.post(VIDEOS, &order(&fields)).await;
-        refused.refused(status, code).at(param);
+        refused.refused(status, code).on_param(param);
     }
     assert_eq!(submissions(&simulator), 0);
 
     let frames = json!({"input_reference": picture(), "end_image": picture()});
-    made(&gateway, &order(&frames)).await;
+    order_finished(&gateway, &order(&frames)).await;
     let input = submitted(&simulator)["input"].clone();
     assert!(input["image"].is_string() && input["last_frame_image"].is_string());
     assert_eq!(input.get("reference_images"), None);
@@ -203,7 +203,7 @@ async fn end_and_reference_images_arrive_in_their_places() {
 }
 
 #[tokio::test]
-async fn a_form_takes_what_json_takes() {
+async fn a_form_has_the_same_fields_as_json() {
     let simulator = simulator().await;
     let toml = provider("acme", "replicate", &simulator, "")
         + "[models.film]\nkind = \"video\"\npass = [\"input.seed\"]\n"
@@ -236,7 +236,7 @@ async fn a_form_takes_what_json_takes() {
 }
 
 #[tokio::test]
-async fn resolution_and_aspect_ratio_stand_in_place_of_the_size() {
+async fn resolution_and_aspect_ratio_replace_the_size() {
     let simulator = simulator().await;
     let toml = provider("acme", "runway", &simulator, "")
         + &film(r#"{ provider = "acme", model = "seedance2" }"#);
@@ -246,18 +246,18 @@ async fn resolution_and_aspect_ratio_stand_in_place_of_the_size() {
         (json!({"aspect_ratio": "2:1"}), "video.aspect_ratio"),
     ] {
         let refused = gateway.post(CHAT, &chat(&video)).await;
-        refused.refused(400, "unsupported_value").at(param);
+        refused.refused(400, "unsupported_value").on_param(param);
     }
     let both = chat(&json!({"size": "1280x720", "aspect_ratio": "16:9"}));
     let refused = gateway.post(CHAT, &both).await;
     refused
         .refused(400, "invalid_value")
-        .at("video.aspect_ratio");
-    // The embedded model understands them too.
+        .on_param("video.aspect_ratio");
+    // The embedded model supports them too.
     let body =
         json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1", "resolution": "480p"});
-    let made = gateway.post(VIDEOS, &body).await.ok();
-    assert!(made["size"].as_str().unwrap().ends_with("x480"), "{made}");
+    let video_object = gateway.post(VIDEOS, &body).await.ok();
+    assert!(video_object["size"].as_str().unwrap().ends_with("x480"), "{video_object}");
     let body = chat(&json!({"resolution": "1080p", "aspect_ratio": "9:16"}));
     let body = gateway.post(CHAT, &body).await.ok();
     assert_eq!(body["object"], "chat.completion", "{body}");

@@ -14,9 +14,9 @@ use crate::support::{Answer, TestGateway, eventually, sound, video_order};
 
 const PATH: &str = "/v1/chat/completions";
 
-/// A gateway where nothing is made and nobody waits long: what is accepted is
-/// answered with 503 `still_running`.
-async fn impatient() -> TestGateway {
+/// A gateway without workers and with a short wait: accepted orders are answered
+/// with 503 `still_running`.
+async fn gateway_with_short_wait() -> TestGateway {
     let builder = TestGateway::builder().without_workers().allow_loopback();
     builder
         .set(|settings| settings.wait_limit = Some(Duration::from_millis(20)))
@@ -32,7 +32,7 @@ async fn accepted(gateway: &TestGateway, answer: &Answer) -> Value {
 }
 
 #[tokio::test]
-async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
+async fn the_answer_has_every_field_and_its_url_needs_no_key() {
     let gateway = TestGateway::start().await;
     let before = Clock::system().now().seconds();
     let answer = gateway.post(PATH, &video_order()).await;
@@ -50,7 +50,7 @@ async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
         digits.len() == 10
             && digits
                 .bytes()
-                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     );
 
     assert_eq!(body["choices"].as_array().unwrap().len(), 1);
@@ -58,13 +58,13 @@ async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
     assert_eq!(choice["index"], 0);
     assert_eq!(choice["finish_reason"], "stop");
     assert_eq!(choice["message"]["role"], "assistant");
-    let address = choice["message"]["content"].as_str().unwrap();
+    let url = choice["message"]["content"].as_str().unwrap();
     let video = &choice["message"]["video"];
     assert!(
-        address.starts_with(&gateway.base) && address.ends_with(".mp4"),
-        "{address}"
+        url.starts_with(&gateway.base) && url.ends_with(".mp4"),
+        "{url}"
     );
-    assert_eq!(video["url"], address);
+    assert_eq!(video["url"], url);
     assert_eq!(video["mime_type"], "video/mp4");
     assert_eq!(
         (&video["width"], &video["height"]),
@@ -75,7 +75,7 @@ async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
         "{video}"
     );
     assert_eq!(video["id"], format!("video_{}", task.replace('-', "")));
-    let file = gateway.without_key().get(address).await;
+    let file = gateway.without_key().get(url).await;
     assert_eq!(
         (file.status, file.header("content-type")),
         (200, Some("video/mp4"))
@@ -98,17 +98,17 @@ async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
     );
     assert_eq!(usage["cost"], 0.0);
 
-    let again = gateway.post(PATH, &video_order()).await.ok();
-    assert_eq!(again["system_fingerprint"], fingerprint);
+    let repeated = gateway.post(PATH, &video_order()).await.ok();
+    assert_eq!(repeated["system_fingerprint"], fingerprint);
     assert_ne!(
-        again["id"], body["id"],
-        "an answered request asked again is a new intent"
+        repeated["id"], body["id"],
+        "a repetition of an answered request is a new intent"
     );
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn n_makes_as_many_different_videos_and_the_first_task_names_the_answer() {
+async fn n_makes_different_videos_and_the_answer_has_the_first_tasks_id() {
     let gateway = TestGateway::start().await;
     let mut order = video_order();
     order["n"] = json!(2);
@@ -131,9 +131,9 @@ async fn n_makes_as_many_different_videos_and_the_first_task_names_the_answer() 
 }
 
 #[tokio::test]
-async fn options_and_words_of_the_prompt_are_honoured() {
-    // Each film has a watermark of its own.
-    let unmarked = TestGateway::builder().set(|it| it.provenance.watermark = Some(false));
+async fn the_options_and_the_seed_are_applied() {
+    // Each film's watermark is different.
+    let unmarked = TestGateway::builder().set(|settings| settings.provenance.watermark = Some(false));
     let gateway = unmarked.start().await;
     let mut order = video_order();
     order["video"] = json!({"size": "640x480", "seconds": 1.5, "seed": 7});
@@ -146,18 +146,18 @@ async fn options_and_words_of_the_prompt_are_honoured() {
         (video["seconds"].as_f64().unwrap() - 1.5).abs() < 0.05,
         "{video}"
     );
-    let again = gateway.post(PATH, &order).await.ok()["choices"][0]["message"]["video"].take();
-    // A signature says when it was made, so that no two files are the same; what they show is.
-    let is_same = video["sha256"] == again["sha256"];
+    let repeated = gateway.post(PATH, &order).await.ok()["choices"][0]["message"]["video"].take();
+    // A signature contains its time, so no two files are equal; their frames are.
+    let is_same = video["sha256"] == repeated["sha256"];
     assert_eq!(is_same, !cfg!(feature = "c2pa"));
-    let film = async |video: &Value| {
+    let film_frames = async |video: &Value| {
         let file = gateway.get(video["url"].as_str().unwrap()).await.bytes;
         frames(&file).to_vec()
     };
-    let shown = film(&video).await;
+    let frames_shown = film_frames(&video).await;
     assert!(
-        shown.len() > 1000 && shown == film(&again).await,
-        "a seed decides everything"
+        frames_shown.len() > 1000 && frames_shown == film_frames(&repeated).await,
+        "a seed determines the film"
     );
     gateway.stop().await;
 }
@@ -176,8 +176,8 @@ fn frames(file: &[u8]) -> &[u8] {
 }
 
 #[tokio::test]
-async fn pictures_come_by_address_and_inside_the_request() {
-    let gateway = impatient().await;
+async fn pictures_can_be_urls_and_data_urls() {
+    let gateway = gateway_with_short_wait().await;
     let files = Files::start().await;
     let picture = sound::png(64, 48);
     for url in [
@@ -185,7 +185,7 @@ async fn pictures_come_by_address_and_inside_the_request() {
         files.url("/redirect/3"),
         format!("http://localhost:{}/picture.png", files.port),
         sound::data_url("image/png", &picture),
-        // The bytes decide, not the name.
+        // The bytes determine the type, not its name.
         sound::data_url("text/plain", &picture),
     ] {
         let content = json!([
@@ -203,7 +203,7 @@ async fn pictures_come_by_address_and_inside_the_request() {
         assert_eq!(
             job.width * 3,
             job.height * 4,
-            "the picture's shape is the video's"
+            "the video has the picture's aspect ratio"
         );
     }
     assert_eq!(files.hits(), 1 + 4 + 1, "each redirect is a request");
@@ -230,7 +230,7 @@ async fn a_picture_becomes_the_first_frame() {
 
 #[tokio::test]
 async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ignored() {
-    let gateway = impatient().await;
+    let gateway = gateway_with_short_wait().await;
     let order = json!({
         "model": "animatic-1",
         "messages": [
@@ -254,7 +254,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ig
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn a_wrong_field_is_named_with_its_code() {
-    let gateway = impatient().await;
+    let gateway = gateway_with_short_wait().await;
     let user = |content: Value| json!([{"role": "user", "content": content}]);
     let part =
         |part: Value| json!([{"role": "user", "content": [{"type": "text", "text": "x"}, part]}]);
@@ -450,21 +450,21 @@ async fn a_wrong_field_is_named_with_its_code() {
         let mut order = json!({"model": "animatic-1", "messages": user(json!("x"))});
         order[field] = value;
         let answer = gateway.post(PATH, &order).await;
-        answer.refused(400, code).at(param);
+        answer.refused(400, code).on_param(param);
         assert_eq!(answer.json["error"]["type"], "invalid_request_error");
     }
-    let none = gateway.get("/v1/tasks").await.ok();
-    assert_eq!(none["data"], json!([]), "nothing was begun");
+    let list = gateway.get("/v1/tasks").await.ok();
+    assert_eq!(list["data"], json!([]), "no task was accepted");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn all_faults_are_named_at_once() {
-    let gateway = impatient().await;
+async fn all_errors_are_named_at_once() {
+    let gateway = gateway_with_short_wait().await;
     let order =
         json!({"messages": [{"role": "user"}], "n": 9, "temperature": "x", "video": {"seed": "x"}});
     let answer = gateway.post(PATH, &order).await;
-    answer.refused(400, "missing_field").at("model");
+    answer.refused(400, "missing_field").on_param("model");
     for field in [
         "model",
         "messages[0].content",
@@ -478,11 +478,11 @@ async fn all_faults_are_named_at_once() {
             answer.message()
         );
     }
-    let two = [
+    let urls = [
         sound::data_url("image/png", &sound::png(9, 9)),
         "http://127.0.0.1/x".into(),
     ];
-    let parts: Vec<Value> = two
+    let parts: Vec<Value> = urls
         .iter()
         .map(|url| json!({"type": "image_url", "image_url": {"url": url}}))
         .collect();
@@ -490,30 +490,30 @@ async fn all_faults_are_named_at_once() {
     let answer = gateway.post(PATH, &order).await;
     answer
         .refused(400, "unsupported_value")
-        .at("messages[0].content[1].image_url.url");
+        .on_param("messages[0].content[1].image_url.url");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there_or_makes_no_videos_is_refused() {
-    let gateway = impatient().await;
+async fn an_unknown_model_or_one_without_videos_is_refused() {
+    let gateway = gateway_with_short_wait().await;
     let mut order = video_order();
     order["model"] = json!("sora-9");
     let answer = gateway.post(PATH, &order).await;
-    answer.refused(404, "model_not_found").at("model");
+    answer.refused(404, "model_not_found").on_param("model");
     assert_eq!(answer.json["error"]["type"], "not_found_error");
     order["model"] = json!("stems-dsp-1");
     gateway
         .post(PATH, &order)
         .await
         .refused(400, "unsupported_value")
-        .at("model");
+        .on_param("model");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_never_ends_the_task() {
-    let mut gateway = impatient().await;
+async fn the_end_of_a_wait_does_not_end_the_task() {
+    let mut gateway = gateway_with_short_wait().await;
     let answer = gateway.post(PATH, &video_order()).await;
     answer.refused(503, "still_running");
     let task = answer.header("x-task-id").unwrap().to_owned();
@@ -535,12 +535,12 @@ async fn a_wait_that_ends_never_ends_the_task() {
     gateway.stop().await;
 }
 
-/// A gateway without workers and a request that waits for a task of it.
-async fn waited_for() -> (TestGateway, tokio::task::JoinHandle<Answer>, String) {
+/// A gateway without workers, a request that waits for its task, and the task.
+async fn gateway_with_waiting_request() -> (TestGateway, tokio::task::JoinHandle<Answer>, String) {
     let gateway = TestGateway::builder().without_workers().start().await;
     let client = gateway.client.clone();
     let waiting = tokio::spawn(async move { client.post(PATH, &video_order()).await });
-    let task = eventually("the task is there", async || {
+    let task = eventually("the task is accepted", async || {
         let list = gateway.get("/v1/tasks").await.ok();
         list["data"][0]["id"].as_str().map(ToOwned::to_owned)
     });
@@ -549,8 +549,8 @@ async fn waited_for() -> (TestGateway, tokio::task::JoinHandle<Answer>, String) 
 }
 
 #[tokio::test]
-async fn who_waits_for_a_task_hears_that_it_was_cancelled() {
-    let (gateway, waiting, task) = waited_for().await;
+async fn a_waiting_request_is_answered_when_its_task_is_cancelled() {
+    let (gateway, waiting, task) = gateway_with_waiting_request().await;
     gateway
         .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
         .await
@@ -562,8 +562,8 @@ async fn who_waits_for_a_task_hears_that_it_was_cancelled() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_task_hears_that_it_failed() {
-    let (gateway, waiting, task) = waited_for().await;
+async fn a_waiting_request_is_answered_when_its_task_fails() {
+    let (gateway, waiting, task) = gateway_with_waiting_request().await;
     let claimed = gateway.claim().await;
     gateway.fail(claimed.id, ErrorCode::GenerationFailed).await;
     let answer = waiting.await.unwrap();
@@ -574,7 +574,7 @@ async fn who_waits_for_a_task_hears_that_it_failed() {
 }
 
 #[tokio::test]
-async fn a_price_is_charged_by_the_second_and_told() {
+async fn a_price_is_charged_by_the_second_and_shown() {
     let gateway = TestGateway::builder()
         .toml("[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.123456\" }")
         .start()
@@ -587,7 +587,7 @@ async fn a_price_is_charged_by_the_second_and_told() {
     gateway.stop().await;
 }
 
-fn streamed(gateway: &TestGateway, change: impl FnOnce(&mut Value)) -> reqwest::RequestBuilder {
+fn stream_request(gateway: &TestGateway, change: impl FnOnce(&mut Value)) -> reqwest::RequestBuilder {
     let mut order = video_order();
     order["stream"] = json!(true);
     change(&mut order);
@@ -595,9 +595,9 @@ fn streamed(gateway: &TestGateway, change: impl FnOnce(&mut Value)) -> reqwest::
 }
 
 #[tokio::test]
-async fn a_stream_is_role_progress_address_stop_usage_done() {
+async fn a_stream_has_role_progress_url_stop_usage_and_done() {
     let gateway = TestGateway::start().await;
-    let request = streamed(&gateway, |order| {
+    let request = stream_request(&gateway, |order| {
         order["stream_options"] = json!({"include_usage": true});
     });
     let events = Events::open(request).await;
@@ -638,7 +638,7 @@ async fn a_stream_is_role_progress_address_stop_usage_done() {
         .await;
     assert_eq!(file.status, 200);
     assert!(content["choices"][0]["finish_reason"].is_null());
-    let seen: Vec<(&str, u64)> = progress
+    let steps: Vec<(&str, u64)> = progress
         .iter()
         .map(|chunk| {
             assert_eq!(
@@ -650,16 +650,16 @@ async fn a_stream_is_role_progress_address_stop_usage_done() {
             (status, chunk["task"]["progress"].as_u64().unwrap())
         })
         .collect();
-    assert_eq!(seen[0], ("queued", 0));
-    assert_eq!(seen.last(), Some(&("succeeded", 100)));
-    assert!(seen.is_sorted_by_key(|(_, progress)| *progress), "{seen:?}");
+    assert_eq!(steps[0], ("queued", 0));
+    assert_eq!(steps.last(), Some(&("succeeded", 100)));
+    assert!(steps.is_sorted_by_key(|(_, progress)| *progress), "{steps:?}");
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_stream_without_usage_ends_with_stop() {
     let gateway = TestGateway::start().await;
-    let mut events = Events::open(streamed(&gateway, |_| {})).await.rest().await;
+    let mut events = Events::open(stream_request(&gateway, |_| {})).await.rest().await;
     assert_eq!(events.pop().unwrap().data, "[DONE]");
     let last = events.pop().unwrap().json();
     assert_eq!(last["choices"][0]["finish_reason"], "stop");
@@ -668,9 +668,9 @@ async fn a_stream_without_usage_ends_with_stop() {
 }
 
 #[tokio::test]
-async fn a_failure_after_the_stream_began_is_an_event_and_the_end() {
+async fn a_failure_during_a_stream_is_its_last_event() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let mut events = Events::open(streamed(&gateway, |_| {})).await;
+    let mut events = Events::open(stream_request(&gateway, |_| {})).await;
     assert_eq!(
         events.next().await.unwrap().json()["choices"][0]["delta"]["role"],
         "assistant"
@@ -697,11 +697,11 @@ async fn a_failure_after_the_stream_began_is_an_event_and_the_end() {
 }
 
 #[tokio::test]
-async fn a_stream_of_a_request_that_is_refused_never_begins() {
+async fn a_refused_request_is_not_streamed() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let answer = gateway
-        .send(streamed(&gateway, |order| order["n"] = json!(7)))
+        .send(stream_request(&gateway, |order| order["n"] = json!(7)))
         .await;
-    answer.refused(400, "invalid_value").at("n");
+    answer.refused(400, "invalid_value").on_param("n");
     gateway.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Looking at hosted films after their tasks: one that cannot be looked at.
+//! Fingerprinting of hosted films after their tasks: a film that cannot be read.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use mediagate_store::{self as store, StoreError, fingerprints};
 
 use crate::support::TestGateway;
 
-/// Keeps a file as a film that a provider made, and that nobody has looked at.
-async fn kept(gateway: &TestGateway) -> AssetId {
+/// Stores a file as a hosted film without a fingerprint.
+async fn keep_film(gateway: &TestGateway) -> AssetId {
     let app = &gateway.app;
     let account = accounts::ensure(app, "default").await.unwrap();
     let bytes = Bytes::from_static(b"no film");
@@ -43,20 +43,20 @@ async fn kept(gateway: &TestGateway) -> AssetId {
     id
 }
 
-async fn unseen(gateway: &TestGateway) -> Vec<AssetId> {
+async fn without_fingerprint(gateway: &TestGateway) -> Vec<AssetId> {
     let read = |conn: &mut store::Conn<'_>| fingerprints::without_fingerprint(conn, None, 99);
-    let unseen = gateway.app.store.read(read).await.unwrap();
-    unseen.iter().map(|print| print.id).collect()
+    let prints = gateway.app.store.read(read).await.unwrap();
+    prints.iter().map(|print| print.id).collect()
 }
 
-/// The file of a film.
+/// The path of a film's file.
 fn file(folder: &Path, id: AssetId) -> PathBuf {
     let id = id.to_string();
     folder.join(&id[id.len() - 2..]).join(format!("{id}.mp4"))
 }
 
 #[tokio::test]
-async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
+async fn an_unreadable_film_delays_no_other_and_is_given_up() {
     let gateway = TestGateway::builder()
         .without_workers()
         .manual_clock()
@@ -65,10 +65,10 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
     let app = &gateway.app;
     let mut films = Vec::new();
     for _ in 0..24 {
-        films.push(kept(&gateway).await);
+        films.push(keep_film(&gateway).await);
     }
     films.reverse();
-    // The newest: more than are read from the list at once. A link to itself cannot be read.
+    // The newest films, more than are listed at once. A link to itself cannot be read.
     let broken = &films[..22];
     for id in broken {
         let path = file(&app.config.media_path(), *id);
@@ -76,24 +76,24 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
         symlink(&path, &path).unwrap();
     }
     post_processing::examine_films(app).await.unwrap();
-    assert_eq!(unseen(&gateway).await, broken, "the others had their turn");
+    assert_eq!(without_fingerprint(&gateway).await, broken, "the others were read");
     assert!(!post_processing::is_any_due(app).await);
-    // They are tried again, after longer and longer pauses, but not for ever.
-    let mut tries = 1;
+    // They are tried again after longer and longer pauses, and then given up.
+    let mut attempts = 1;
     for _ in 0..12 * 60 {
         app.clock.advance(Duration::from_mins(1));
         if post_processing::is_any_due(app).await {
-            tries += 1;
+            attempts += 1;
             post_processing::examine_films(app).await.unwrap();
         }
-        if unseen(&gateway).await.is_empty() {
+        if without_fingerprint(&gateway).await.is_empty() {
             break;
         }
     }
-    assert_eq!((unseen(&gateway).await, tries), (Vec::new(), 6));
-    // One that can be read in time is looked at.
-    let late = kept(&gateway).await;
-    let path = file(&app.config.media_path(), late);
+    assert_eq!((without_fingerprint(&gateway).await, attempts), (Vec::new(), 6));
+    // A film that becomes readable in time gets its fingerprint.
+    let readable_later = keep_film(&gateway).await;
+    let path = file(&app.config.media_path(), readable_later);
     let away = path.with_extension("away");
     std::fs::rename(&path, &away).unwrap();
     symlink(&path, &path).unwrap();
@@ -102,6 +102,6 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
     std::fs::rename(&away, &path).unwrap();
     app.clock.advance(Duration::from_mins(1));
     post_processing::examine_films(app).await.unwrap();
-    assert!(unseen(&gateway).await.is_empty());
+    assert!(without_fingerprint(&gateway).await.is_empty());
     gateway.stop().await;
 }

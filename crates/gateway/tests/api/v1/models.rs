@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::TestGateway;
 
 #[tokio::test]
-async fn the_list_says_what_each_model_is_takes_and_costs() {
+async fn the_list_has_each_models_kind_input_and_price() {
     let gateway = TestGateway::builder()
         .without_workers()
         .toml("[models.stems-dsp-1]\nprice = { unit = \"stem\", usd = \"0.05\" }")
@@ -56,7 +56,7 @@ async fn the_list_says_what_each_model_is_takes_and_costs() {
 }
 
 #[tokio::test]
-async fn the_median_time_is_that_of_what_was_made() {
+async fn the_median_time_is_that_of_finished_tasks() {
     let gateway = TestGateway::start().await;
     let before = gateway.get("/v1/models/animatic-1").await.ok();
     assert!(before["median_seconds"].is_null());

@@ -1,4 +1,4 @@
-//! What the record of a task says of the order, and how tasks are found again.
+//! The order in a task's record, and the filters of the task list.
 
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
@@ -8,7 +8,7 @@ use crate::support::gateway::finished;
 use crate::support::{TestGateway, sound, videos_order};
 
 #[tokio::test]
-async fn a_video_says_what_was_asked_and_by_whom() {
+async fn a_video_task_shows_its_order_and_key() {
     let gateway = TestGateway::start().await;
     let new = NewKey {
         name: "the app".into(),
@@ -44,14 +44,14 @@ async fn a_video_says_what_was_asked_and_by_whom() {
     );
     assert!(input["negative_prompt"].is_null());
     assert!(input["image"]["id"].is_string());
-    let kept = gateway
+    let stored_picture = gateway
         .without_key()
         .get(input["image"]["url"].as_str().unwrap())
         .await;
-    assert_eq!(kept.header("content-type"), Some("image/png"));
+    assert_eq!(stored_picture.header("content-type"), Some("image/png"));
     assert_eq!(task["key"]["name"], "the app");
-    let of_key = format!("/v1/tasks?key={}", task["key"]["id"].as_str().unwrap());
-    let listed = caller.get(&of_key).await.ok();
+    let by_key = format!("/v1/tasks?key={}", task["key"]["id"].as_str().unwrap());
+    let listed = caller.get(&by_key).await.ok();
     assert_eq!(listed["data"], json!([task]), "a list shows the same");
     assert_eq!(task["progress_estimated"], false);
     let poster = gateway
@@ -66,7 +66,7 @@ async fn a_video_says_what_was_asked_and_by_whom() {
 }
 
 #[tokio::test]
-async fn a_separation_says_what_was_separated() {
+async fn a_separation_task_shows_its_clip() {
     let gateway = TestGateway::start().await;
     let clip = gateway.upload("Song of songs").await;
     let clip = clip["id"].as_str().unwrap();
@@ -86,7 +86,7 @@ async fn a_separation_says_what_was_separated() {
     gateway.stop().await;
 }
 
-/// Orders a video, not made.
+/// Orders a video, which stays queued.
 async fn order(gateway: &TestGateway, prompt: &str) -> String {
     let mut body = videos_order();
     body["prompt"] = prompt.into();
@@ -94,14 +94,14 @@ async fn order(gateway: &TestGateway, prompt: &str) -> String {
     answer.header("x-task-id").unwrap().to_owned()
 }
 
-async fn found(gateway: &TestGateway, query: &str) -> Vec<String> {
+async fn listed_ids(gateway: &TestGateway, query: &str) -> Vec<String> {
     let list = gateway.get(&format!("/v1/tasks?{query}")).await.ok();
     let data = list["data"].as_array().unwrap();
     let id = |task: &Value| task["id"].as_str().unwrap().to_owned();
     data.iter().map(id).collect()
 }
 
-async fn tasks_are_found_by_what_is_known_of_them(gateway: TestGateway) {
+async fn check_filters(gateway: TestGateway) {
     let boat = order(&gateway, "A red Boat at dawn").await;
     let house = order(&gateway, "a house in the red desert").await;
     let lake = order(&gateway, "湖の船").await;
@@ -139,25 +139,25 @@ async fn tasks_are_found_by_what_is_known_of_them(gateway: TestGateway) {
         ("since=2999-01-01T00:00:00Z", vec![]),
         ("until=2999-01-01&q=roses", vec![music]),
     ] {
-        assert_eq!(found(&gateway, query).await, expected, "{query}");
+        assert_eq!(listed_ids(&gateway, query).await, expected, "{query}");
     }
     let video = format!("video_{}", boat.replace('-', ""));
     for id in [&*boat, &video, &format!("chatcmpl-{boat}")] {
-        assert_eq!(found(&gateway, &format!("q={id}")).await, [&*boat]);
+        assert_eq!(listed_ids(&gateway, &format!("q={id}")).await, [&*boat]);
     }
-    assert_eq!(found(&gateway, &format!("q={stem}")).await, [music]);
+    assert_eq!(listed_ids(&gateway, &format!("q={stem}")).await, [music]);
     assert!(
-        found(&gateway, &format!("q={boat}&kind=music"))
+        listed_ids(&gateway, &format!("q={boat}&kind=music"))
             .await
             .is_empty()
     );
 
-    // A boundary lies exactly where it is told to.
-    let at = gateway.get(&format!("/v1/tasks/{house}")).await.ok();
-    let at = at["created_at"].as_str().unwrap().to_owned();
+    // A boundary is exact.
+    let created_at = gateway.get(&format!("/v1/tasks/{house}")).await.ok();
+    let created_at = created_at["created_at"].as_str().unwrap().to_owned();
     let (since, until) = (
-        found(&gateway, &format!("since={at}&kind=video")).await,
-        found(&gateway, &format!("until={at}&kind=video")).await,
+        listed_ids(&gateway, &format!("since={created_at}&kind=video")).await,
+        listed_ids(&gateway, &format!("until={created_at}&kind=video")).await,
     );
     assert!(since.contains(&house) && since.contains(&lake));
     assert!(!until.contains(&house) && !until.contains(&lake));
@@ -166,7 +166,7 @@ async fn tasks_are_found_by_what_is_known_of_them(gateway: TestGateway) {
     assert_eq!(page["has_more"], true);
     let after = page["last_id"].as_str().unwrap();
     assert_eq!(
-        found(&gateway, &format!("q=red&after={after}")).await,
+        listed_ids(&gateway, &format!("q=red&after={after}")).await,
         [&*boat]
     );
 
@@ -181,17 +181,17 @@ async fn tasks_are_found_by_what_is_known_of_them(gateway: TestGateway) {
 #[tokio::test]
 async fn filters_on_sqlite() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    tasks_are_found_by_what_is_known_of_them(gateway).await;
+    check_filters(gateway).await;
 }
 
 #[tokio::test]
 async fn filters_on_postgres() {
     let builder = TestGateway::builder().without_workers().on_postgres();
-    tasks_are_found_by_what_is_known_of_them(builder.start().await).await;
+    check_filters(builder.start().await).await;
 }
 
 #[tokio::test]
-async fn what_the_list_does_not_know_is_refused() {
+async fn unknown_and_invalid_filters_are_refused() {
     let gateway = TestGateway::builder().without_workers().start().await;
     for (query, param) in [
         ("key=mine", "key"),
@@ -204,11 +204,11 @@ async fn what_the_list_does_not_know_is_refused() {
     ] {
         let answer = gateway.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
-        answer.at(param);
+        answer.on_param(param);
     }
     let answer = gateway.get("/v1/tasks?stauts=failed").await;
-    for known in ["status", "since", "q", "limit"] {
-        assert!(answer.message().contains(known), "{}", answer.message());
+    for filter in ["status", "since", "q", "limit"] {
+        assert!(answer.message().contains(filter), "{}", answer.message());
     }
     gateway.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Several videos of one order, of which some cannot be made.
+//! Orders of several videos, of which some fail.
 
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::support::{TestGateway, eventually};
 
 const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"video\", usd = \"0.30\" }";
 
-fn two(stream: bool) -> Value {
+fn two_videos(stream: bool) -> Value {
     json!({
         "model": "animatic-1", "n": 2, "stream": stream, "stream_options": {"include_usage": true},
         "messages": [{"role": "user", "content": "a lake at dawn"}],
@@ -17,7 +17,7 @@ fn two(stream: bool) -> Value {
     })
 }
 
-/// Fails the first of the two tasks that wait, and has the other made.
+/// Fails the first of two queued tasks, and starts workers for the other.
 async fn fail_one(gateway: &mut TestGateway, code: ErrorCode) {
     eventually("two tasks wait", async || {
         let list = gateway.get("/v1/tasks").await.ok();
@@ -30,7 +30,7 @@ async fn fail_one(gateway: &mut TestGateway, code: ErrorCode) {
 }
 
 #[tokio::test]
-async fn what_was_made_is_delivered_and_paid_for_and_the_rest_is_named() {
+async fn finished_videos_are_delivered_and_charged_and_failed_ones_are_named() {
     let mut gateway = TestGateway::builder()
         .toml(PRICED)
         .without_workers()
@@ -38,7 +38,7 @@ async fn what_was_made_is_delivered_and_paid_for_and_the_rest_is_named() {
         .await;
     let client = gateway.client.clone();
     let waiting =
-        tokio::spawn(async move { client.post("/v1/chat/completions", &two(false)).await });
+        tokio::spawn(async move { client.post("/v1/chat/completions", &two_videos(false)).await });
     fail_one(&mut gateway, ErrorCode::GenerationFailed).await;
     let answer = waiting.await.unwrap();
     assert_eq!(answer.header("x-cost-usd"), Some("0.30"));
@@ -56,7 +56,7 @@ async fn what_was_made_is_delivered_and_paid_for_and_the_rest_is_named() {
 }
 
 #[tokio::test]
-async fn a_stream_names_the_rest_too() {
+async fn a_stream_names_failed_videos_too() {
     let mut gateway = TestGateway::builder()
         .toml(PRICED)
         .without_workers()
@@ -64,17 +64,17 @@ async fn a_stream_names_the_rest_too() {
         .await;
     let request = gateway
         .request(Method::POST, "/v1/chat/completions")
-        .json(&two(true));
+        .json(&two_videos(true));
     let stream = Events::open(request).await;
     fail_one(&mut gateway, ErrorCode::ContentPolicy).await;
     let events = stream.rest().await;
-    let (done, chunks) = events.split_last().unwrap();
-    assert_eq!(done.data, "[DONE]");
+    let (last, chunks) = events.split_last().unwrap();
+    assert_eq!(last.data, "[DONE]");
     let chunks: Vec<Value> = chunks.iter().map(Event::json).collect();
-    let told = chunks
+    let failed_chunk = chunks
         .iter()
         .find(|chunk| chunk["task"]["error"].is_string());
-    assert_eq!(told.unwrap()["choices"][0]["index"], 0);
+    assert_eq!(failed_chunk.unwrap()["choices"][0]["index"], 0);
     let videos = chunks
         .iter()
         .filter(|chunk| chunk["choices"][0]["delta"]["video"].is_object());
@@ -84,11 +84,11 @@ async fn a_stream_names_the_rest_too() {
 }
 
 #[tokio::test]
-async fn when_none_was_made_the_first_failure_is_the_answer() {
+async fn if_all_fail_the_first_failure_is_the_answer() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let client = gateway.client.clone();
     let waiting =
-        tokio::spawn(async move { client.post("/v1/chat/completions", &two(false)).await });
+        tokio::spawn(async move { client.post("/v1/chat/completions", &two_videos(false)).await });
     for _ in 0..2 {
         eventually("a task waits", async || {
             let list = gateway.get("/v1/tasks?status=queued").await.ok();

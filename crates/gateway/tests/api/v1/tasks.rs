@@ -12,7 +12,7 @@ use crate::support::sse::{Event, Events};
 use crate::support::{TestGateway, eventually, videos_order};
 
 /// A gateway without workers and with this many queued videos, oldest first.
-async fn queued(count: usize) -> (TestGateway, Vec<String>) {
+async fn gateway_with_queued(count: usize) -> (TestGateway, Vec<String>) {
     let gateway = TestGateway::builder().without_workers().start().await;
     let mut tasks = Vec::new();
     for _ in 0..count {
@@ -30,7 +30,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_task_shows_all_it_knows() {
+async fn a_task_has_every_field() {
     let gateway = TestGateway::start().await;
     let request = gateway
         .request(Method::POST, "/v1/videos")
@@ -63,7 +63,7 @@ async fn a_task_shows_all_it_knows() {
 
 #[tokio::test]
 async fn the_list_has_filters_pages_and_a_cursor() {
-    let (gateway, tasks) = queued(5).await;
+    let (gateway, tasks) = gateway_with_queued(5).await;
     let clip = gateway.upload("Song").await;
     let music = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
     let music = music["id"].as_str().unwrap();
@@ -76,37 +76,37 @@ async fn the_list_has_filters_pages_and_a_cursor() {
         .chain(tasks.iter().rev().map(String::as_str))
         .collect();
 
-    let all = gateway.get("/v1/tasks").await.ok();
+    let list = gateway.get("/v1/tasks").await.ok();
     assert_eq!(
-        (&all["object"], &all["has_more"]),
+        (&list["object"], &list["has_more"]),
         (&json!("list"), &json!(false))
     );
-    assert_eq!(ids(&all), newest_first);
-    assert_eq!(all["last_id"], tasks[0]);
+    assert_eq!(ids(&list), newest_first);
+    assert_eq!(list["last_id"], tasks[0]);
 
-    let mut seen = Vec::new();
+    let mut paged = Vec::new();
     let mut after = String::new();
     loop {
         let page = gateway.get(&format!("/v1/tasks?limit=4{after}")).await.ok();
-        seen.extend(ids(&page).into_iter().map(ToOwned::to_owned));
+        paged.extend(ids(&page).into_iter().map(ToOwned::to_owned));
         after = format!("&after={}", page["last_id"].as_str().unwrap());
         if page["has_more"] == false {
             break;
         }
     }
-    assert_eq!(seen, newest_first);
+    assert_eq!(paged, newest_first);
 
-    let ask = async |query: &str| {
+    let count = async |query: &str| {
         let list = gateway.get(&format!("/v1/tasks?{query}")).await.ok();
         list["data"].as_array().unwrap().len()
     };
-    assert_eq!(ask("kind=video").await, 5);
-    assert_eq!(ask("kind=music").await, 1);
-    assert_eq!(ask("status=queued").await, 5);
-    assert_eq!(ask("status=cancelled&kind=video").await, 1);
-    assert_eq!(ask("model=stems-dsp-1").await, 1);
-    assert_eq!(ask("model=nobody").await, 0);
-    assert_eq!(ask("limit=100").await, 6);
+    assert_eq!(count("kind=video").await, 5);
+    assert_eq!(count("kind=music").await, 1);
+    assert_eq!(count("status=queued").await, 5);
+    assert_eq!(count("status=cancelled&kind=video").await, 1);
+    assert_eq!(count("model=stems-dsp-1").await, 1);
+    assert_eq!(count("model=nobody").await, 0);
+    assert_eq!(count("limit=100").await, 6);
     for (query, param) in [
         ("limit=0", "limit"),
         ("limit=101", "limit"),
@@ -117,14 +117,14 @@ async fn the_list_has_filters_pages_and_a_cursor() {
     ] {
         let answer = gateway.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
-        answer.at(param);
+        answer.on_param(param);
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_wait_holds_the_answer_until_the_end_or_its_time() {
-    let (gateway, tasks) = queued(1).await;
+async fn a_wait_delays_the_answer_until_the_task_ends_or_time_runs_out() {
+    let (gateway, tasks) = gateway_with_queued(1).await;
     let path = format!("/v1/tasks/{}", tasks[0]);
     let start = tokio::time::Instant::now();
     assert_eq!(
@@ -133,28 +133,28 @@ async fn a_wait_holds_the_answer_until_the_end_or_its_time() {
     );
     assert!(start.elapsed() >= Duration::from_millis(300));
     let client = gateway.client.clone();
-    let address = format!("{path}?wait=60");
-    let waiting = tokio::spawn(async move { client.get(&address).await.ok() });
+    let url = format!("{path}?wait=60");
+    let waiting = tokio::spawn(async move { client.get(&url).await.ok() });
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::GenerationFailed).await;
-    let ended = waiting.await.unwrap();
-    assert_eq!(ended["status"], "failed");
+    let failed = waiting.await.unwrap();
+    assert_eq!(failed["status"], "failed");
     assert_eq!(
-        ended["error"],
+        failed["error"],
         json!({"code": "generation_failed", "message": "The script says so."})
     );
     assert!(start.elapsed() < Duration::from_secs(30));
     for wait in ["61", "-1", "soon", "NaN"] {
         let answer = gateway.get(&format!("{path}?wait={wait}")).await;
         assert_eq!(answer.status, 400, "{wait}");
-        answer.at("wait");
+        answer.on_param("wait");
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn events_tell_every_change_and_resume_where_the_caller_left() {
-    let (gateway, tasks) = queued(1).await;
+async fn events_show_every_change_and_resume_after_the_last_id() {
+    let (gateway, tasks) = gateway_with_queued(1).await;
     let path = format!("/v1/tasks/{}/events", tasks[0]);
     let mut events = Events::open(gateway.request(Method::GET, &path)).await;
     let first = events.next().await.unwrap();
@@ -201,8 +201,8 @@ async fn events_tell_every_change_and_resume_where_the_caller_left() {
 }
 
 #[tokio::test]
-async fn what_has_not_ended_can_be_cancelled_once() {
-    let (gateway, tasks) = queued(2).await;
+async fn an_open_task_can_be_cancelled_once() {
+    let (gateway, tasks) = gateway_with_queued(2).await;
     let cancel = async |id: &str| {
         gateway
             .post(&format!("/v1/tasks/{id}/cancel"), &json!({}))
@@ -220,7 +220,7 @@ async fn what_has_not_ended_can_be_cancelled_once() {
         assert_time(&task["finished_at"]);
         cancel(id).await.refused(409, "task_not_cancellable");
     }
-    // A worker that comes too late changes nothing.
+    // A worker that is too late changes nothing.
     assert!(!gateway.progress(claimed.id, 50).await);
     assert_eq!(
         gateway.get(&format!("/v1/tasks/{}", claimed.id)).await.ok()["progress"],
@@ -260,8 +260,8 @@ async fn cancelling_stops_the_engine_and_frees_its_slot() {
 }
 
 #[tokio::test]
-async fn another_account_never_learns_that_a_task_is_there() {
-    let (gateway, tasks) = queued(1).await;
+async fn a_task_is_hidden_from_other_accounts() {
+    let (gateway, tasks) = gateway_with_queued(1).await;
     let stranger = gateway.caller("stranger", NewKey::default()).await;
     let id = &tasks[0];
     let unknown = "0193a000-0000-7000-8000-000000000099";

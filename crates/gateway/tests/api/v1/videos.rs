@@ -47,13 +47,13 @@ async fn a_video_is_made_polled_and_downloaded() {
     gateway.finished(&task).await;
     let answer = gateway.get(&format!("{PATH}/{id}")).await;
     assert!(answer.header("openai-poll-after-ms").is_none());
-    let done = answer.ok();
+    let completed = answer.ok();
     assert_eq!(
-        (&done["status"], &done["progress"]),
+        (&completed["status"], &completed["progress"]),
         (&json!("completed"), &json!(100))
     );
-    assert!(done["completed_at"].as_i64() >= done["created_at"].as_i64());
-    assert!(done["expires_at"].as_i64() > done["completed_at"].as_i64());
+    assert!(completed["completed_at"].as_i64() >= completed["created_at"].as_i64());
+    assert!(completed["expires_at"].as_i64() > completed["completed_at"].as_i64());
 
     let content = gateway.get(&format!("{PATH}/{id}/content")).await;
     assert_eq!(
@@ -62,7 +62,7 @@ async fn a_video_is_made_polled_and_downloaded() {
     );
     assert_eq!(
         content.bytes.len() as u64,
-        done["video"]["bytes"].as_u64().unwrap()
+        completed["video"]["bytes"].as_u64().unwrap()
     );
     for variant in ["thumbnail", "spritesheet"] {
         let picture = gateway
@@ -79,10 +79,10 @@ async fn a_video_is_made_polled_and_downloaded() {
         .header("range", "bytes=4-7");
     let part = gateway.send(part).await;
     assert_eq!((part.status, &part.bytes[..]), (206, &b"ftyp"[..]));
-    let wrong = gateway
+    let invalid = gateway
         .get(&format!("{PATH}/{id}/content?variant=gif"))
         .await;
-    wrong.refused(400, "invalid_value").at("variant");
+    invalid.refused(400, "invalid_value").on_param("variant");
 
     let deleted = gateway.delete(&format!("{PATH}/{id}")).await.ok();
     assert_eq!(
@@ -102,9 +102,9 @@ async fn a_video_is_made_polled_and_downloaded() {
         .await
         .refused(404, "task_not_found");
     assert_eq!(gateway.get(PATH).await.ok()["data"], json!([]));
-    // The address that was handed out ends too; the task stays on record.
+    // The video's URL ends too; the task's record stays.
     gateway
-        .get(done["video"]["url"].as_str().unwrap())
+        .get(completed["video"]["url"].as_str().unwrap())
         .await
         .refused(410, "link_expired");
     assert_eq!(
@@ -115,7 +115,7 @@ async fn a_video_is_made_polled_and_downloaded() {
 }
 
 #[tokio::test]
-async fn every_form_of_a_reference_is_taken() {
+async fn every_form_of_a_reference_is_accepted() {
     let gateway = TestGateway::builder()
         .without_workers()
         .allow_loopback()
@@ -139,7 +139,7 @@ async fn every_form_of_a_reference_is_taken() {
         .file_name("a.png")
         .mime_str("image/png")
         .unwrap();
-    let made = [
+    let videos = [
         send(form().part("input_reference", file)).await,
         send(form().text("input_reference[image_url]", url.clone())).await,
         send(form().text(
@@ -162,12 +162,12 @@ async fn every_form_of_a_reference_is_taken() {
             .await
             .ok(),
     ];
-    for video in &made {
+    for video in &videos {
         assert_eq!(
             (&video["status"], &video["seconds"]),
             (&json!("queued"), &json!("2"))
         );
-        // The shape of the picture.
+        // The aspect ratio of the picture.
         let (width, height) = video["size"].as_str().unwrap().split_once('x').unwrap();
         assert_eq!(
             width.parse::<u32>().unwrap() * 3,
@@ -228,7 +228,7 @@ async fn wrong_fields_are_named_in_both_forms() {
             "image_invalid" => 422,
             _ => 400,
         };
-        answer.refused(status, code).at(param);
+        answer.refused(status, code).on_param(param);
     }
     let send = async |form: Form| {
         gateway
@@ -238,16 +238,16 @@ async fn wrong_fields_are_named_in_both_forms() {
     send(Form::new().text("size", "480x480"))
         .await
         .refused(400, "missing_field")
-        .at("prompt");
+        .on_param("prompt");
     send(Form::new().text("prompt", "x").text("seed", "x"))
         .await
         .refused(400, "invalid_type")
-        .at("seed");
+        .on_param("seed");
     let bad = Part::bytes(b"not a picture".to_vec()).file_name("a.png");
     send(Form::new().text("prompt", "x").part("input_reference", bad))
         .await
         .refused(422, "image_invalid")
-        .at("input_reference");
+        .on_param("input_reference");
     let broken = gateway
         .request(Method::POST, PATH)
         .header("content-type", "multipart/form-data; boundary=b")
@@ -265,12 +265,12 @@ async fn wrong_fields_are_named_in_both_forms() {
 #[tokio::test]
 async fn the_list_pages_in_both_orders() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let mut made = Vec::new();
+    let mut ids = Vec::new();
     for _ in 0..5 {
-        made.push(gateway.post(PATH, &videos_order()).await.ok()["id"].clone());
+        ids.push(gateway.post(PATH, &videos_order()).await.ok()["id"].clone());
     }
     let pages = async |order: &str| {
-        let mut seen: Vec<Value> = Vec::new();
+        let mut paged: Vec<Value> = Vec::new();
         let mut after = String::new();
         loop {
             let page = gateway
@@ -279,26 +279,26 @@ async fn the_list_pages_in_both_orders() {
                 .ok();
             let data = page["data"].as_array().unwrap();
             assert_eq!(page["first_id"], data[0]["id"]);
-            seen.extend(data.iter().map(|video| video["id"].clone()));
+            paged.extend(data.iter().map(|video| video["id"].clone()));
             if page["has_more"] == false {
-                return seen;
+                return paged;
             }
             after = format!("&after={}", page["last_id"].as_str().unwrap());
         }
     };
-    assert_eq!(pages("asc").await, made);
-    made.reverse();
-    assert_eq!(pages("desc").await, made);
+    assert_eq!(pages("asc").await, ids);
+    ids.reverse();
+    assert_eq!(pages("desc").await, ids);
     gateway
         .get(&format!("{PATH}?order=up"))
         .await
         .refused(400, "invalid_value")
-        .at("order");
+        .on_param("order");
     gateway
         .get(&format!("{PATH}?after=video_x"))
         .await
         .refused(400, "invalid_value")
-        .at("after");
+        .on_param("after");
     gateway
         .get(&format!(
             "{PATH}/{}",
@@ -340,9 +340,9 @@ async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
         .await
         .refused(503, "generation_failed");
 
-    for run in [false, true] {
+    for is_running in [false, true] {
         let (task, video) = make().await;
-        if run {
+        if is_running {
             gateway.claim().await;
         }
         gateway.delete(&format!("{PATH}/{video}")).await.ok();

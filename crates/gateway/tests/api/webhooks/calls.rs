@@ -1,4 +1,4 @@
-//! What is posted, to whom and when: events of tasks to endpoints and callbacks.
+//! Deliveries of task events to endpoints and callbacks.
 
 use serde_json::{Value, json};
 use simulator::WebhookReceiver;
@@ -6,11 +6,11 @@ use simulator::WebhookReceiver;
 use super::{body, builder, delivery_in, id, is_signed, order, register, start};
 use crate::support::{TestGateway, sound, video_order};
 
-async fn whoever_listens_is_told(gateway: TestGateway) {
+async fn check_delivery(gateway: TestGateway) {
     let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
-    let called = receiver.url("/called?token=1");
-    let task = order(&gateway, json!({"callback_url": called})).await;
+    let callback_url = receiver.url("/called?token=1");
+    let task = order(&gateway, json!({"callback_url": callback_url})).await;
     let posted = receiver.wait_for_count(2).await;
     let secret = gateway.get("/v1/webhooks/secret").await.ok();
     for post in &posted {
@@ -22,18 +22,18 @@ async fn whoever_listens_is_told(gateway: TestGateway) {
         );
         assert_eq!(post.header("content-type"), "application/json");
         assert!(post.header("user-agent").starts_with("mediagate/"));
-        // The task as it is shown, frozen.
+        // The task as the API shows it at its end.
         let event = body(post);
         assert_eq!(event["type"], "task.succeeded");
         let shown = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
         assert_eq!(event["data"], shown);
-        assert_eq!(shown["callback_url"], called);
+        assert_eq!(shown["callback_url"], callback_url);
         let film = event["data"]["output"]["videos"][0]["url"]
             .as_str()
             .unwrap();
         assert_eq!(gateway.without_key().get(film).await.status, 200);
     }
-    // One event has one id, whoever it goes to.
+    // An event has the same identifier for every receiver.
     assert_eq!(
         posted[0].header("webhook-id"),
         posted[1].header("webhook-id")
@@ -44,16 +44,16 @@ async fn whoever_listens_is_told(gateway: TestGateway) {
 
 #[tokio::test]
 async fn on_sqlite() {
-    whoever_listens_is_told(builder().start().await).await;
+    check_delivery(builder().start().await).await;
 }
 
 #[tokio::test]
 async fn on_postgres() {
-    whoever_listens_is_told(builder().on_postgres().start().await).await;
+    check_delivery(builder().on_postgres().start().await).await;
 }
 
 #[tokio::test]
-async fn every_dialect_names_a_callback() {
+async fn every_dialect_has_a_callback_field() {
     let (gateway, receiver) = start().await;
     let url = |path: &str| receiver.url(path);
     let mut chat = video_order();
@@ -78,7 +78,7 @@ async fn every_dialect_names_a_callback() {
         .wait_for_count(3)
         .await
         .into_iter()
-        .map(|it| it.path)
+        .map(|post| post.path)
         .collect();
     paths.sort();
     assert_eq!(paths, ["/chat", "/form", "/stems"]);
@@ -90,7 +90,7 @@ async fn every_dialect_names_a_callback() {
     let posted = receiver
         .posted()
         .into_iter()
-        .find(|it| it.path == "/stems")
+        .find(|post| post.path == "/stems")
         .unwrap();
     let clips = &body(&posted)["data"]["output"]["clips"];
     assert_eq!(clips.as_array().unwrap().len(), 2);
@@ -98,7 +98,7 @@ async fn every_dialect_names_a_callback() {
 }
 
 #[tokio::test]
-async fn a_music_callback_may_have_the_job_record() {
+async fn a_music_callback_can_have_the_job_record() {
     let gateway = builder()
         .set(|settings| {
             settings.webhooks.notify_hook_body = Some(mediagate_config::NotifyHookBody::Job);
@@ -129,11 +129,11 @@ async fn a_music_callback_may_have_the_job_record() {
 }
 
 #[tokio::test]
-async fn every_end_is_told_once_and_only_to_who_listens() {
+async fn every_end_is_delivered_once_and_only_to_subscribed_endpoints() {
     let gateway = builder().without_workers().start().await;
     let receiver = WebhookReceiver::start().await.unwrap();
     let failures = register(&gateway, &receiver, json!({"events": ["task.failed"]})).await;
-    let all = register(&gateway, &receiver, json!({"description": "all"})).await;
+    let all_events = register(&gateway, &receiver, json!({"description": "all"})).await;
     let other = gateway
         .caller("other", mediagate_core::domain::keys::NewKey::default())
         .await;
@@ -150,33 +150,33 @@ async fn every_end_is_told_once_and_only_to_who_listens() {
         .post(&path, &Value::Null)
         .await
         .refused(409, "task_not_cancellable");
-    for (task, told) in [
-        (failed, vec![id(&failures), id(&all)]),
-        (cancelled, vec![id(&all)]),
+    for (task, expected) in [
+        (failed, vec![id(&failures), id(&all_events)]),
+        (cancelled, vec![id(&all_events)]),
     ] {
         let list = gateway
             .get(&format!("/v1/tasks/{task}/deliveries"))
             .await
             .ok();
         let list = list["data"].as_array().unwrap().clone();
-        let mut to: Vec<&str> = list
+        let mut endpoints: Vec<&str> = list
             .iter()
-            .map(|it| it["endpoint_id"].as_str().unwrap())
+            .map(|delivery| delivery["endpoint_id"].as_str().unwrap())
             .collect();
-        to.sort_unstable();
-        assert_eq!(to, told);
+        endpoints.sort_unstable();
+        assert_eq!(endpoints, expected);
         assert!(
             list.iter()
-                .all(|it| it["state"] == "waiting" && it["attempts"] == 0)
+                .all(|delivery| delivery["state"] == "waiting" && delivery["attempts"] == 0)
         );
-        // Of another account's task nothing is said.
+        // Another account sees no deliveries.
         let path = format!("/v1/tasks/{task}/deliveries");
         other.get(&path).await.refused(404, "task_not_found");
     }
 }
 
 #[tokio::test]
-async fn each_video_of_an_order_calls() {
+async fn each_video_of_an_order_has_a_callback() {
     let (gateway, receiver) = start().await;
     let mut chat = video_order();
     chat["n"] = 2.into();
@@ -190,7 +190,7 @@ async fn each_video_of_an_order_calls() {
 }
 
 #[tokio::test]
-async fn what_waits_is_sent_after_a_restart() {
+async fn a_waiting_delivery_is_sent_after_a_restart() {
     let gateway = builder().without_workers().start().await;
     let receiver = WebhookReceiver::start().await.unwrap();
     let task = order(&gateway, json!({"callback_url": receiver.url("/late")})).await;
@@ -206,7 +206,7 @@ async fn what_waits_is_sent_after_a_restart() {
 }
 
 #[tokio::test]
-async fn an_address_that_must_not_be_called_is_refused() {
+async fn a_forbidden_callback_url_is_refused() {
     let gateway = TestGateway::start().await;
     let long = format!("https://example.com/{}", "x".repeat(2000));
     let bad = [
@@ -232,24 +232,24 @@ async fn an_address_that_must_not_be_called_is_refused() {
             for (path, order) in &mut orders {
                 order[name] = url.into();
                 let refused = gateway.post(path, order).await;
-                refused.refused(400, "invalid_value").at(name);
+                refused.refused(400, "invalid_value").on_param(name);
             }
         }
-        let made = gateway.post("/v1/webhooks", &json!({"url": url})).await;
-        made.refused(400, "invalid_value").at("url");
+        let answer = gateway.post("/v1/webhooks", &json!({"url": url})).await;
+        answer.refused(400, "invalid_value").on_param("url");
     }
-    let mut two = crate::support::videos_order();
-    (two["callback_url"], two["webhook_url"]) =
+    let mut order = crate::support::videos_order();
+    (order["callback_url"], order["webhook_url"]) =
         ("https://example.com/".into(), "https://example.com/".into());
     gateway
-        .post("/v1/videos", &two)
+        .post("/v1/videos", &order)
         .await
         .refused(400, "invalid_value")
-        .at("webhook_url");
-    // An empty one is none; a name that nobody knows is found out by its tries.
-    (two["callback_url"], two["webhook_url"]) = ("".into(), "https://nobody.invalid/".into());
-    gateway.post("/v1/videos", &two).await.ok();
+        .on_param("webhook_url");
+    // An empty field counts as absent; an unknown host name is discovered only on delivery.
+    (order["callback_url"], order["webhook_url"]) = ("".into(), "https://nobody.invalid/".into());
+    gateway.post("/v1/videos", &order).await.ok();
     let picture = sound::data_url("image/png", &sound::png(8, 8));
-    two["input_reference"] = picture.into();
-    gateway.post("/v1/videos", &two).await.ok();
+    order["input_reference"] = picture.into();
+    gateway.post("/v1/videos", &order).await.ok();
 }

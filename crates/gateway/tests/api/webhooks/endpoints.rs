@@ -11,18 +11,18 @@ use mediagate_model::account::Scope;
 #[tokio::test]
 async fn an_endpoint_is_registered_changed_and_deleted() {
     let (gateway, receiver) = start().await;
-    let made = register(
+    let endpoint = register(
         &gateway,
         &receiver,
         json!({"description": "mine", "events": ["task.failed"]}),
     )
     .await;
-    assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
+    assert!(endpoint["secret"].as_str().unwrap().starts_with("whsec_"));
     assert_eq!(
-        (&made["events"], &made["enabled"]),
+        (&endpoint["events"], &endpoint["enabled"]),
         (&json!(["task.failed"]), &json!(true))
     );
-    let path = format!("/v1/webhooks/{}", id(&made));
+    let path = format!("/v1/webhooks/{}", id(&endpoint));
     let shown = gateway.get(&path).await.ok();
     assert_eq!(shown["secret"], Value::Null);
     assert_eq!(
@@ -38,18 +38,18 @@ async fn an_endpoint_is_registered_changed_and_deleted() {
         (&changed["events"], &changed["description"]),
         (&Value::Null, &json!(""))
     );
-    assert_eq!(changed["url"], made["url"]);
-    let wrong = gateway
+    assert_eq!(changed["url"], endpoint["url"]);
+    let invalid = gateway
         .send(change(json!({"url": "http://10.0.0.1/"})))
         .await;
-    wrong.refused(400, "invalid_value").at("url");
+    invalid.refused(400, "invalid_value").on_param("url");
     gateway
         .send(change(json!({"events": []})))
         .await
         .refused(400, "invalid_value")
-        .at("events");
-    let gone = gateway.delete(&path).await.ok();
-    assert_eq!(gone["deleted"], true);
+        .on_param("events");
+    let deleted = gateway.delete(&path).await.ok();
+    assert_eq!(deleted["deleted"], true);
     gateway.get(&path).await.refused(404, "webhook_not_found");
     gateway
         .delete(&path)
@@ -58,17 +58,17 @@ async fn an_endpoint_is_registered_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn others_and_keys_without_the_scope_see_nothing() {
+async fn other_accounts_and_keys_without_the_scope_are_refused() {
     let (gateway, receiver) = start().await;
-    let made = register(&gateway, &receiver, json!({})).await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
     let other = gateway.caller("other", NewKey::default()).await;
-    let weak = NewKey {
+    let without_scope = NewKey {
         scopes: vec![Scope::TasksRead],
         ..NewKey::default()
     };
-    let weak = gateway.caller("default", weak).await;
-    let path = format!("/v1/webhooks/{}", id(&made));
-    let all = async |client: &Client, status: u16, code: &str| {
+    let without_scope = gateway.caller("default", without_scope).await;
+    let path = format!("/v1/webhooks/{}", id(&endpoint));
+    let assert_all_refused = async |client: &Client, status: u16, code: &str| {
         client.get(&path).await.refused(status, code);
         client.delete(&path).await.refused(status, code);
         let change = client
@@ -89,9 +89,9 @@ async fn others_and_keys_without_the_scope_see_nothing() {
             .await
             .refused(status, code);
     };
-    all(&other, 404, "webhook_not_found").await;
-    all(&weak, 403, "insufficient_scope").await;
-    weak.get("/v1/webhooks/secret")
+    assert_all_refused(&other, 404, "webhook_not_found").await;
+    assert_all_refused(&without_scope, 403, "insufficient_scope").await;
+    without_scope.get("/v1/webhooks/secret")
         .await
         .refused(403, "insufficient_scope");
     assert_eq!(other.get("/v1/webhooks").await.ok()["data"], json!([]));
@@ -128,20 +128,20 @@ async fn an_account_has_at_most_twenty() {
 }
 
 #[tokio::test]
-async fn a_repeated_registration_makes_one_and_does_not_tell_the_secret_again() {
+async fn a_repeated_registration_makes_one_endpoint_and_hides_the_secret() {
     let (gateway, receiver) = start().await;
     let body = json!({"url": receiver.url("/")});
-    let ask = || {
+    let register_once = || {
         let request = gateway.request(reqwest::Method::POST, "/v1/webhooks");
         gateway.send(request.header("idempotency-key", "one").json(&body))
     };
-    let first = ask().await.ok();
+    let first = register_once().await.ok();
     assert!(first["secret"].is_string());
-    let again = ask().await;
-    assert_eq!(again.header("idempotent-replayed"), Some("true"));
-    let again = again.ok();
+    let repeated = register_once().await;
+    assert_eq!(repeated.header("idempotent-replayed"), Some("true"));
+    let repeated = repeated.ok();
     assert_eq!(
-        (&again["id"], &again["secret"]),
+        (&repeated["id"], &repeated["secret"]),
         (&first["id"], &Value::Null)
     );
     let secret = first["secret"]
@@ -149,7 +149,7 @@ async fn a_repeated_registration_makes_one_and_does_not_tell_the_secret_again() 
         .unwrap()
         .strip_prefix("whsec_")
         .unwrap();
-    // Nothing that is stored holds it.
+    // No stored file contains it.
     let data = gateway.app.config.data.clone();
     for entry in std::fs::read_dir(data).unwrap() {
         let path = entry.unwrap().path();
@@ -167,14 +167,14 @@ async fn a_repeated_registration_makes_one_and_does_not_tell_the_secret_again() 
 async fn a_deleted_endpoint_is_sent_nothing_more() {
     let gateway = builder().without_workers().start().await;
     let receiver = WebhookReceiver::start().await.unwrap();
-    let made = register(&gateway, &receiver, json!({})).await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({})).await;
     gateway
         .post(&format!("/v1/tasks/{task}/cancel"), &Value::Null)
         .await
         .ok();
     gateway
-        .delete(&format!("/v1/webhooks/{}", id(&made)))
+        .delete(&format!("/v1/webhooks/{}", id(&endpoint)))
         .await
         .ok();
     let list = gateway
@@ -182,10 +182,10 @@ async fn a_deleted_endpoint_is_sent_nothing_more() {
         .await
         .ok();
     assert_eq!(list["data"][0]["state"], "failed");
-    assert_eq!(list["data"][0]["url"], made["url"]);
-    let again = format!("/v1/webhooks/deliveries/{}/redeliver", id(&list["data"][0]));
+    assert_eq!(list["data"][0]["url"], endpoint["url"]);
+    let redeliver = format!("/v1/webhooks/deliveries/{}/redeliver", id(&list["data"][0]));
     gateway
-        .post(&again, &Value::Null)
+        .post(&redeliver, &Value::Null)
         .await
         .refused(404, "webhook_not_found");
 }

@@ -1,15 +1,15 @@
-//! What was sent: the log, and sending it again by hand.
+//! The log of deliveries, and redelivery on request.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use simulator::{Reaction, WebhookReceiver};
 
-use super::{body, builder, delivery_in, id, order, register, start, whole};
+use super::{body, builder, delivery_in, id, order, register, start, with_attempts};
 use crate::support::{TestGateway, eventually};
 
 #[tokio::test]
-async fn the_log_has_every_delivery_and_every_try() {
+async fn the_log_has_every_delivery_and_every_attempt() {
     let (gateway, receiver) = start().await;
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let mut tasks = Vec::new();
@@ -41,32 +41,32 @@ async fn the_log_has_every_delivery_and_every_try() {
         .get(&format!("{path}?state=lost"))
         .await
         .refused(400, "invalid_value")
-        .at("state");
-    let one = whole(&gateway, &page["data"][0]).await;
-    assert_eq!(one["attempts"].as_array().unwrap().len(), 1);
-    assert_eq!(one["attempts"][0]["status"], 204);
-    assert_eq!(one["event"]["type"], "task.succeeded");
+        .on_param("state");
+    let delivery = with_attempts(&gateway, &page["data"][0]).await;
+    assert_eq!(delivery["attempts"].as_array().unwrap().len(), 1);
+    assert_eq!(delivery["attempts"][0]["status"], 204);
+    assert_eq!(delivery["event"]["type"], "task.succeeded");
     let posted = receiver.posted();
     assert!(
         posted
             .iter()
-            .any(|it| it.header("webhook-id") == one["event"]["id"])
+            .any(|post| post.header("webhook-id") == delivery["event"]["id"])
     );
-    // Again, with the same id.
-    let again = format!("/v1/webhooks/deliveries/{}/redeliver", id(&one));
-    gateway.post(&again, &Value::Null).await.ok();
+    // Redelivered with the same identifier.
+    let redeliver = format!("/v1/webhooks/deliveries/{}/redeliver", id(&delivery));
+    gateway.post(&redeliver, &Value::Null).await.ok();
     let posted = receiver.wait_for_count(4).await;
-    assert_eq!(posted[3].header("webhook-id"), one["event"]["id"]);
+    assert_eq!(posted[3].header("webhook-id"), delivery["event"]["id"]);
     let other = gateway
         .caller("other", mediagate_core::domain::keys::NewKey::default())
         .await;
     other
-        .post(&again, &Value::Null)
+        .post(&redeliver, &Value::Null)
         .await
         .refused(404, "delivery_not_found");
 }
 
-async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway) {
+async fn check_gone(gateway: TestGateway) {
     let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::status(410))
         .await
         .unwrap();
@@ -75,9 +75,9 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
     let watching = register(&gateway, &watcher, json!({"events": ["endpoint.disabled"]})).await;
     let first = order(&gateway, json!({})).await;
     delivery_in(&gateway, &first, "held").await;
-    let told = body(&watcher.wait_for_count(1).await[0]);
-    assert_eq!(told["type"], "endpoint.disabled");
-    assert_eq!(told["data"]["endpoint_id"], endpoint["id"]);
+    let event = body(&watcher.wait_for_count(1).await[0]);
+    assert_eq!(event["type"], "endpoint.disabled");
+    assert_eq!(event["data"]["endpoint_id"], endpoint["id"]);
     let path = format!("/v1/webhooks/{}", id(&endpoint));
     let shown = gateway.get(&path).await.ok();
     assert_eq!(
@@ -86,7 +86,7 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
     );
     let second = order(&gateway, json!({})).await;
     delivery_in(&gateway, &second, "held").await;
-    // Enabling it sends nothing by itself.
+    // Enabling it sends no held delivery.
     receiver.set_script(|_, _| Reaction::status(200));
     let enable = gateway
         .request(reqwest::Method::PATCH, &path)
@@ -112,7 +112,7 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
     let bad = gateway
         .post(&format!("{path}/recover"), &json!({"since": "soon"}))
         .await;
-    bad.refused(400, "invalid_value").at("since");
+    bad.refused(400, "invalid_value").on_param("since");
     assert_eq!(watcher.posted().len(), 1);
     assert_eq!(
         gateway
@@ -124,18 +124,18 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
 }
 
 #[tokio::test]
-async fn gone_on_sqlite() {
-    what_says_gone_is_disabled_and_its_events_are_held(builder().start().await).await;
+async fn a_gone_endpoint_is_disabled_and_its_events_are_held_on_sqlite() {
+    check_gone(builder().start().await).await;
 }
 
 #[tokio::test]
-async fn gone_on_postgres() {
+async fn a_gone_endpoint_is_disabled_and_its_events_are_held_on_postgres() {
     let gateway = builder().on_postgres().start().await;
-    what_says_gone_is_disabled_and_its_events_are_held(gateway).await;
+    check_gone(gateway).await;
 }
 
 #[tokio::test]
-async fn an_endpoint_that_its_owner_disables_is_held_for() {
+async fn deliveries_of_a_disabled_endpoint_are_held() {
     let gateway = builder().without_workers().start().await;
     let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
@@ -157,12 +157,12 @@ async fn an_endpoint_that_its_owner_disables_is_held_for() {
 }
 
 #[tokio::test]
-async fn old_deliveries_are_forgotten() {
+async fn old_deliveries_are_deleted() {
     let gateway = builder().manual_clock().start().await;
     let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({"callback_url": "https://nobody.invalid/"})).await;
-    eventually("the endpoint has it", async || {
+    eventually("the endpoint has received it", async || {
         let path = format!("/v1/webhooks/{}/deliveries?state=delivered", id(&endpoint));
         let list = gateway.get(&path).await.ok();
         (list["data"].as_array()?.len() == 1).then_some(())
@@ -184,6 +184,6 @@ async fn old_deliveries_are_forgotten() {
     mediagate_core::domain::webhooks::delivery_log::forget_old(&gateway.app)
         .await
         .unwrap();
-    // The callback still waits for its next try.
+    // The callback still waits for its next attempt.
     assert_eq!(count().await, 1);
 }

@@ -1,4 +1,4 @@
-//! Webhooks, against a receiver that behaves and misbehaves.
+//! Webhooks, with a simulated receiver.
 
 mod calls;
 mod endpoints;
@@ -17,7 +17,7 @@ use simulator::{ReceivedPost, WebhookReceiver};
 use crate::support::gateway::Builder;
 use crate::support::{Client, TestGateway, eventually, videos_order};
 
-/// Receivers on loopback may be called.
+/// A gateway that can send to receivers on loopback.
 fn builder() -> Builder {
     TestGateway::builder().allow_loopback()
 }
@@ -29,10 +29,10 @@ async fn start() -> (TestGateway, WebhookReceiver) {
     )
 }
 
-/// Registers an endpoint; the answer holds its secret.
-async fn register(client: &Client, receiver: &WebhookReceiver, more: Value) -> Value {
+/// Registers an endpoint; the answer has its secret.
+async fn register(client: &Client, receiver: &WebhookReceiver, fields: Value) -> Value {
     let mut body = json!({"url": receiver.url("/hook")});
-    for (name, value) in more.as_object().unwrap() {
+    for (name, value) in fields.as_object().unwrap() {
         body[name] = value.clone();
     }
     client.post("/v1/webhooks", &body).await.ok()
@@ -42,34 +42,34 @@ fn id(record: &Value) -> &str {
     record["id"].as_str().unwrap()
 }
 
-/// Orders a video; its task.
-async fn order(client: &Client, more: Value) -> String {
+/// Orders a video; returns its task's identifier.
+async fn order(client: &Client, fields: Value) -> String {
     let mut body = videos_order();
-    for (name, value) in more.as_object().unwrap() {
+    for (name, value) in fields.as_object().unwrap() {
         body[name] = value.clone();
     }
-    let made = client.post("/v1/videos", &body).await;
-    assert_eq!(made.status, 200, "{}", made.text());
-    made.header("x-task-id").unwrap().to_owned()
+    let answer = client.post("/v1/videos", &body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.header("x-task-id").unwrap().to_owned()
 }
 
 /// The one delivery of a task, once it is in this state.
 async fn delivery_in(client: &Client, task: &str, state: &str) -> Value {
     eventually(&format!("the delivery is {state}"), async || {
         let list = client.get(&format!("/v1/tasks/{task}/deliveries")).await;
-        let found = list.ok()["data"][0].clone();
-        (found["state"] == state).then_some(found)
+        let delivery = list.ok()["data"][0].clone();
+        (delivery["state"] == state).then_some(delivery)
     })
     .await
 }
 
-/// One delivery with its tries.
-async fn whole(client: &Client, delivery: &Value) -> Value {
+/// A delivery with its attempts.
+async fn with_attempts(client: &Client, delivery: &Value) -> Value {
     let path = format!("/v1/webhooks/deliveries/{}", id(delivery));
     client.get(&path).await.ok()
 }
 
-/// Whether one of the signatures is right by this secret.
+/// Whether one of the signatures is valid for this secret.
 fn is_signed(posted: &ReceivedPost, secret: &str) -> bool {
     let key = BASE64
         .decode(secret.strip_prefix("whsec_").unwrap())
@@ -80,9 +80,9 @@ fn is_signed(posted: &ReceivedPost, secret: &str) -> bool {
         posted.header("webhook-timestamp"),
     );
     mac.update(format!("{id}.{time}.{}", posted.body).as_bytes());
-    let right = format!("v1,{}", BASE64.encode(mac.finalize().into_bytes()));
-    let mut all = posted.header("webhook-signature").split(' ');
-    all.any(|signature| signature == right)
+    let expected = format!("v1,{}", BASE64.encode(mac.finalize().into_bytes()));
+    let mut signatures = posted.header("webhook-signature").split(' ');
+    signatures.any(|signature| signature == expected)
 }
 
 fn body(posted: &ReceivedPost) -> Value {

@@ -1,4 +1,4 @@
-//! Receivers that fail in every way, and what that costs them and others.
+//! Receivers that fail in every way, and the effect on their and other deliveries.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mediagate_model::clock::Timestamp;
 use serde_json::{Value, json};
 use simulator::{Reaction, WebhookReceiver};
 
-use super::{builder, delivery_in, id, order, register, start, whole};
+use super::{builder, delivery_in, id, order, register, start, with_attempts};
 use crate::support::{TestGateway, eventually};
 
 async fn send_test(gateway: &TestGateway, endpoint: &Value) -> Value {
@@ -14,28 +14,28 @@ async fn send_test(gateway: &TestGateway, endpoint: &Value) -> Value {
     gateway.post(&path, &Value::Null).await.ok()
 }
 
-/// Waits until a delivery was tried so often.
-async fn tried(gateway: &TestGateway, delivery: &Value, times: usize) -> Value {
+/// Waits until a delivery has this number of attempts.
+async fn wait_for_attempts(gateway: &TestGateway, delivery: &Value, times: usize) -> Value {
     eventually("it was tried", async || {
-        let whole = whole(gateway, delivery).await;
-        (whole["attempts"].as_array().unwrap().len() == times).then_some(whole)
+        let delivery_view = with_attempts(gateway, delivery).await;
+        (delivery_view["attempts"].as_array().unwrap().len() == times).then_some(delivery_view)
     })
     .await
 }
 
 #[tokio::test]
-async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
+async fn every_failure_is_logged_with_its_class_and_retried() {
     let gateway = builder()
         .set(|settings| settings.webhooks.timeout = Some(Duration::from_secs(1)))
         .start()
         .await;
     let answer = |status, body: &str| Reaction::Answer(status, Vec::new(), body.to_owned());
-    let to_itself =
+    let redirect =
         |url: &str| Reaction::Answer(302, vec![("location", url.to_owned())], String::new());
     let elsewhere = WebhookReceiver::start().await.unwrap();
     for (reaction, status, error, text) in [
         (answer(500, "no\u{0}pe"), json!(500), "status", "nope"),
-        (to_itself(&elsewhere.url("/")), json!(302), "status", ""),
+        (redirect(&elsewhere.url("/")), json!(302), "status", ""),
         (answer(404, ""), json!(404), "status", ""),
         (Reaction::Hang, Value::Null, "timeout", ""),
         (
@@ -53,47 +53,47 @@ async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
             .unwrap();
         let endpoint = register(&gateway, &receiver, json!({})).await;
         let sent = send_test(&gateway, &endpoint).await;
-        let whole = tried(&gateway, &sent, 1).await;
-        let attempt = &whole["attempts"][0];
+        let delivery = wait_for_attempts(&gateway, &sent, 1).await;
+        let attempt = &delivery["attempts"][0];
         assert_eq!(
             (&attempt["status"], &attempt["error"]),
             (&status, &json!(error)),
-            "{whole}"
+            "{delivery}"
         );
-        let told = attempt["response"].as_str().unwrap_or_default();
-        assert!(told.starts_with(text) && told.len() <= 1024, "{told}");
-        assert_eq!(whole["state"], "waiting");
-        let next: Timestamp = Timestamp::parse(whole["next_attempt_at"].as_str().unwrap()).unwrap();
-        let at = Timestamp::parse(attempt["at"].as_str().unwrap()).unwrap();
-        let pause = next.since(at).as_millis();
+        let response = attempt["response"].as_str().unwrap_or_default();
+        assert!(response.starts_with(text) && response.len() <= 1024, "{response}");
+        assert_eq!(delivery["state"], "waiting");
+        let next: Timestamp = Timestamp::parse(delivery["next_attempt_at"].as_str().unwrap()).unwrap();
+        let attempted_at = Timestamp::parse(attempt["at"].as_str().unwrap()).unwrap();
+        let pause = next.since(attempted_at).as_millis();
         assert!((4000..=6000).contains(&pause), "{pause}");
         gateway
             .delete(&format!("/v1/webhooks/{}", id(&endpoint)))
             .await
             .ok();
     }
-    // Nobody follows a redirect.
+    // Redirects are not followed.
     assert!(elsewhere.posted().is_empty());
-    // A success is one, however its body ends.
+    // A success status counts, even if the body breaks off.
     let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::BreakOff(202))
         .await
         .unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let sent = send_test(&gateway, &endpoint).await;
-    assert_eq!(tried(&gateway, &sent, 1).await["state"], "delivered");
-    // Nobody is there at all.
+    assert_eq!(wait_for_attempts(&gateway, &sent, 1).await["state"], "delivered");
+    // No receiver is listening.
     let url = receiver.url("/");
     drop(receiver);
     let task = order(&gateway, json!({"callback_url": url})).await;
     let waiting = delivery_in(&gateway, &task, "waiting").await;
     assert_eq!(
-        tried(&gateway, &waiting, 1).await["attempts"][0]["error"],
+        wait_for_attempts(&gateway, &waiting, 1).await["attempts"][0]["error"],
         "unreachable"
     );
 }
 
 #[tokio::test]
-async fn a_receiver_says_when_to_come_again() {
+async fn retry_after_of_a_receiver_is_respected() {
     let receiver = WebhookReceiver::start_with_script(|_, before| match before {
         0 => Reaction::Answer(503, vec![("retry-after", "0".into())], String::new()),
         1 => Reaction::Answer(429, vec![("retry-after", "7200".into())], String::new()),
@@ -103,12 +103,12 @@ async fn a_receiver_says_when_to_come_again() {
     let gateway = builder().start().await;
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let sent = send_test(&gateway, &endpoint).await;
-    let whole = tried(&gateway, &sent, 2).await;
-    let next = Timestamp::parse(whole["next_attempt_at"].as_str().unwrap()).unwrap();
-    let pause = next.since(Timestamp::parse(whole["attempts"][1]["at"].as_str().unwrap()).unwrap());
+    let delivery = wait_for_attempts(&gateway, &sent, 2).await;
+    let next = Timestamp::parse(delivery["next_attempt_at"].as_str().unwrap()).unwrap();
+    let pause = next.since(Timestamp::parse(delivery["attempts"][1]["at"].as_str().unwrap()).unwrap());
     assert!((5700..=8700).contains(&pause.as_secs()), "{pause:?}");
     let posted = receiver.posted();
-    // The same event, signed anew.
+    // The same event with a new signature.
     assert_eq!(
         posted[0].header("webhook-id"),
         posted[1].header("webhook-id")
@@ -117,27 +117,27 @@ async fn a_receiver_says_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_date_without_a_date_of_its_own_is_one_of_our_clock_and_never_comes_early() {
+async fn a_retry_after_without_a_date_header_uses_the_gateways_clock_and_is_not_early() {
     let gateway = builder().manual_clock().start().await;
     let until = gateway.app.clock.now().plus(Duration::from_hours(2));
     let until = jiff::Timestamp::from_second(until.seconds()).unwrap();
     let until = until.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    for (asked, least, most) in [(until, 7199, 8640), ("12".to_owned(), 12, 15)] {
+    for (retry_after, shortest, longest) in [(until, 7199, 8640), ("12".to_owned(), 12, 15)] {
         let receiver = WebhookReceiver::start_with_script(move |_, _| {
-            Reaction::Answer(503, vec![("retry-after", asked.clone())], String::new())
+            Reaction::Answer(503, vec![("retry-after", retry_after.clone())], String::new())
         });
         let receiver = receiver.await.unwrap();
         let endpoint = register(&gateway, &receiver, json!({})).await;
         let sent = send_test(&gateway, &endpoint).await;
-        let whole = tried(&gateway, &sent, 1).await;
+        let delivery = wait_for_attempts(&gateway, &sent, 1).await;
         let time = |value: &Value| Timestamp::parse(value.as_str().unwrap()).unwrap();
-        let pause = time(&whole["next_attempt_at"]).since(time(&whole["attempts"][0]["at"]));
-        assert!((least..=most).contains(&pause.as_secs()), "{pause:?}");
+        let pause = time(&delivery["next_attempt_at"]).since(time(&delivery["attempts"][0]["at"]));
+        assert!((shortest..=longest).contains(&pause.as_secs()), "{pause:?}");
     }
 }
 
 #[tokio::test]
-async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
+async fn a_delivery_fails_after_eight_attempts_and_can_be_redelivered() {
     let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::status(500))
         .await
         .unwrap();
@@ -146,13 +146,13 @@ async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
     gateway.finished(&task).await;
     let sent = delivery_in(&gateway, &task, "waiting").await;
     for number in 1..8 {
-        let whole = tried(&gateway, &sent, number).await;
-        assert_eq!(whole["state"], "waiting");
+        let delivery = wait_for_attempts(&gateway, &sent, number).await;
+        assert_eq!(delivery["state"], "waiting");
         gateway.app.clock.advance(Duration::from_hours(16));
     }
-    let whole = tried(&gateway, &sent, 8).await;
+    let delivery = wait_for_attempts(&gateway, &sent, 8).await;
     assert_eq!(
-        (&whole["state"], &whole["next_attempt_at"]),
+        (&delivery["state"], &delivery["next_attempt_at"]),
         (&json!("failed"), &Value::Null)
     );
     receiver.set_script(|_, _| Reaction::status(200));
@@ -162,12 +162,12 @@ async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
         gateway.post(&path, &Value::Null).await.ok()["state"],
         "waiting"
     );
-    let whole = tried(&gateway, &sent, 9).await;
-    assert_eq!(whole["state"], "delivered");
+    let delivery = wait_for_attempts(&gateway, &sent, 9).await;
+    assert_eq!(delivery["state"], "delivered");
 }
 
 #[tokio::test]
-async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
+async fn five_days_of_failures_disable_an_endpoint() {
     let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::status(500))
         .await
         .unwrap();
@@ -182,12 +182,12 @@ async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
     loop {
         for delivery in &sent {
             eventually("it was tried", async || {
-                let whole = whole(&gateway, delivery).await;
-                let waits = whole["state"] == "waiting" && {
-                    let due = Timestamp::parse(whole["next_attempt_at"].as_str().unwrap());
+                let delivery_view = with_attempts(&gateway, delivery).await;
+                let is_waiting = delivery_view["state"] == "waiting" && {
+                    let due = Timestamp::parse(delivery_view["next_attempt_at"].as_str().unwrap());
                     due.unwrap() <= gateway.app.clock.now()
                 };
-                (!waits).then_some(())
+                (!is_waiting).then_some(())
             })
             .await;
         }
@@ -215,7 +215,7 @@ async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
 }
 
 #[tokio::test]
-async fn a_dead_receiver_holds_up_no_other() {
+async fn a_dead_receiver_delays_no_other() {
     let dead = WebhookReceiver::start_with_script(|_, _| Reaction::Hang)
         .await
         .unwrap();
@@ -230,7 +230,7 @@ async fn a_dead_receiver_holds_up_no_other() {
             .await;
         tasks.push(task);
     }
-    // All of one, while two of the other hang.
+    // All deliveries to one arrive while two to the other hang.
     alive.wait_for_count(30).await;
     assert_eq!(dead.wait_for_count(2).await.len(), 2);
 }

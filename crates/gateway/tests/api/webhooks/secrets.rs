@@ -14,64 +14,64 @@ async fn send_test(gateway: &TestGateway, endpoint: &Value) {
 }
 
 #[tokio::test]
-async fn both_secrets_are_good_for_a_day_after_a_rotation() {
+async fn both_secrets_are_valid_for_a_day_after_a_rotation() {
     let (gateway, receiver) = start().await;
-    let made = register(&gateway, &receiver, json!({})).await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
     let rotated = gateway
-        .post(&format!("/v1/webhooks/{}/rotate", id(&made)), &Value::Null)
+        .post(&format!("/v1/webhooks/{}/rotate", id(&endpoint)), &Value::Null)
         .await
         .ok();
-    assert_ne!(rotated["secret"], made["secret"]);
-    send_test(&gateway, &made).await;
+    assert_ne!(rotated["secret"], endpoint["secret"]);
+    send_test(&gateway, &endpoint).await;
     let posted = receiver.wait_for_count(1).await;
-    for secret in [&made["secret"], &rotated["secret"]] {
+    for secret in [&endpoint["secret"], &rotated["secret"]] {
         assert!(is_signed(&posted[0], secret.as_str().unwrap()));
     }
     let callbacks = gateway.get("/v1/webhooks/secret").await.ok();
-    let new = gateway
+    let new_secret = gateway
         .post("/v1/webhooks/secret/rotate", &Value::Null)
         .await
         .ok();
-    assert_eq!(gateway.get("/v1/webhooks/secret").await.ok(), new);
+    assert_eq!(gateway.get("/v1/webhooks/secret").await.ok(), new_secret);
     order(&gateway, json!({"callback_url": receiver.url("/called")})).await;
     let posted = receiver.wait_for_count(3).await;
-    let called = posted.iter().find(|it| it.path == "/called").unwrap();
-    for secret in [&callbacks["secret"], &new["secret"]] {
-        assert!(is_signed(called, secret.as_str().unwrap()));
+    let callback = posted.iter().find(|post| post.path == "/called").unwrap();
+    for secret in [&callbacks["secret"], &new_secret["secret"]] {
+        assert!(is_signed(callback, secret.as_str().unwrap()));
     }
 }
 
 #[tokio::test]
-async fn an_old_secret_is_worthless_after_a_day() {
+async fn an_old_secret_is_invalid_after_a_day() {
     let gateway = builder().manual_clock().start().await;
     let receiver = WebhookReceiver::start().await.unwrap();
-    let made = register(&gateway, &receiver, json!({})).await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
     let rotated = gateway
-        .post(&format!("/v1/webhooks/{}/rotate", id(&made)), &Value::Null)
+        .post(&format!("/v1/webhooks/{}/rotate", id(&endpoint)), &Value::Null)
         .await
         .ok();
     gateway
         .app
         .clock
         .advance(std::time::Duration::from_hours(25));
-    send_test(&gateway, &made).await;
+    send_test(&gateway, &endpoint).await;
     let posted = receiver.wait_for_count(1).await;
     assert!(is_signed(&posted[0], rotated["secret"].as_str().unwrap()));
-    assert!(!is_signed(&posted[0], made["secret"].as_str().unwrap()));
+    assert!(!is_signed(&posted[0], endpoint["secret"].as_str().unwrap()));
 }
 
 #[tokio::test]
-async fn a_key_pairs_public_half_checks() {
+async fn an_ed25519_signature_verifies_with_the_public_key() {
     let (gateway, receiver) = start().await;
-    let made = register(&gateway, &receiver, json!({"scheme": "ed25519"})).await;
+    let endpoint = register(&gateway, &receiver, json!({"scheme": "ed25519"})).await;
     let shown = gateway
-        .get(&format!("/v1/webhooks/{}", id(&made)))
+        .get(&format!("/v1/webhooks/{}", id(&endpoint)))
         .await
         .ok();
-    assert_eq!(shown["public_key"], made["secret"]);
-    send_test(&gateway, &made).await;
+    assert_eq!(shown["public_key"], endpoint["secret"]);
+    send_test(&gateway, &endpoint).await;
     let posted = &receiver.wait_for_count(1).await[0];
-    let public = made["secret"]
+    let public = endpoint["secret"]
         .as_str()
         .unwrap()
         .strip_prefix("whpk_")
@@ -92,7 +92,7 @@ async fn a_key_pairs_public_half_checks() {
 }
 
 #[tokio::test]
-async fn a_replaced_signing_secret_opens_what_the_old_one_closed() {
+async fn a_new_signing_secret_with_the_old_one_keeps_urls_and_secrets_valid() {
     const OLD: &str = "the old one, and it is long enough";
     const NEW: &str = "the new one, and it is long enough";
     let gateway = builder()
@@ -100,7 +100,7 @@ async fn a_replaced_signing_secret_opens_what_the_old_one_closed() {
         .start()
         .await;
     let receiver = WebhookReceiver::start().await.unwrap();
-    let made = register(&gateway, &receiver, json!({})).await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({})).await;
     let film = gateway.finished(&task).await["output"]["videos"][0]["url"].clone();
     receiver.wait_for_count(1).await;
@@ -108,9 +108,9 @@ async fn a_replaced_signing_secret_opens_what_the_old_one_closed() {
     let gateway = gateway.restart(Some(&both)).await;
     let film = path_of(film.as_str().unwrap());
     assert_eq!(gateway.without_key().get(&film).await.status, 200);
-    send_test(&gateway, &made).await;
+    send_test(&gateway, &endpoint).await;
     let posted = receiver.wait_for_count(2).await;
-    assert!(is_signed(&posted[1], made["secret"].as_str().unwrap()));
+    assert!(is_signed(&posted[1], endpoint["secret"].as_str().unwrap()));
     let gateway = gateway
         .restart(Some(&format!("signing_secrets = [\"{NEW}\"]")))
         .await;

@@ -1,4 +1,4 @@
-//! What an endpoint is told of: what its key may see, and for as long as that is valid.
+//! What an endpoint receives: events that its key may read, while the key is valid.
 
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
@@ -20,10 +20,10 @@ async fn start(postgres: bool) -> TestGateway {
     builder.start().await
 }
 
-/// A key of the default account that manages webhooks, and these.
-async fn manager(gateway: &TestGateway, more: &[Scope]) -> Client {
+/// A caller of the default account with the scope for webhooks and these scopes.
+async fn manager(gateway: &TestGateway, scopes: &[Scope]) -> Client {
     let new = NewKey {
-        scopes: [&[Scope::WebhooksManage], more].concat(),
+        scopes: [&[Scope::WebhooksManage], scopes].concat(),
         ..NewKey::default()
     };
     gateway.caller("default", new).await
@@ -37,15 +37,15 @@ fn prompt() -> Value {
     json!({"prompt": PROMPT})
 }
 
-/// Orders a film, and waits until somebody who may see it was told.
-async fn made(
+/// Orders a film, and waits until `watcher`, which may read it, has received its event.
+async fn order_seen_by(
     gateway: &TestGateway,
-    by: &Client,
+    caller: &Client,
     count: usize,
-    strong: &WebhookReceiver,
+    watcher: &WebhookReceiver,
 ) -> String {
-    let task = order(by, prompt()).await;
-    let posted = strong.wait_for_count(count).await;
+    let task = order(caller, prompt()).await;
+    let posted = watcher.wait_for_count(count).await;
     assert_eq!(body(&posted[count - 1])["data"]["id"], task);
     gateway.finished(&task).await;
     task
@@ -64,75 +64,75 @@ async fn deliveries(client: &Client, endpoint: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_told_what_its_key_may_read() {
+async fn an_endpoint_receives_only_what_its_key_may_read() {
     for postgres in [false, true] {
         let gateway = start(postgres).await;
-        let weak = manager(&gateway, &[]).await;
-        let strong = manager(&gateway, &[Scope::TasksRead]).await;
-        let (of_weak, of_strong) = (receiver().await, receiver().await);
-        let weak_hook = register(&weak, &of_weak, json!({})).await;
-        let strong_hook = register(&strong, &of_strong, json!({})).await;
-        made(&gateway, &gateway, 1, &of_strong).await;
+        let limited = manager(&gateway, &[]).await;
+        let reader = manager(&gateway, &[Scope::TasksRead]).await;
+        let (limited_receiver, reader_receiver) = (receiver().await, receiver().await);
+        let limited_hook = register(&limited, &limited_receiver, json!({})).await;
+        let reader_hook = register(&reader, &reader_receiver, json!({})).await;
+        order_seen_by(&gateway, &gateway, 1, &reader_receiver).await;
         assert_eq!(
-            body(&of_strong.posted()[0])["data"]["input"]["prompt"],
+            body(&reader_receiver.posted()[0])["data"]["input"]["prompt"],
             PROMPT
         );
-        assert!(deliveries(&weak, &weak_hook).await.is_empty());
-        // What is no task's, it is told.
-        let test = format!("/v1/webhooks/{}/test", id(&weak_hook));
-        weak.post(&test, &Value::Null).await.ok();
-        assert_eq!(body(&of_weak.wait_for_count(1).await[0])["type"], "test");
-        // Whoever leads an endpoint elsewhere is who it is told for: another key's is no way to read.
-        let elsewhere = json!({"url": of_weak.url("/taken")});
-        let taken = change(&weak, &strong_hook, elsewhere).await;
-        assert_eq!(taken["key_id"], weak_hook["key_id"]);
+        assert!(deliveries(&limited, &limited_hook).await.is_empty());
+        // It receives events that are not about tasks.
+        let test = format!("/v1/webhooks/{}/test", id(&limited_hook));
+        limited.post(&test, &Value::Null).await.ok();
+        assert_eq!(body(&limited_receiver.wait_for_count(1).await[0])["type"], "test");
+        // A key that changes an endpoint's URL becomes its key, so that another key's endpoint gives no access.
+        let elsewhere = json!({"url": limited_receiver.url("/taken")});
+        let moved = change(&limited, &reader_hook, elsewhere).await;
+        assert_eq!(moved["key_id"], limited_hook["key_id"]);
         let witness = receiver().await;
-        register(&strong, &witness, json!({})).await;
-        made(&gateway, &gateway, 1, &witness).await;
-        assert_eq!(of_weak.posted().len(), 1);
-        // Nor is what was recorded for it before.
+        register(&reader, &witness, json!({})).await;
+        order_seen_by(&gateway, &gateway, 1, &witness).await;
+        assert_eq!(limited_receiver.posted().len(), 1);
+        // Nor do the deliveries recorded before.
         let since = json!({"since": "2020-01-01T00:00:00Z"});
-        let old = &deliveries(&strong, &strong_hook).await[0];
-        let again = format!("/v1/webhooks/deliveries/{}/redeliver", id(old));
-        weak.post(&again, &Value::Null).await.ok();
-        let recover = format!("/v1/webhooks/{}/recover", id(&strong_hook));
-        weak.post(&recover, &since).await.ok();
+        let old = &deliveries(&reader, &reader_hook).await[0];
+        let redeliver = format!("/v1/webhooks/deliveries/{}/redeliver", id(old));
+        limited.post(&redeliver, &Value::Null).await.ok();
+        let recover = format!("/v1/webhooks/{}/recover", id(&reader_hook));
+        limited.post(&recover, &since).await.ok();
         let task = old["task_id"].as_str().unwrap();
-        delivery_in(&strong, task, "held").await;
-        assert_eq!(of_weak.posted().len(), 1, "{:?}", of_weak.posted());
+        delivery_in(&reader, task, "held").await;
+        assert_eq!(limited_receiver.posted().len(), 1, "{:?}", limited_receiver.posted());
     }
 }
 
 #[tokio::test]
-async fn an_endpoint_of_a_revoked_key_is_told_nothing_until_another_takes_it_over() {
+async fn an_endpoint_of_a_revoked_key_receives_nothing_until_another_key_takes_it_over() {
     for postgres in [false, true] {
         let gateway = start(postgres).await;
         let operator = operator(&gateway).await;
         let leaving = manager(&gateway, &[Scope::TasksRead]).await;
         let staying = manager(&gateway, &[Scope::TasksRead]).await;
-        let (of_leaving, of_staying) = (receiver().await, receiver().await);
-        let hook = register(&leaving, &of_leaving, json!({})).await;
-        register(&staying, &of_staying, json!({})).await;
-        made(&gateway, &gateway, 1, &of_staying).await;
-        of_leaving.wait_for_count(1).await;
+        let (leaving_receiver, staying_receiver) = (receiver().await, receiver().await);
+        let hook = register(&leaving, &leaving_receiver, json!({})).await;
+        register(&staying, &staying_receiver, json!({})).await;
+        order_seen_by(&gateway, &gateway, 1, &staying_receiver).await;
+        leaving_receiver.wait_for_count(1).await;
         let path = format!("/v1/admin/keys/{}", hook["key_id"].as_str().unwrap());
         let revoked = operator.delete(&path).await.ok();
         assert_eq!(revoked["webhooks"][0]["id"], hook["id"]);
-        let missed = made(&gateway, &gateway, 2, &of_staying).await;
-        assert_eq!(of_leaving.posted().len(), 1);
+        let missed = order_seen_by(&gateway, &gateway, 2, &staying_receiver).await;
+        assert_eq!(leaving_receiver.posted().len(), 1);
         let held = deliveries(&staying, &hook).await;
         assert_eq!(
             (&held[0]["task_id"], &held[0]["state"]),
             (&json!(missed), &json!("held"))
         );
-        let taken = change(&staying, &hook, json!({"enabled": true})).await;
-        assert_ne!(taken["key_id"], hook["key_id"]);
+        let taken_over = change(&staying, &hook, json!({"enabled": true})).await;
+        assert_ne!(taken_over["key_id"], hook["key_id"]);
         let recover = format!("/v1/webhooks/{}/recover", id(&hook));
         let since = json!({"since": "2020-01-01T00:00:00Z"});
         let recovered = staying.post(&recover, &since).await.ok();
         assert_eq!(recovered["recovered"], 1);
         assert_eq!(
-            body(&of_leaving.wait_for_count(2).await[1])["data"]["id"],
+            body(&leaving_receiver.wait_for_count(2).await[1])["data"]["id"],
             missed
         );
     }

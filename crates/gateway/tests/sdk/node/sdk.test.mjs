@@ -1,7 +1,7 @@
 // OpenAI's SDK for Node, unchanged, against a running gateway.
 //
-// MEDIAGATE_URL and MEDIAGATE_KEY say where and who; MEDIAGATE_SLOW_KEY is a key that
-// may make 60 requests a minute.
+// MEDIAGATE_URL and MEDIAGATE_KEY are the gateway and its key; MEDIAGATE_SLOW_KEY is a key with
+// a limit of 60 requests a minute.
 
 import assert from "node:assert/strict";
 import * as buffer from "node:buffer";
@@ -16,7 +16,7 @@ import { promisify } from "node:util";
 import OpenAI, { toFile } from "openai";
 
 const { MEDIAGATE_URL: URL, MEDIAGATE_KEY: KEY, MEDIAGATE_SLOW_KEY: SLOW_KEY } = process.env;
-// The SDK wants this global, which Node 18 keeps elsewhere.
+// The SDK needs this global, which Node 18 has in a module.
 globalThis.File ??= buffer.File;
 
 const SMALL = { size: "480x480", seconds: 1 };
@@ -28,15 +28,15 @@ const PICTURE = Buffer.from(
 
 const client = (options) => new OpenAI({ baseURL: `${URL}/v1`, apiKey: KEY, timeout: 120_000, ...options });
 const gateway = client();
-const fresh = (text) => `${text} ${randomUUID()}`;
-const says = (text) => [{ role: "user", content: text }];
+const unique = (text) => `${text} ${randomUUID()}`;
+const userMessage = (text) => [{ role: "user", content: text }];
 
-/** A client, and the list of the statuses that it was answered with. */
-function counting(options) {
+/** A client, and the list of the statuses of its answers. */
+function countingClient(options) {
   const statuses = [];
   const counted = async (...call) => {
     const response = await fetch(...call);
-    // The SDK also tries out its fetch, on a data: address.
+    // The SDK also tests its fetch with a data: URL.
     if (response.url.startsWith(URL)) statuses.push(response.status);
     return response;
   };
@@ -63,7 +63,7 @@ async function finished(video) {
   }
 }
 
-test("models are listed and found", async () => {
+test("models are listed and retrieved", async () => {
   const names = [];
   for await (const model of gateway.models.list()) names.push(model.id);
   assert.ok(names.includes("animatic-1") && names.includes("stems-dsp-1"), names.join());
@@ -73,7 +73,7 @@ test("models are listed and found", async () => {
 test("a prompt becomes a video", async () => {
   const completion = await gateway.chat.completions.create({
     model: "animatic-1",
-    messages: says(fresh("A lake at dawn")),
+    messages: userMessage(unique("A lake at dawn")),
     video: SMALL,
   });
   const [choice] = completion.choices;
@@ -87,8 +87,8 @@ test("a prompt becomes a video", async () => {
 test("a prompt and a picture become a video", async () => {
   const completion = await gateway.chat.completions.create({
     model: "animatic-1",
-    messages: says([
-      { type: "text", text: fresh("Slow zoom") },
+    messages: userMessage([
+      { type: "text", text: unique("Slow zoom") },
       { type: "image_url", image_url: { url: `data:image/png;base64,${PICTURE.toString("base64")}` } },
     ]),
     video: SMALL,
@@ -99,7 +99,7 @@ test("a prompt and a picture become a video", async () => {
 test("a stream ends with the address and the usage", async () => {
   const stream = await gateway.chat.completions.create({
     model: "animatic-1",
-    messages: says(fresh("Rain over a town")),
+    messages: userMessage(unique("Rain over a town")),
     stream: true,
     stream_options: { include_usage: true },
     video: SMALL,
@@ -118,7 +118,7 @@ test("a stream ends with the address and the usage", async () => {
 test("the helper for streams works", async () => {
   const stream = gateway.chat.completions.stream({
     model: "animatic-1",
-    messages: says(fresh("Snow on a hill")),
+    messages: userMessage(unique("Snow on a hill")),
     video: SMALL,
   });
   assert.match(await stream.finalContent(), /\.mp4$/);
@@ -127,13 +127,13 @@ test("the helper for streams works", async () => {
 test("videos are made, polled, downloaded and deleted", async () => {
   const options = { model: "animatic-1", size: "480x480", seconds: "1" };
   const reference = await toFile(PICTURE, "first.png", { type: "image/png" });
-  const made = await Promise.all([
-    gateway.videos.create({ prompt: fresh("A harbour"), ...options }),
-    gateway.videos.create({ prompt: fresh("A harbour"), input_reference: reference, ...options }),
+  const videos = await Promise.all([
+    gateway.videos.create({ prompt: unique("A harbour"), ...options }),
+    gateway.videos.create({ prompt: unique("A harbour"), input_reference: reference, ...options }),
   ]);
-  for (const video of made) {
-    const done = await finished(video);
-    assert.deepEqual([done.status, done.progress, done.size, done.seconds], ["completed", 100, "480x480", "1"]);
+  for (const video of videos) {
+    const completed = await finished(video);
+    assert.deepEqual([completed.status, completed.progress, completed.size, completed.seconds], ["completed", 100, "480x480", "1"]);
     assert.equal((await bytes(await gateway.videos.downloadContent(video.id))).toString("latin1", 4, 8), "ftyp");
     for (const variant of ["thumbnail", "spritesheet"]) {
       const content = await bytes(await gateway.videos.downloadContent(video.id, { variant }));
@@ -143,17 +143,17 @@ test("videos are made, polled, downloaded and deleted", async () => {
   const listed = [];
   for await (const video of gateway.videos.list({ limit: 1 })) {
     listed.push(video.id);
-    if (listed.includes(made[0].id) && listed.includes(made[1].id)) break;
+    if (listed.includes(videos[0].id) && listed.includes(videos[1].id)) break;
   }
   assert.equal(new Set(listed).size, listed.length);
-  for (const video of made) {
+  for (const video of videos) {
     assert.equal((await gateway.videos.delete(video.id)).deleted, true);
     await assert.rejects(gateway.videos.retrieve(video.id), OpenAI.NotFoundError);
   }
 });
 
 test("errors have their classes and are not repeated", async () => {
-  const good = { model: "animatic-1", messages: says("A lake") };
+  const good = { model: "animatic-1", messages: userMessage("A lake") };
   const cases = [
     [OpenAI.AuthenticationError, { apiKey: "sk-mg-wrong" }, {}, "invalid_api_key", null],
     [OpenAI.NotFoundError, {}, { model: "no-such-model" }, "model_not_found", "model"],
@@ -161,7 +161,7 @@ test("errors have their classes and are not repeated", async () => {
     [OpenAI.BadRequestError, {}, { video: { size: "big" } }, "invalid_value", "video.size"],
   ];
   for (const [kind, options, body, code, param] of cases) {
-    const { gateway, statuses } = counting(options);
+    const { gateway, statuses } = countingClient(options);
     await assert.rejects(gateway.chat.completions.create({ ...good, ...body }), (error) => {
       assert.ok(error instanceof kind, `${error.constructor.name} instead of ${kind.name}`);
       assert.deepEqual([error.code, error.param], [code, param]);
@@ -173,15 +173,15 @@ test("errors have their classes and are not repeated", async () => {
 });
 
 test("a conflict is not repeated, though the SDK would", async () => {
-  const { gateway, statuses } = counting();
-  const video = await gateway.videos.create({ prompt: fresh("A long road"), size: "1280x720", seconds: "8" });
+  const { gateway, statuses } = countingClient();
+  const video = await gateway.videos.create({ prompt: unique("A long road"), size: "1280x720", seconds: "8" });
   await assert.rejects(gateway.videos.downloadContent(video.id), OpenAI.ConflictError);
   assert.deepEqual(statuses, [200, 409]);
   await gateway.videos.delete(video.id);
 });
 
 test("too many requests are repeated until they pass", async () => {
-  const { gateway, statuses } = counting({ apiKey: SLOW_KEY, maxRetries: 5 });
+  const { gateway, statuses } = countingClient({ apiKey: SLOW_KEY, maxRetries: 5 });
   while (!statuses.includes(429)) {
     await gateway.models.list();
     assert.ok(statuses.length < 200);
@@ -195,16 +195,16 @@ test("request ids are kept and shown", async () => {
   assert.equal(request_id, id);
 });
 
-/** What the example in docs/webhooks.md makes of a delivery. */
+/** The example in docs/webhooks.md as a function that verifies a delivery. */
 async function documented() {
   const page = await readFile(new globalThis.URL("../../../../../docs/webhooks.md", import.meta.url), "utf8");
   const lines = page.match(/^```ts [^\n]*\n(.*?)^```/ms)[1].split("\n");
   const imports = lines.filter((line) => line.startsWith("import "));
-  const rest = lines.filter((line) => !line.startsWith("import "));
-  // Beside the modules that it imports.
+  const statements = lines.filter((line) => !line.startsWith("import "));
+  // Next to the modules that it imports.
   const folder = await mkdtemp(new globalThis.URL("./snippet-", import.meta.url).pathname);
   try {
-    const body = [...imports, "export function take(secret, body, headers) {", ...rest, "return event; }"];
+    const body = [...imports, "export function take(secret, body, headers) {", ...statements, "return event; }"];
     await writeFile(`${folder}/snippet.mjs`, body.join("\n"));
     return (await import(`${folder}/snippet.mjs`)).take;
   } finally {
@@ -212,14 +212,14 @@ async function documented() {
   }
 }
 
-test("the documented check takes a webhook, and refuses a changed one", async () => {
-  let told;
-  const came = new Promise((resolve) => (told = resolve));
+test("the documented check accepts a webhook, and refuses a changed one", async () => {
+  let deliver;
+  const delivery = new Promise((resolve) => (deliver = resolve));
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     response.writeHead(204).end();
-    told({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+    deliver({ headers: request.headers, body: Buffer.concat(chunks).toString() });
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.2", resolve));
   const post = async (path, body) => {
@@ -232,10 +232,10 @@ test("the documented check takes a webhook, and refuses a changed one", async ()
     const url = `http://127.0.0.2:${server.address().port}/`;
     const { id, secret } = await post("/v1/webhooks", { url });
     await post(`/v1/webhooks/${id}/test`, {});
-    const { headers, body } = await came;
-    const take = await documented();
-    assert.equal(take(secret, body, headers).type, "test");
-    assert.throws(() => take(secret, `${body} `, headers), { name: "WebhookVerificationError" });
+    const { headers, body } = await delivery;
+    const verify = await documented();
+    assert.equal(verify(secret, body, headers).type, "test");
+    assert.throws(() => verify(secret, `${body} `, headers), { name: "WebhookVerificationError" });
   } finally {
     server.close();
     server.closeAllConnections?.();
@@ -244,16 +244,16 @@ test("the documented check takes a webhook, and refuses a changed one", async ()
 
 test("the guides' examples run", async () => {
   const docs = new globalThis.URL("../../../../../docs/", import.meta.url);
-  let ran = 0;
+  let count = 0;
   for (const name of (await readdir(docs)).filter((name) => name.endsWith(".md"))) {
     const page = await readFile(new globalThis.URL(name, docs), "utf8");
     for (const [, code] of page.matchAll(/^```js run\n(.*?)^```/gms)) {
-      // Beside the modules that it imports.
-      const words = ["--input-type=module", "--eval", code];
-      const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: fileURLToPath(new globalThis.URL(".", import.meta.url)) });
+      // Next to the modules that it imports.
+      const args = ["--input-type=module", "--eval", code];
+      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: fileURLToPath(new globalThis.URL(".", import.meta.url)) });
       assert.match(stdout, /\S/, name);
-      ran += 1;
+      count += 1;
     }
   }
-  assert.ok(ran > 0);
+  assert.ok(count > 0);
 });

@@ -1,7 +1,7 @@
 """OpenAI's Python SDK, unchanged, against a running gateway.
 
-MEDIAGATE_URL and MEDIAGATE_KEY say where and who; MEDIAGATE_SLOW_KEY is a key that
-may make 60 requests a minute.
+MEDIAGATE_URL and MEDIAGATE_KEY are the gateway and its key; MEDIAGATE_SLOW_KEY is a key with
+a limit of 60 requests a minute.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ def client(key=KEY, **options):
     return openai.OpenAI(base_url=f"{URL}/v1", api_key=key, timeout=120, **options)
 
 
-def counting(key=KEY, **options):
-    """A client, and the list of the statuses that it was answered with."""
+def counting_client(key=KEY, **options):
+    """A client, and the list of the statuses of its answers."""
     statuses = []
     hooks = {"response": [lambda response: statuses.append(response.status_code)]}
     http = openai.DefaultHttpxClient(event_hooks=hooks)
@@ -56,21 +56,21 @@ def is_mp4(data):
     return data[4:8] == b"ftyp"
 
 
-def fresh(text):
-    """A prompt that no earlier request had."""
+def unique(text):
+    """A prompt that no earlier request has used."""
     return f"{text} {uuid.uuid4()}"
 
 
 class Receiver:
-    """Takes one webhook."""
+    """A server that receives webhooks."""
 
     def __enter__(self):
-        took = self.took = queue.Queue()
+        received = self.received = queue.Queue()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
-                took.put(({name.lower(): value for name, value in self.headers.items()}, body.decode()))
+                received.put(({name.lower(): value for name, value in self.headers.items()}, body.decode()))
                 self.send_response(204)
                 self.end_headers()
 
@@ -87,7 +87,7 @@ class Receiver:
         self.server.server_close()
 
     def next(self):
-        return self.took.get(timeout=60)
+        return self.received.get(timeout=60)
 
 
 def api(path, body):
@@ -132,7 +132,7 @@ func main() {
 
 
 class Webhooks(unittest.TestCase):
-    """Each example of the documentation takes a delivery, and refuses a changed one."""
+    """Each example of the documentation accepts a delivery, and refuses a changed one."""
 
     @classmethod
     def setUpClass(cls):
@@ -151,15 +151,15 @@ class Webhooks(unittest.TestCase):
 
     def test_shell(self):
         def run(body):
-            named = {
+            variables = {
                 "secret": self.secret,
                 "body": body,
                 "id": self.headers["webhook-id"],
                 "timestamp": self.headers["webhook-timestamp"],
                 "signatures": self.headers["webhook-signature"],
             }
-            ran = subprocess.run(["bash", "-c", snippet("bash")], env={**os.environ, **named}, capture_output=True)
-            return ran.stdout.decode().strip()
+            result = subprocess.run(["bash", "-c", snippet("bash")], env={**os.environ, **variables}, capture_output=True)
+            return result.stdout.decode().strip()
 
         self.assertEqual(run(self.body), "from the gateway")
         self.assertEqual(run(self.body + " "), "")
@@ -168,14 +168,14 @@ class Webhooks(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / "main.go"
             source.write_text(GO % snippet("go"))
-            built = {**os.environ, "GOCACHE": f"{folder}/cache", "GO111MODULE": "off"}
+            build_env = {**os.environ, "GOCACHE": f"{folder}/cache", "GO111MODULE": "off"}
             program = f"{folder}/verify"
-            subprocess.run(["go", "build", "-o", program, str(source)], env=built, check=True)
+            subprocess.run(["go", "build", "-o", program, str(source)], env=build_env, check=True)
 
             def run(body):
                 env = {**os.environ, **self.headers, "secret": self.secret}
-                ran = subprocess.run([program], env=env, input=body.encode(), capture_output=True, check=True)
-                return ran.stdout.decode().strip()
+                result = subprocess.run([program], env=env, input=body.encode(), capture_output=True, check=True)
+                return result.stdout.decode().strip()
 
             self.assertEqual(run(self.body), "true")
             self.assertEqual(run(self.body + " "), "false")
@@ -205,7 +205,7 @@ class Chat(unittest.TestCase):
         video = choice.message.video
         self.assertEqual(choice.message.content, video["url"])
         self.assertEqual((video["width"], video["height"], video["mime_type"]), (480, 480, "video/mp4"))
-        # The address needs no key.
+        # The URL needs no key.
         answer = httpx2.get(choice.message.content)
         self.assertEqual(answer.status_code, 200)
         self.assertTrue(is_mp4(answer.content))
@@ -214,7 +214,7 @@ class Chat(unittest.TestCase):
     def test_a_prompt_becomes_a_video(self):
         completion = client().chat.completions.create(
             model="animatic-1",
-            messages=[{"role": "user", "content": fresh("A lake at dawn")}],
+            messages=[{"role": "user", "content": unique("A lake at dawn")}],
             extra_body={"video": SMALL},
         )
         self.check_video(completion)
@@ -226,7 +226,7 @@ class Chat(unittest.TestCase):
         self.assertTrue(completion._request_id)
 
     def test_a_prompt_and_a_picture_become_a_video(self):
-        address = "data:image/png;base64," + base64.b64encode(picture()).decode()
+        url = "data:image/png;base64," + base64.b64encode(picture()).decode()
         completion = client().chat.completions.create(
             model="animatic-1",
             messages=[
@@ -234,8 +234,8 @@ class Chat(unittest.TestCase):
                 {
                     "role": "user",
                     "content": [
-                        {"type": "text", "text": fresh("Slow zoom")},
-                        {"type": "image_url", "image_url": {"url": address}},
+                        {"type": "text", "text": unique("Slow zoom")},
+                        {"type": "image_url", "image_url": {"url": url}},
                     ],
                 },
             ],
@@ -244,10 +244,10 @@ class Chat(unittest.TestCase):
         )
         self.check_video(completion)
 
-    def test_a_stream_ends_with_the_address_and_the_usage(self):
+    def test_a_stream_ends_with_the_url_and_the_usage(self):
         stream = client().chat.completions.create(
             model="animatic-1",
-            messages=[{"role": "user", "content": fresh("Rain over a town")}],
+            messages=[{"role": "user", "content": unique("Rain over a town")}],
             stream=True,
             stream_options={"include_usage": True},
             extra_body={"video": SMALL},
@@ -270,7 +270,7 @@ class Chat(unittest.TestCase):
     def test_the_helper_for_streams_works(self):
         with client().chat.completions.stream(
             model="animatic-1",
-            messages=[{"role": "user", "content": fresh("Snow on a hill")}],
+            messages=[{"role": "user", "content": unique("Snow on a hill")}],
             extra_body={"video": SMALL},
         ) as stream:
             completion = stream.get_final_completion()
@@ -281,7 +281,7 @@ class Chat(unittest.TestCase):
             async with openai.AsyncOpenAI(base_url=f"{URL}/v1", api_key=KEY) as gateway:
                 return await gateway.chat.completions.create(
                     model="animatic-1",
-                    messages=[{"role": "user", "content": fresh("Fog in a valley")}],
+                    messages=[{"role": "user", "content": unique("Fog in a valley")}],
                     extra_body={"video": SMALL},
                 )
 
@@ -290,7 +290,7 @@ class Chat(unittest.TestCase):
 
 class Videos(unittest.TestCase):
     def make(self, **options):
-        options = {"model": "animatic-1", "prompt": fresh("A harbour"), "size": "480x480", "seconds": "1"} | options
+        options = {"model": "animatic-1", "prompt": unique("A harbour"), "size": "480x480", "seconds": "1"} | options
         return client().videos.create_and_poll(**options)
 
     def test_create_poll_download_delete(self):
@@ -299,8 +299,8 @@ class Videos(unittest.TestCase):
         self.assertEqual((video.size, video.seconds, video.model), ("480x480", "1", "animatic-1"))
         self.assertTrue(video.id.startswith("video_"))
         self.assertGreaterEqual(video.completed_at, video.created_at)
-        again = client().videos.retrieve(video.id)
-        self.assertEqual((again.id, again.status), (video.id, "completed"))
+        retrieved = client().videos.retrieve(video.id)
+        self.assertEqual((retrieved.id, retrieved.status), (video.id, "completed"))
         self.assertTrue(is_mp4(client().videos.download_content(video.id).read()))
         for variant in ("thumbnail", "spritesheet"):
             content = client().videos.download_content(video.id, variant=variant)
@@ -314,37 +314,37 @@ class Videos(unittest.TestCase):
         video = self.make(input_reference=("first.png", picture(), "image/png"), extra_body={"seed": 7})
         self.assertEqual(video.status, "completed", video.error)
 
-    def test_an_address_is_the_first_frame(self):
-        address = "data:image/png;base64," + base64.b64encode(picture()).decode()
+    def test_a_data_url_is_the_first_frame(self):
+        url = "data:image/png;base64," + base64.b64encode(picture()).decode()
         # The SDK's types allow an object here, but its code takes files only.
-        video = self.make(extra_body={"input_reference": {"image_url": address}})
+        video = self.make(extra_body={"input_reference": {"image_url": url}})
         self.assertEqual(video.status, "completed", video.error)
 
     def test_the_list_pages_by_itself(self):
-        made = [self.start() for _ in range(3)]
+        created = [self.start() for _ in range(3)]
         listed = []
         for video in client().videos.list(limit=1):
             listed.append(video.id)
-            if len(listed) == 20 or made[0] in listed:
+            if len(listed) == 20 or created[0] in listed:
                 break
-        self.assertEqual(listed[: listed.index(made[0]) + 1][-1], made[0])
-        self.assertLessEqual(set(made), set(listed))
+        self.assertEqual(listed[: listed.index(created[0]) + 1][-1], created[0])
+        self.assertLessEqual(set(created), set(listed))
         self.assertEqual(len(listed), len(set(listed)))
         page = client().videos.list(limit=2)
         self.assertEqual((len(page.data), page.has_next_page()), (2, True))
         oldest = client().videos.list(limit=2, order="asc").data
         self.assertLessEqual(oldest[0].created_at, oldest[1].created_at)
-        for video in made:
+        for video in created:
             client().videos.delete(video)
 
     def start(self):
-        return client().videos.create(prompt=fresh("Waves"), size="480x480", seconds="1").id
+        return client().videos.create(prompt=unique("Waves"), size="480x480", seconds="1").id
 
 
 class Errors(unittest.TestCase):
     def refused(self, kind, body=None, key=KEY, **options):
-        """What a request is refused with; it is made once, whatever the SDK would repeat."""
-        gateway, statuses = counting(key)
+        """The error of a refused request, which must not be repeated by the SDK."""
+        gateway, statuses = counting_client(key)
         messages = [{"role": "user", "content": "A lake"}]
         with self.assertRaises(kind) as raised:
             gateway.chat.completions.create(**{"model": "animatic-1", "messages": messages, "extra_body": body} | options)
@@ -367,15 +367,15 @@ class Errors(unittest.TestCase):
         error = self.refused(openai.BadRequestError, body={"video": {"size": "big"}})
         self.assertEqual((error.param, error.code), ("video.size", "invalid_value"))
 
-    def test_an_address_inside_is_blocked(self):
+    def test_a_private_address_is_blocked(self):
         inside = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": f"{URL}/favicon.ico"}}]
         error = self.refused(openai.UnprocessableEntityError, messages=[{"role": "user", "content": inside}])
         self.assertEqual((error.code, error.param), ("image_fetch_blocked", "messages[0].content[1].image_url.url"))
 
     def test_a_conflict_is_not_repeated(self):
-        """The SDK repeats 409 by itself, unless it is told not to."""
-        gateway, statuses = counting()
-        video = gateway.videos.create(prompt=fresh("A long road"), size="1280x720", seconds="8")
+        """The SDK repeats a 409 unless a header of the answer forbids it."""
+        gateway, statuses = counting_client()
+        video = gateway.videos.create(prompt=unique("A long road"), size="1280x720", seconds="8")
         with self.assertRaises(openai.ConflictError) as raised:
             gateway.videos.download_content(video.id)
         self.assertEqual(raised.exception.code, "video_not_ready")
@@ -383,7 +383,7 @@ class Errors(unittest.TestCase):
         gateway.videos.delete(video.id)
 
     def test_too_many_requests_are_repeated_until_they_pass(self):
-        gateway, statuses = counting(os.environ["MEDIAGATE_SLOW_KEY"], max_retries=5)
+        gateway, statuses = counting_client(os.environ["MEDIAGATE_SLOW_KEY"], max_retries=5)
         while 429 not in statuses:
             gateway.models.list()
             self.assertLess(len(statuses), 200)

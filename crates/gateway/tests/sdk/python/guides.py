@@ -1,10 +1,10 @@
 """Every example of the documentation, against a running gateway.
 
-An example runs if its fence says `run`, after those before it on the page if it says `run then`; settings (`toml`) pass
-`mediagate config check`, or are a `part` of some and are only read. Any other says why it is not run: `not run: …`.
+An example runs if its fence has `run`, or `run then` to run after the earlier ones of its page. Settings (`toml`) must
+pass `mediagate config check`; a `part` of settings is only parsed. Every other fence gives a reason: `not run: …`.
 
-MEDIAGATE_URL, MEDIAGATE_KEY and MEDIAGATE_DATA say where, who and its data folder; MEDIAGATE_BIN is the
-program. Examples in JavaScript are the Node tests'.
+MEDIAGATE_URL, MEDIAGATE_KEY and MEDIAGATE_DATA are the gateway, its key and its data folder; MEDIAGATE_BIN is the
+program. The Node tests run the examples in JavaScript.
 """
 
 import math
@@ -21,11 +21,11 @@ import wave
 
 DOCS = pathlib.Path(__file__).parents[5] / "docs"
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.S | re.M)
-# What a program answers, and pictures made of letters.
-NO_CODE = {"json", "text"}
-# Without it a failing command in the middle of an example would go unnoticed.
+# Output of programs, and diagrams of text.
+NOT_CODE = {"json", "text"}
+# Without it a failing command in the middle of an example would not be noticed.
 STRICT = "set -euo pipefail\n"
-# Credentials have a form of their own at these.
+# Credentials with a special format.
 SECRETS = {
     "KLING_KEY": "access:secret",
     "TENCENT_PAIR": "id:key",
@@ -35,19 +35,19 @@ SECRETS = {
 
 
 def blocks():
-    """Each example with its page, its line, its language and what its fence says."""
+    """Each example with its page, its line, its language and the rest of its fence."""
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text()
-        for found in FENCE.finditer(text):
-            language, said, code = found.groups()
-            line = text.count("\n", 0, found.start()) + 1
-            yield page, f"{page.relative_to(DOCS)}:{line}", language, said.strip(), code
+        for match in FENCE.finditer(text):
+            language, info, code = match.groups()
+            line = text.count("\n", 0, match.start()) + 1
+            yield page, f"{page.relative_to(DOCS)}:{line}", language, info.strip(), code
 
 
 def command(language, code, folder):
     match language:
         case "sh":
-            # curl says what failed by its status alone.
+            # By default curl succeeds with an error status.
             code = re.sub(r"curl -s(\w*) ", r"curl -sS\1 --fail-with-body ", code)
             return ["bash", "-c", STRICT + code]
         case "python":
@@ -59,14 +59,14 @@ def command(language, code, folder):
 
 
 def examples():
-    """Those that run, each behind those of its page that it goes on from."""
-    before = {}
-    for page, name, language, said, code in blocks():
-        if said not in {"run", "run then"} or language == "js":
+    """The examples that run, each after the earlier ones of its page that it needs."""
+    code_by_page = {}
+    for page, name, language, info, code in blocks():
+        if info not in {"run", "run then"} or language == "js":
             continue
-        if said == "run then":
-            code = before[page] + code
-        before[page] = code
+        if info == "run then":
+            code = code_by_page[page] + code
+        code_by_page[page] = code
         yield name, language, code
 
 
@@ -84,14 +84,14 @@ def song(path):
 
 class Guides(unittest.TestCase):
     def test_each(self):
-        found = list(examples())
-        self.assertGreater(len(found), 15)
+        listed = list(examples())
+        self.assertGreater(len(listed), 15)
         path = f"{pathlib.Path(os.environ['MEDIAGATE_BIN']).parent}:{os.environ['PATH']}"
-        for name, language, code in found:
+        for name, language, code in listed:
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 song(pathlib.Path(folder) / "song.flac")
                 go = {"GOCACHE": f"{folder}/cache", "GO111MODULE": "off", "HOME": folder}
-                ran = subprocess.run(
+                result = subprocess.run(
                     command(language, code, pathlib.Path(folder)),
                     cwd=folder,
                     env={**os.environ, **go, "PATH": path},
@@ -99,16 +99,16 @@ class Guides(unittest.TestCase):
                     text=True,
                     timeout=120,
                 )
-                self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
-                self.assertTrue(ran.stdout.strip(), f"it says nothing: {ran.stderr}")
-                print(f"{name}: {ran.stdout.strip()[:100]}")
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertTrue(result.stdout.strip(), f"it prints nothing: {result.stderr}")
+                print(f"{name}: {result.stdout.strip()[:100]}")
 
-    def test_settings_are_good(self):
-        for _, name, language, said, code in blocks():
-            if language != "toml" or said.startswith("not run: "):
+    def test_settings_are_valid(self):
+        for _, name, language, info, code in blocks():
+            if language != "toml" or info.startswith("not run: "):
                 continue
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                if said in {"part", "recipe"}:
+                if info in {"part", "recipe"}:
                     tomllib.loads(code)
                     continue
                 file = pathlib.Path(folder) / "mediagate.toml"
@@ -116,7 +116,7 @@ class Guides(unittest.TestCase):
                 names = re.findall(r"env:(\w+)", code)
                 secrets = {name: SECRETS.get(name, f"a-secret-for-{name}-that-is-long-enough") for name in names}
                 env = {name: value for name, value in os.environ.items() if not name.startswith("MEDIAGATE_")}
-                checked = subprocess.run(
+                result = subprocess.run(
                     [os.environ["MEDIAGATE_BIN"], "config", "check", "--config", str(file)],
                     cwd=folder,
                     env={**env, **secrets},
@@ -124,14 +124,14 @@ class Guides(unittest.TestCase):
                     text=True,
                     timeout=60,
                 )
-                self.assertEqual(checked.returncode, 0, checked.stderr)
+                self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_what_is_not_run_says_why(self):
-        for _, name, language, said, _ in blocks():
-            if language in NO_CODE or language == "toml":
+    def test_examples_that_do_not_run_give_a_reason(self):
+        for _, name, language, info, _ in blocks():
+            if language in NOT_CODE or language == "toml":
                 continue
             with self.subTest(name):
-                self.assertRegex(said, r"^(run|run then|not run: \S.*)$")
+                self.assertRegex(info, r"^(run|run then|not run: \S.*)$")
 
 
 if __name__ == "__main__":

@@ -1,33 +1,33 @@
 //! The same key gets the same answer, byte for byte, and is told so.
 
 use super::{Facts, Violations};
-use crate::callers::Told;
-use crate::intent::Way;
+use crate::callers::CallerHistory;
+use crate::intent::RetryStyle;
 use crate::tries::Try;
 
-pub(super) fn check(facts: &Facts, told: &[Told], found: &mut Violations) {
-    for told in told.iter().filter(|told| told.intent.way == Way::Keyed) {
-        let good: Vec<&Try> = told
+pub(super) fn check(facts: &Facts, histories: &[CallerHistory], violations: &mut Violations) {
+    for history in histories.iter().filter(|history| history.intent.style == RetryStyle::Keyed) {
+        let successes: Vec<&Try> = history
             .tries
             .iter()
-            .filter(|one| one.good().is_some())
+            .filter(|attempt| attempt.good().is_some())
             .collect();
-        for (number, later) in good.iter().enumerate() {
-            for first in &good[..number] {
-                same(facts, told, first, later, found);
+        for (number, later) in successes.iter().enumerate() {
+            for first in &successes[..number] {
+                check_same_answer(facts, history, first, later, violations);
             }
         }
     }
 }
 
-fn same(facts: &Facts, told: &Told, first: &Try, later: &Try, found: &mut Violations) {
+fn check_same_answer(facts: &Facts, history: &CallerHistory, first: &Try, later: &Try, violations: &mut Violations) {
     let (Some(before), Some(after)) = (first.good(), later.good()) else {
         return;
     };
-    let tag = &told.intent.tag;
+    let tag = &history.intent.tag;
     if first.task != later.task {
         let task = first.task.as_ref().and_then(|task| facts.tasks.get(task));
-        found.unless(task.is_some_and(super::Task::may_be_repeated), || {
+        violations.unless(task.is_some_and(super::Task::may_be_repeated), || {
             format!(
                 "the key of {tag} led to {:?}, then to {:?}",
                 first.task, later.task
@@ -35,7 +35,7 @@ fn same(facts: &Facts, told: &Told, first: &Try, later: &Try, found: &mut Violat
         });
         return;
     }
-    // A stream is told from where it was joined.
+    // A joined stream starts with its present state.
     found.unless(before.streamed || before.bytes == after.bytes, || {
         format!(
             "the key of {tag} got two answers:\n{}\n{}",
@@ -43,10 +43,10 @@ fn same(facts: &Facts, told: &Told, first: &Try, later: &Try, found: &mut Violat
             String::from_utf8_lossy(&after.bytes)
         )
     });
-    // Whoever comes when the first was answered gets a copy.
+    // A request sent after the first answer gets a copy.
     if later.sent_at > first.ended_at {
-        found.unless(after.replayed, || {
-            format!("the key of {tag} is not told that it is a copy")
+        violations.unless(after.replayed, || {
+            format!("the second answer for the key of {tag} is not marked as a copy")
         });
     }
 }

@@ -1,109 +1,109 @@
 //! One intent, one task: whoever only repeated itself has one.
 
 use super::{Facts, Task, Violations};
-use crate::callers::Told;
-use crate::intent::Way;
-use crate::tries::Got;
+use crate::callers::CallerHistory;
+use crate::intent::RetryStyle;
+use crate::tries::TryOutcome;
 
-/// A hang-up is noticed within a second.
-const NOTICED_MICROS: i64 = 1_200_000;
-/// An SDK comes again within ten seconds, here less what an answer may take.
+/// The gateway notices a hang-up within a second.
+const HANG_UP_NOTICE_MICROS: i64 = 1_200_000;
+/// An SDK retries within ten seconds, here less the time an answer may take.
 const LATE_MICROS: i64 = 9_000_000;
 
-pub(super) fn check(facts: &Facts, told: &[Told], found: &mut Violations) {
-    for told in told {
-        if told.intent.makes_a_task() {
-            tasks(facts, told, found);
+pub(super) fn check(facts: &Facts, histories: &[CallerHistory], violations: &mut Violations) {
+    for history in histories {
+        if history.intent.creates_a_task() {
+            check_tasks(facts, history, violations);
         } else {
             let count = facts
-                .named
-                .get(&told.intent.tag)
+                .created_by_name
+                .get(&history.intent.tag)
                 .copied()
                 .unwrap_or_default();
-            found.unless(count <= 1, || {
-                format!("{count} were made of {}: {told:?}", told.intent.tag)
+            violations.unless(count <= 1, || {
+                format!("{count} were created for {}: {history:?}", history.intent.tag)
             });
         }
-        under_a_used_key(facts, told, found);
+        check_used_key(facts, history, violations);
     }
 }
 
-fn tasks(facts: &Facts, told: &Told, found: &mut Violations) {
-    let tasks = facts.tasks_of(&told.intent.tag);
-    let more = unprovable(told, tasks);
-    let paid = tasks
+fn check_tasks(facts: &Facts, history: &CallerHistory, violations: &mut Violations) {
+    let tasks = facts.tasks_of(&history.intent.tag);
+    let unprovable = unprovable_tries(history, tasks);
+    let paid_count = tasks
         .iter()
         .filter(|task| task.succeeded() || task.cost > 0)
         .count();
-    found.unless(paid <= 1 + more, || {
-        format!("{paid} tasks of one intent are paid for: {tasks:?} {told:?}")
+    violations.unless(paid_count <= 1 + unprovable, || {
+        format!("{paid_count} tasks of one intent are paid for: {tasks:?} {history:?}")
     });
     let repeatable = tasks.iter().filter(|task| task.may_be_repeated()).count();
-    found.unless(tasks.len() <= 1 + repeatable + more, || {
+    violations.unless(tasks.len() <= 1 + repeatable + unprovable, || {
         format!(
-            "one intent led to {} tasks: {tasks:?} {told:?}",
+            "one intent led to {} tasks: {tasks:?} {history:?}",
             tasks.len()
         )
     });
 }
 
-/// Times that a caller went away when its answer may have been on its way: then
-/// nobody can tell that it did not arrive.
-pub(crate) fn unprovable(told: &Told, tasks: &[Task]) -> usize {
-    match told.intent.way {
-        Way::Plain => {}
-        Way::Counting => return late(told, tasks),
-        Way::Keyed | Way::Sdk => return 0,
+/// Tries whose caller hung up while the answer may have been on its way: then
+/// nobody can tell whether it arrived.
+pub(crate) fn unprovable_tries(history: &CallerHistory, tasks: &[Task]) -> usize {
+    match history.intent.style {
+        RetryStyle::Plain => {}
+        RetryStyle::Counting => return late_tries(history, tasks),
+        RetryStyle::Keyed | RetryStyle::Sdk => return 0,
     }
-    let left = told
+    let hang_ups = history
         .tries
         .iter()
-        .filter(|one| matches!(one.got, Got::HungUp));
-    let on_its_way = left.filter(|one| {
-        // Of a task that had ended the answer is written as soon as it is joined.
-        let noticed = one.ended_at + NOTICED_MICROS;
+        .filter(|attempt| matches!(attempt.outcome, TryOutcome::HungUp));
+    let possibly_answered = hang_ups.filter(|attempt| {
+        // The answer about an ended task is written as soon as the request joins it.
+        let noticed_at = attempt.ended_at + HANG_UP_NOTICE_MICROS;
         let mut ends = tasks.iter().filter_map(|task| task.finished_at);
-        ends.any(|end| end <= noticed)
+        ends.any(|end| end <= noticed_at)
     });
-    on_its_way.count()
+    possibly_answered.count()
 }
 
-/// Tries that came later than the official SDKs come again: a task that ended before is another's by then.
-fn late(told: &Told, tasks: &[Task]) -> usize {
+/// Tries later than the official SDKs retry: by then, a task that ended before no longer answers them.
+fn late_tries(history: &CallerHistory, tasks: &[Task]) -> usize {
     let ends = tasks.iter().filter_map(|task| task.finished_at);
     let Some(end) = ends.min() else { return 0 };
-    let again = told.tries.iter().skip(1);
-    again.filter(|one| one.sent_at > end + LATE_MICROS).count()
+    let retries = history.tries.iter().skip(1);
+    retries.filter(|attempt| attempt.sent_at > end + LATE_MICROS).count()
 }
 
-/// The same key with another body is refused, and makes nothing.
-fn under_a_used_key(facts: &Facts, told: &Told, found: &mut Violations) {
-    if !told.tries.iter().any(|one| one.otherwise) {
+/// The same key with another body is rejected, and creates nothing.
+fn check_used_key(facts: &Facts, history: &CallerHistory, violations: &mut Violations) {
+    if !history.tries.iter().any(|attempt| attempt.has_other_body) {
         return;
     }
-    let tag = &told.intent.tag;
-    // What a repetition may do anew leaves its key free.
+    let tag = &history.intent.tag;
+    // A task that may be repeated leaves its key free.
     let is_free = facts.tasks_of(tag).iter().any(Task::may_be_repeated);
     if is_free {
         return;
     }
-    for one in told.tries.iter().filter(|one| one.otherwise) {
-        let Some(answer) = one.answer() else {
+    for attempt in history.tries.iter().filter(|attempt| attempt.has_other_body) {
+        let Some(answer) = attempt.answer() else {
             continue;
         };
-        let refused = (answer.status, answer.is("idempotency_conflict")) == (409, true);
-        // It may be too much, or over, before anybody looks at the key; or a proxy says that who was
-        // to look went away.
-        let later = matches!(answer.status, 429 | 502..=504);
-        found.unless(refused || later, || {
-            format!("the key of {tag} was taken for another body: {answer:?}")
+        let is_refused = (answer.status, answer.is("idempotency_conflict")) == (409, true);
+        // A limit or a shutdown may reject it before the key is read, or a proxy reports that the gateway
+        // went away.
+        let is_undecided = matches!(answer.status, 429 | 502..=504);
+        violations.unless(is_refused || is_undecided, || {
+            format!("the key of {tag} was accepted with another body: {answer:?}")
         });
     }
-    let other = told.intent.otherwise().tag;
-    let made = facts.tasks_of(&other).len()
-        + facts.jobs_by_tag.get(&other).map_or(0, Vec::len)
-        + usize::from(facts.named.contains_key(&other));
-    found.unless(made == 0, || {
-        format!("something was made under the used key of {tag}")
+    let other_tag = history.intent.with_other_tag().tag;
+    let created = facts.tasks_of(&other_tag).len()
+        + facts.jobs_by_tag.get(&other_tag).map_or(0, Vec::len)
+        + usize::from(facts.created_by_name.contains_key(&other_tag));
+    violations.unless(created == 0, || {
+        format!("something was created under the used key of {tag}")
     });
 }

@@ -1,11 +1,11 @@
-//! What must hold when everything has come to its end: read from the database,
-//! from the providers' own books and from what callers were told, and compared.
+//! What must hold once everything has ended: compares the database,
+//! the providers' own records and what callers received.
 
 mod answers;
-pub(crate) mod hooks;
+pub(crate) mod webhooks;
 mod intents;
-mod life;
-mod manners;
+mod lifecycle;
+mod retry_advice;
 mod money;
 pub(crate) mod views;
 
@@ -15,22 +15,22 @@ use mediagate_model::error::ErrorCode;
 use sha2::{Digest as _, Sha256};
 use simulator::PlannedEnd;
 
-use crate::callers::Told;
+use crate::callers::CallerHistory;
 use crate::db::{Database, Row};
 use crate::dice::tag_in;
 use crate::stage::Stage;
-pub(crate) use intents::unprovable;
+pub(crate) use intents::unprovable_tries;
 use views::Views;
 
-/// A job in a provider's books.
+/// A job as its provider records it.
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
+pub(crate) struct ProviderJob {
     pub(crate) id: String,
-    pub(crate) ended_well: bool,
-    pub(crate) was_called_off: bool,
+    pub(crate) succeeded: bool,
+    pub(crate) was_cancelled: bool,
 }
 
-/// A task as it was written down.
+/// A task as the database has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) id: String,
@@ -51,64 +51,64 @@ impl Task {
         self.state == "succeeded"
     }
 
-    /// It failed so that asking again is right.
+    /// It failed with a retryable error.
     pub(crate) fn may_be_repeated(&self) -> bool {
         let code = ErrorCode::from_name(&self.error);
         self.state == "failed" && code.is_some_and(ErrorCode::retryable)
     }
 }
 
-/// What was written down, here and at the providers.
+/// What the database and the providers have recorded.
 pub(crate) struct Facts {
     pub(crate) tasks: HashMap<String, Task>,
     pub(crate) tasks_by_tag: HashMap<String, Vec<Task>>,
     /// By task.
     pub(crate) submissions: HashMap<String, Vec<Row>>,
-    /// By tag: what the provider was asked for carries it.
-    pub(crate) jobs_by_tag: HashMap<String, Vec<Made>>,
+    /// By tag, which is in the provider's order.
+    pub(crate) jobs_by_tag: HashMap<String, Vec<ProviderJob>>,
     /// By task, where the provider was given the submission's key.
-    pub(crate) jobs_by_key: HashMap<String, Vec<Made>>,
+    pub(crate) jobs_by_key: HashMap<String, Vec<ProviderJob>>,
     /// Every job by its id.
-    pub(crate) jobs: HashMap<String, Made>,
+    pub(crate) jobs: HashMap<String, ProviderJob>,
     /// Titles of uploads, and names of personas.
-    pub(crate) named: HashMap<String, u64>,
+    pub(crate) created_by_name: HashMap<String, u64>,
     pub(crate) ledger: Vec<Row>,
     pub(crate) keys: Vec<Row>,
     pub(crate) accounts: Vec<Row>,
 }
 
-/// What must not be, and is.
+/// Violated rules.
 #[derive(Debug, Default)]
 pub(crate) struct Violations(pub(crate) Vec<String>);
 
 impl Violations {
-    pub(crate) fn add(&mut self, what: impl Into<String>) {
-        self.0.push(what.into());
+    pub(crate) fn add(&mut self, message: impl Into<String>) {
+        self.0.push(message.into());
     }
 
-    /// Notes it unless it holds.
-    pub(crate) fn unless(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    /// Adds a violation unless the rule holds.
+    pub(crate) fn unless(&mut self, holds: bool, message: impl FnOnce() -> String) {
         if !holds {
-            self.add(what());
+            self.add(message());
         }
     }
 }
 
 /// Checks everything.
-pub(crate) fn all(
+pub(crate) fn check_all(
     facts: &Facts,
-    told: &[Told],
-    called_off: &[(String, String)],
+    histories: &[CallerHistory],
+    cancelled_tasks: &[(String, String)],
     views: &Views,
 ) -> Violations {
-    let mut found = Violations::default();
-    life::check(facts, told, called_off, &mut found);
-    views::check(facts, views, &mut found);
-    intents::check(facts, told, &mut found);
-    answers::check(facts, told, &mut found);
-    manners::check(told, &mut found);
-    money::check(facts, &mut found);
-    found
+    let mut violations = Violations::default();
+    lifecycle::check(facts, histories, cancelled_tasks, &mut violations);
+    views::check(facts, views, &mut violations);
+    intents::check(facts, histories, &mut violations);
+    answers::check(facts, histories, &mut violations);
+    retry_advice::check(histories, &mut violations);
+    money::check(facts, &mut violations);
+    violations
 }
 
 impl Facts {
@@ -151,7 +151,7 @@ impl Facts {
             jobs_by_tag: HashMap::new(),
             jobs_by_key: HashMap::new(),
             jobs: HashMap::new(),
-            named: named(database).await,
+            created_by_name: created_by_name(database).await,
             ledger: Vec::new(),
             keys: Vec::new(),
             accounts: Vec::new(),
@@ -166,28 +166,28 @@ impl Facts {
             .submissions
             .values()
             .flatten()
-            .map(|row| (version_4(row.text("id")), row.text("task_id").to_owned()))
+            .map(|row| (uuid_v4_of(row.text("id")), row.text("task_id").to_owned()))
             .collect();
         for job in stage.simulator.world().all_jobs() {
-            let made = Made {
+            let provider_job = ProviderJob {
                 id: job.id.clone(),
-                ended_well: job.plan.end == PlannedEnd::Success,
-                was_called_off: job.cancelled_at.is_some(),
+                succeeded: job.plan.end == PlannedEnd::Success,
+                was_cancelled: job.cancelled_at.is_some(),
             };
             let key = job.input["idempotency_key"].as_str();
             if let Some(task) = key.and_then(|key| keys.get(key)) {
                 self.jobs_by_key
                     .entry(task.clone())
                     .or_default()
-                    .push(made.clone());
+                    .push(provider_job.clone());
             }
             if let Some(tag) = tag_in(&job.input.to_string()) {
                 self.jobs_by_tag
                     .entry(tag.to_owned())
                     .or_default()
-                    .push(made.clone());
+                    .push(provider_job.clone());
             }
-            self.jobs.insert(made.id.clone(), made);
+            self.jobs.insert(provider_job.id.clone(), provider_job);
         }
     }
 
@@ -228,10 +228,10 @@ impl Facts {
         self.tasks_by_tag.get(tag).map_or(&[], Vec::as_slice)
     }
 
-    /// Orders of a task that a provider may have taken.
+    /// Submissions of a task that a provider may have accepted.
     pub(crate) fn not_refused(&self, task: &str) -> usize {
-        let all = self.submissions.get(task).into_iter().flatten();
-        all.filter(|row| row.text("state") != "refused").count()
+        let submissions = self.submissions.get(task).into_iter().flatten();
+        submissions.filter(|row| row.text("state") != "refused").count()
     }
 
     /// How many tasks are in which state.
@@ -261,22 +261,22 @@ fn task(row: &Row) -> Task {
     }
 }
 
-async fn named(database: &Database) -> HashMap<String, u64> {
+async fn created_by_name(database: &Database) -> HashMap<String, u64> {
     let uploads = database
         .table("clips", &["title"], "WHERE task_id IS NULL")
         .await;
     let personas = database.table("personas", &["name"], "").await;
     let titles = uploads.iter().map(|row| row.text("title"));
     let names = personas.iter().map(|row| row.text("name"));
-    let mut named = HashMap::new();
+    let mut counts = HashMap::new();
     for name in titles.chain(names) {
-        *named.entry(name.to_owned()).or_default() += 1;
+        *counts.entry(name.to_owned()).or_default() += 1;
     }
-    named
+    counts
 }
 
-/// What a provider that wants UUIDs of version 4 is given as the key.
-fn version_4(key: &str) -> String {
+/// The key that the gateway sends to a provider that requires UUIDs of version 4.
+fn uuid_v4_of(key: &str) -> String {
     let digest: [u8; 32] = Sha256::digest(key).into();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);

@@ -25,15 +25,15 @@ impl Sums {
 
     fn all<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let rows = rows.into_iter().map(Self::of);
-        rows.fold(Self::default(), |sums, one| Self {
-            held: sums.held + one.held,
-            spent: sums.spent + one.spent,
-            credit: sums.credit + one.credit,
+        rows.fold(Self::default(), |sums, next| Self {
+            held: sums.held + next.held,
+            spent: sums.spent + next.spent,
+            credit: sums.credit + next.credit,
         })
     }
 }
 
-pub(super) fn check(facts: &Facts, found: &mut Violations) {
+pub(super) fn check(facts: &Facts, violations: &mut Violations) {
     let mut by_task: HashMap<&str, Vec<&Row>> = HashMap::new();
     for row in facts
         .ledger
@@ -43,27 +43,27 @@ pub(super) fn check(facts: &Facts, found: &mut Violations) {
         by_task.entry(row.text("task_id")).or_default().push(row);
     }
     for task in facts.tasks.values() {
-        of_task(
+        check_task(
             task,
             by_task.get(task.id.as_str()).map_or(&[], Vec::as_slice),
-            found,
+            violations,
         );
     }
     for id in by_task.keys() {
-        found.unless(facts.tasks.contains_key(*id), || {
+        violations.unless(facts.tasks.contains_key(*id), || {
             format!("entries of no task: {id}")
         });
     }
-    of_keys(facts, found);
-    of_accounts(facts, found);
-    let all = Sums::all(&facts.ledger);
-    found.unless(all.held == 0, || {
-        format!("{} micros are still held", all.held)
+    check_keys(facts, violations);
+    check_accounts(facts, violations);
+    let total = Sums::all(&facts.ledger);
+    violations.unless(total.held == 0, || {
+        format!("{} micros are still held", total.held)
     });
 }
 
-fn of_task(task: &Task, entries: &[&Row], found: &mut Violations) {
-    let about = || format!("{task:?}: {entries:?}");
+fn check_task(task: &Task, entries: &[&Row], violations: &mut Violations) {
+    let context = || format!("{task:?}: {entries:?}");
     let count = |kind: &str| {
         entries
             .iter()
@@ -73,42 +73,42 @@ fn of_task(task: &Task, entries: &[&Row], found: &mut Violations) {
     let (reserved, settled, released) = (count("reserve"), count("settle"), count("release"));
     // Every model of these settings has a price.
     found.unless(reserved == 1, || {
-        format!("not one reservation: {}", about())
+        format!("not one reservation: {}", context())
     });
-    let closed = match task.state.as_str() {
+    let is_closed = match task.state.as_str() {
         "succeeded" => (settled, released) == (1, 0),
         "failed" => (settled, released) == (0, 1),
         "cancelled" => settled + released == 1,
         _ => settled + released == 0,
     };
-    found.unless(closed, || format!("the wrong entries: {}", about()));
+    violations.unless(is_closed, || format!("the wrong entries: {}", context()));
     let sums = Sums::all(entries.iter().copied());
-    found.unless(sums.held == 0, || {
-        format!("something stays held: {}", about())
+    violations.unless(sums.held == 0, || {
+        format!("money is still held: {}", context())
     });
-    found.unless(sums.spent == task.cost, || {
-        format!("not what it cost: {}", about())
+    violations.unless(sums.spent == task.cost, || {
+        format!("not what it cost: {}", context())
     });
-    let reserve = entries.iter().find(|row| row.text("kind") == "reserve");
-    let reserve = reserve.map_or(0, |row| row.micros("held_micros"));
-    found.unless((0..=reserve).contains(&sums.spent), || {
-        format!("more than was reserved: {}", about())
+    let reservation = entries.iter().find(|row| row.text("kind") == "reserve");
+    let reservation = reservation.map_or(0, |row| row.micros("held_micros"));
+    violations.unless((0..=reservation).contains(&sums.spent), || {
+        format!("more than was reserved: {}", context())
     });
-    let owners = entries
+    let has_owner = entries
         .iter()
         .all(|row| row.text("account_id") == task.account && row.text("key_id") == task.key);
-    found.unless(owners, || format!("somebody else's entries: {}", about()));
+    violations.unless(has_owner, || format!("somebody else's entries: {}", context()));
 }
 
-fn of_keys(facts: &Facts, found: &mut Violations) {
+fn check_keys(facts: &Facts, violations: &mut Violations) {
     for key in &facts.keys {
         let id = key.text("id");
-        let own = facts.ledger.iter().filter(|row| row.text("key_id") == id);
-        let sums = Sums::all(own);
-        let running = Sums::of_key(key);
-        found.unless(
-            (sums.held, sums.spent) == (running.held, running.spent),
-            || format!("key {id} says {running:?}, its entries {sums:?}"),
+        let entries = facts.ledger.iter().filter(|row| row.text("key_id") == id);
+        let sums = Sums::all(entries);
+        let recorded = Sums::of_key(key);
+        violations.unless(
+            (sums.held, sums.spent) == (recorded.held, recorded.spent),
+            || format!("key {id} says {recorded:?}, its entries {sums:?}"),
         );
         let cost: i64 = facts
             .tasks
@@ -116,12 +116,12 @@ fn of_keys(facts: &Facts, found: &mut Violations) {
             .filter(|task| task.key == id)
             .map(|task| task.cost)
             .sum();
-        found.unless(cost == running.spent, || {
-            format!("key {id} spent {}, its tasks cost {cost}", running.spent)
+        violations.unless(cost == recorded.spent, || {
+            format!("key {id} spent {}, its tasks cost {cost}", recorded.spent)
         });
         if let Some(budget) = key.number::<i64>("budget_micros") {
-            found.unless(running.held + running.spent <= budget, || {
-                format!("key {id} is over its budget of {budget}: {running:?}")
+            violations.unless(recorded.held + recorded.spent <= budget, || {
+                format!("key {id} is over its budget of {budget}: {recorded:?}")
             });
         }
     }
@@ -137,29 +137,29 @@ impl Sums {
     }
 }
 
-fn of_accounts(facts: &Facts, found: &mut Violations) {
+fn check_accounts(facts: &Facts, violations: &mut Violations) {
     for account in &facts.accounts {
         let (id, handle) = (account.text("id"), account.text("handle"));
-        let own = facts
+        let matching = facts
             .ledger
             .iter()
             .filter(|row| row.text("account_id") == id);
-        let sums = Sums::all(own);
-        let running = Sums::of(account);
-        found.unless(sums == running, || {
-            format!("account {handle} says {running:?}, its entries {sums:?}")
+        let sums = Sums::all(matching);
+        let recorded = Sums::of(account);
+        violations.unless(sums == recorded, || {
+            format!("account {handle} says {recorded:?}, its entries {sums:?}")
         });
-        let own = facts.tasks.values().filter(|task| task.account == id);
-        let cost: i64 = own.map(|task| task.cost).sum();
-        found.unless(cost == running.spent, || {
+        let matching = facts.tasks.values().filter(|task| task.account == id);
+        let cost: i64 = matching.map(|task| task.cost).sum();
+        violations.unless(cost == recorded.spent, || {
             format!(
                 "account {handle} spent {}, its tasks cost {cost}",
-                running.spent
+                recorded.spent
             )
         });
-        let left = running.credit - running.held - running.spent;
-        found.unless(account.micros("prepaid") == 0 || left >= 0, || {
-            format!("account {handle} has {left} micros, and pays before")
+        let balance = recorded.credit - recorded.held - recorded.spent;
+        violations.unless(account.micros("prepaid") == 0 || balance >= 0, || {
+            format!("prepaid account {handle} has {balance} micros")
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What the gateway says of tasks and money over HTTP is what it wrote down.
+//! Tasks and money over HTTP agree with the database.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::{Facts, Violations};
 use crate::db::Row;
 use crate::stage::{Key, client};
 
-/// What the gateway says.
+/// What the gateway's API shows.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     /// Tasks by id.
@@ -22,12 +22,12 @@ const PREFIX: usize = 12;
 
 impl Views {
     /// Asks for everything with these keys.
-    pub(crate) async fn ask(base: &str, keys: &[Key]) -> Self {
+    pub(crate) async fn read(base: &str, keys: &[Key]) -> Self {
         let mut views = Self::default();
         for key in keys {
-            let mut after = String::new();
+            let mut cursor = String::new();
             loop {
-                let path = format!("/v1/tasks?limit=100{after}");
+                let path = format!("/v1/tasks?limit=100{cursor}");
                 let page = get(base, key, &path).await;
                 for task in page["data"].as_array().unwrap() {
                     let id = task["id"].as_str().unwrap().to_owned();
@@ -36,7 +36,7 @@ impl Views {
                 if page["has_more"] != true {
                     break;
                 }
-                after = format!("&after={}", page["last_id"].as_str().unwrap());
+                cursor = format!("&after={}", page["last_id"].as_str().unwrap());
             }
             let account = get(base, key, "/v1/account").await;
             views
@@ -56,47 +56,47 @@ async fn get(base: &str, key: &Key, path: &str) -> Value {
     answer.json().await.unwrap()
 }
 
-pub(super) fn check(facts: &Facts, views: &Views, found: &mut Violations) {
+pub(super) fn check(facts: &Facts, views: &Views, violations: &mut Violations) {
     for task in facts.tasks.values() {
         let Some(view) = views.tasks.get(&task.id) else {
-            found.add(format!("task {} is not in the list", task.id));
+            violations.add(format!("task {} is not in the list", task.id));
             continue;
         };
-        let shown = (view["status"].as_str(), micros(&view["cost_usd"]));
-        found.unless(shown == (Some(&task.state), Some(task.cost)), || {
+        let view_fields = (view["status"].as_str(), micros(&view["cost_usd"]));
+        violations.unless(view_fields == (Some(&task.state), Some(task.cost)), || {
             format!("{task:?} is shown as {view}")
         });
     }
     for (prefix, view) in &views.accounts {
-        account(facts, prefix, view, found);
+        check_account(facts, prefix, view, violations);
     }
 }
 
-fn account(facts: &Facts, prefix: &str, view: &Value, found: &mut Violations) {
+fn check_account(facts: &Facts, prefix: &str, view: &Value, violations: &mut Violations) {
     let sums = |row: &Row| (row.micros("held_micros"), row.micros("spent_micros"));
-    let shown = |view: &Value| (micros(&view["held_usd"]), micros(&view["spent_usd"]));
+    let view_sums = |view: &Value| (micros(&view["held_usd"]), micros(&view["spent_usd"]));
     let key = facts.keys.iter().find(|key| key.text("prefix") == prefix);
     let Some(key) = key else {
-        found.add(format!("no key begins with {prefix}"));
+        violations.add(format!("no key begins with {prefix}"));
         return;
     };
     let (held, spent) = sums(key);
-    found.unless(shown(&view["key"]) == (Some(held), Some(spent)), || {
+    violations.unless(view_sums(&view["key"]) == (Some(held), Some(spent)), || {
         format!("key {prefix} is shown as {view}, and is {key:?}")
     });
     let of_key = |account: &&Row| account.text("id") == key.text("account_id");
     let Some(account) = facts.accounts.iter().find(of_key) else {
-        found.add(format!("key {prefix} has no account"));
+        violations.add(format!("key {prefix} has no account"));
         return;
     };
     let (held, spent) = sums(account);
-    found.unless(shown(view) == (Some(held), Some(spent)), || {
+    violations.unless(view_sums(view) == (Some(held), Some(spent)), || {
         format!("account {account:?} is shown as {view}")
     });
     if account.micros("prepaid") == 1 {
-        let left = account.micros("credit_micros") - held - spent;
-        found.unless(micros(&view["balance_usd"]) == Some(left), || {
-            format!("account {account:?} has {left} micros left and is shown as {view}")
+        let balance = account.micros("credit_micros") - held - spent;
+        violations.unless(micros(&view["balance_usd"]) == Some(balance), || {
+            format!("account {account:?} has {balance} micros left and is shown as {view}")
         });
     }
 }

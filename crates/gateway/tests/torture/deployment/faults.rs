@@ -1,4 +1,4 @@
-//! What befalls the parts, each by dice of its own.
+//! The faults of the parts, each with dice of its own.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::bucket::TestBucket;
 use crate::crash_points::names;
 use crate::dice::Dice;
 use crate::pair::Pair;
-use crate::program::{At, CLOCKS};
+use crate::program::{PointAction, CLOCKS};
 
 const REFUSES: NetworkState = NetworkState {
     up: LinkState::with_delay(Duration::ZERO),
@@ -21,15 +21,15 @@ const REFUSES: NetworkState = NetworkState {
 };
 
 impl Deployment {
-    /// Everything fails in turn until it is over, and is in order then.
-    pub(super) async fn suffer(mut self, mut dice: Dice, over: CancellationToken) -> Self {
+    /// Injects faults into every part until `stop`, and removes them then.
+    pub(super) async fn inject_faults(mut self, mut dice: Dice, stop: CancellationToken) -> Self {
         let mut replicas = JoinSet::new();
         for (number, mut replica) in self.replicas.drain(..).enumerate() {
-            let (mut dice, over) = (dice.fork(), over.clone());
+            let (mut dice, stop) = (dice.fork(), stop.clone());
             replicas.spawn(async move {
-                while !over.is_cancelled() {
-                    wait(dice.millis(500, 8000), &over).await;
-                    let name = spoil(&mut replica, &mut dice, &over).await;
+                while !stop.is_cancelled() {
+                    wait(dice.millis(500, 8000), &stop).await;
+                    let name = inject_fault(&mut replica, &mut dice, &stop).await;
                     *replica.counts.entry(name).or_default() += 1;
                     replica.heal();
                     if replica.is_gone() {
@@ -41,37 +41,37 @@ impl Deployment {
                             replica.clock = Some(*dice.pick(&CLOCKS));
                             *replica.counts.entry("a wrong clock").or_default() += 1;
                         }
-                        let stops = matches!(replica.armed, Some(At::Stop(_)));
+                        let was_armed_to_stop = matches!(replica.armed, Some(PointAction::Stop(_)));
                         replica.start().await;
-                        if stops {
-                            replica.stand_still(dice.millis(500, 8000), &over).await;
+                        if was_armed_to_stop {
+                            replica.resume_after_stop(dice.millis(500, 8000), &stop).await;
                         }
                     }
                 }
                 (number, replica)
             });
         }
-        let mut for_bucket = dice.fork();
+        let mut bucket_dice = dice.fork();
         let mut counts = [Counts::new(), Counts::new()];
-        let [of_postgres, of_bucket] = &mut counts;
+        let [postgres_counts, bucket_counts] = &mut counts;
         tokio::join!(
-            servers(&mut self.postgres, &mut dice, &over, of_postgres),
-            bucket(&self.bucket, &mut for_bucket, &over, of_bucket),
+            postgres_faults(&mut self.postgres, &mut dice, &stop, postgres_counts),
+            bucket_faults(&self.bucket, &mut bucket_dice, &stop, bucket_counts),
         );
         for (name, count) in counts.into_iter().flatten() {
             *self.counts.entry(name).or_default() += count;
         }
-        let mut back = replicas.join_all().await;
-        back.sort_by_key(|(number, _)| *number);
-        self.replicas = back.into_iter().map(|(_, replica)| replica).collect();
+        let mut replicas_back = replicas.join_all().await;
+        replicas_back.sort_by_key(|(number, _)| *number);
+        self.replicas = replicas_back.into_iter().map(|(_, replica)| replica).collect();
         self
     }
 }
 
-/// A thing that goes wrong with a process or its ways to the database.
-async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken) -> &'static str {
-    let while_ = dice.millis(100, 7000);
-    let one_way = |up, down| NetworkState {
+/// Injects one fault into a process or its connections to the database.
+async fn inject_fault(replica: &mut Replica, dice: &mut Dice, stop: &CancellationToken) -> &'static str {
+    let duration = dice.millis(100, 7000);
+    let each_way = |up, down| NetworkState {
         up,
         down,
         refuses: false,
@@ -83,8 +83,8 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
             NetworkState::both(LinkState::with_delay(Duration::from_millis(2))),
         ),
         1 => ("cut off both ways", NetworkState::both(held)),
-        2 => ("hears nothing", one_way(open, held)),
-        3 => ("is not heard", one_way(held, open)),
+        2 => ("receives nothing", each_way(open, held)),
+        3 => ("sends nothing", each_way(held, open)),
         4 => {
             replica.reset();
             ("gone", REFUSES)
@@ -99,7 +99,7 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
                 let cut = ConnectionCut::new("INTO submissions").holding();
                 ("an intent held up", cut)
             };
-            replica.ways.iter().for_each(|way| way.cut(cut.clone()));
+            replica.proxies.iter().for_each(|proxy| proxy.cut(cut.clone()));
             (name, NetworkState::default())
         }
         7 => {
@@ -110,20 +110,20 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
         }
         8 => {
             replica.drain().await;
-            return "restarted politely";
+            return "restarted by SIGTERM";
         }
-        other => {
+        roll => {
             let points = names();
-            let name = match other {
+            let name = match roll {
                 9 | 10 if !points.is_empty() => {
                     let point = format!("{}:{}", dice.pick(&points), dice.between(1, 3));
-                    replica.armed = Some(At::Stop(point));
-                    "stands still at a point"
+                    replica.armed = Some(PointAction::Stop(point));
+                    "stopped at a point"
                 }
                 11 | 12 if !points.is_empty() => {
                     let point = format!("{}:{}", dice.pick(&points), dice.between(1, 3));
-                    replica.armed = Some(At::Crash(point));
-                    "dies at a point"
+                    replica.armed = Some(PointAction::Crash(point));
+                    "crashed at a point"
                 }
                 _ => "killed",
             };
@@ -132,57 +132,57 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
         }
     };
     replica.set(network.1);
-    wait(while_, over).await;
+    wait(duration, stop).await;
     network.0
 }
 
-/// The database: it loses its power, its standby takes its place, one or both stand still.
-async fn servers(pair: &mut Pair, dice: &mut Dice, over: &CancellationToken, counts: &mut Counts) {
-    while !over.is_cancelled() {
-        wait(dice.millis(8000, 30_000), over).await;
-        let while_ = dice.millis(100, 6000);
+/// The faults of Postgres: it loses power, fails over to its standby, or either server is stopped.
+async fn postgres_faults(pair: &mut Pair, dice: &mut Dice, stop: &CancellationToken, counts: &mut Counts) {
+    while !stop.is_cancelled() {
+        wait(dice.millis(8000, 30_000), stop).await;
+        let duration = dice.millis(100, 6000);
         let name = match dice.roll(5) {
             0 => {
-                tokio::task::block_in_place(|| pair.primary().stop_at_once());
-                wait(while_, over).await;
+                tokio::task::block_in_place(|| pair.primary().stop_immediately());
+                wait(duration, stop).await;
                 tokio::task::block_in_place(|| pair.primary().start_again());
                 "Postgres loses its power"
             }
             1 | 2 => {
                 tokio::task::block_in_place(|| pair.fail_over());
-                wait(while_, over).await;
+                wait(duration, stop).await;
                 tokio::task::block_in_place(|| pair.rebuild());
                 pair.synchronize().await;
                 "Postgres fails over"
             }
             3 => {
                 pair.standby().signal("-STOP", "walreceiver");
-                wait(while_, over).await;
+                wait(duration, stop).await;
                 pair.standby().signal("-CONT", "walreceiver");
-                "the standby stands still"
+                "the standby is stopped"
             }
             _ => {
                 pair.primary().signal("-STOP", "");
-                wait(while_, over).await;
+                wait(duration, stop).await;
                 pair.primary().signal("-CONT", "");
-                "Postgres stands still"
+                "Postgres is stopped"
             }
         };
         *counts.entry(name).or_default() += 1;
-        // Nothing may be lost: it is not promoted before it has all.
+        // Nothing may be lost: the standby is not promoted before it has everything.
         pair.synchronize().await;
     }
 }
 
-async fn bucket(
+async fn bucket_faults(
     bucket: &TestBucket,
     dice: &mut Dice,
-    over: &CancellationToken,
+    stop: &CancellationToken,
     counts: &mut Counts,
 ) {
-    while !over.is_cancelled() {
-        wait(dice.millis(1000, 10_000), over).await;
-        let while_ = dice.millis(100, 10_000);
+    while !stop.is_cancelled() {
+        wait(dice.millis(1000, 10_000), stop).await;
+        let duration = dice.millis(100, 10_000);
         let name = match dice.roll(4) {
             0 => {
                 bucket.fail("");
@@ -190,7 +190,7 @@ async fn bucket(
             }
             1 => {
                 bucket.fail("PUT");
-                "the bucket takes nothing"
+                "the bucket accepts nothing"
             }
             2 => {
                 bucket.proxy.reset();
@@ -202,7 +202,7 @@ async fn bucket(
                 "the bucket stalls"
             }
         };
-        wait(while_, over).await;
+        wait(duration, stop).await;
         bucket.heal();
         *counts.entry(name).or_default() += 1;
     }

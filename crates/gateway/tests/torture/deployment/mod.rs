@@ -1,9 +1,9 @@
-//! All that is deployed together: three gateways and a worker behind `HAProxy`, two Postgres servers of
-//! which one follows the other, and a bucket. Processes are killed, stopped, cut off, restarted
-//! politely; the servers die, change places, stand still. Callers order meanwhile.
+//! A complete deployment: three gateways and a worker behind `HAProxy`, two Postgres servers of
+//! which one follows the other, and a bucket. Processes are killed, stopped, cut off and restarted
+//! by SIGTERM; the servers crash, change places and are stopped. Callers order meanwhile.
 //!
-//! A round is one thing that one caller wants, from its first try until it has it or has given up. After
-//! some of them everything comes to rest, and all of it is checked.
+//! A round is one order of one caller, from its first try until it has the result or has given up. After
+//! some rounds all tasks end, and everything is checked.
 
 mod faults;
 mod parts;
@@ -17,23 +17,23 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::callers::call_off;
+use crate::callers::cancel_randomly;
 use crate::check::views::Views;
 use crate::dice::Dice;
-use crate::faults::{calm, spread};
-use crate::intent::{Intent, Kind, Way};
-use crate::knobs::{Kept, Knobs, LONG, wants};
-use crate::run::{REST, Run};
+use crate::faults::{reset_providers, spread};
+use crate::intent::{Intent, Kind, RetryStyle};
+use crate::knobs::{DatabaseKind, Knobs, LONG, wants};
+use crate::run::{SETTLE_TIMEOUT, Run};
 use crate::stage::Stage;
 use parts::Deployment;
 
 /// Callers at once.
 const CALLERS: u64 = 60;
-/// How long a caller goes on asking.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// How long a caller retries.
+const CALLER_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long it runs when everything else does, too.
 const SHORT: Duration = Duration::from_secs(20);
-/// What the prepaid account is given between two checks: it shall not be what stops most.
+/// What the prepaid account is given between two checks: it should not limit most orders.
 const CREDIT: &str = "300.00";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,27 +48,27 @@ async fn long_deployment() {
     torture(LONG, rounds.map_or(u32::MAX, Result::unwrap)).await;
 }
 
-/// A run, and how far it is.
+/// A run and its progress.
 struct Scene {
     run: Arc<tokio::sync::Mutex<Run>>,
     done: Arc<AtomicU32>,
     dice: Dice,
 }
 
-async fn torture(usual: Duration, rounds: u32) {
-    if !wants(Kept::Postgres) {
+async fn torture(default_time: Duration, rounds: u32) {
+    if !wants(DatabaseKind::Postgres) {
         return;
     }
     let knobs = Knobs::read();
-    let until = Instant::now() + knobs.or(usual);
+    let until = Instant::now() + knobs.duration_or(default_time);
     println!("MEDIAGATE_TORTURE_SEED={}", knobs.seed);
     let (mut deployment, stage) = Deployment::start().await;
     stage.door.open(&deployment.balancer.base);
     let mut dice = Dice::new(knobs.seed);
     let mut run = Run::new(stage, dice.fork());
-    // Two at once with one number, a refusal that is told late and a proxy that hangs up: of that two
-    // tasks can come, and no SDK sends one number twice.
-    run.twins = false;
+    // Two requests with one retry count, a late error and a proxy that hangs up can together create two
+    // tasks, and no SDK sends one count twice.
+    run.sends_duplicates = false;
     let mut scene = Scene {
         run: Arc::new(tokio::sync::Mutex::new(run)),
         done: Arc::default(),
@@ -87,48 +87,48 @@ async fn torture(usual: Duration, rounds: u32) {
     }
     let run = scene.run.lock().await;
     println!("{}", run.totals.table());
-    println!("what befell the parts: {:#?}", deployment.counts);
+    println!("faults of the parts: {:#?}", deployment.counts);
 }
 
 impl Scene {
-    /// Callers order, and parts fail, until there were so many rounds.
+    /// Callers order, and parts fail, until this many rounds are done.
     async fn wave(&mut self, deployment: Deployment, rounds: u32, until: Instant) -> Deployment {
-        let over = CancellationToken::new();
+        let stop = CancellationToken::new();
         let mut callers = JoinSet::new();
         for _ in 0..CALLERS {
-            let (run, done, over) = (self.run.clone(), self.done.clone(), over.clone());
+            let (run, completed, stop) = (self.run.clone(), self.done.clone(), stop.clone());
             callers.spawn(async move {
-                while !over.is_cancelled()
+                while !stop.is_cancelled()
                     && Instant::now() < until
-                    && done.load(Ordering::SeqCst) < rounds
+                    && completed.load(Ordering::SeqCst) < rounds
                 {
                     let caller = {
                         let mut run = run.lock().await;
                         let intent = intent(&mut run);
-                        run.caller(intent, Instant::now() + PATIENCE)
+                        run.caller(intent, Instant::now() + CALLER_TIMEOUT)
                     };
-                    let told = caller.ask().await;
-                    run.lock().await.hear(told);
-                    done.fetch_add(1, Ordering::SeqCst);
+                    let history = caller.run().await;
+                    run.lock().await.record(history);
+                    completed.fetch_add(1, Ordering::SeqCst);
                 }
             });
         }
-        let moody = tokio::spawn(moody_providers(self.run.clone(), over.clone()));
-        let leaving = tokio::spawn(leavers(self.run.clone(), over.clone()));
-        let failing = tokio::spawn(deployment.suffer(self.dice.fork(), over.clone()));
-        while let Some(done) = callers.join_next().await {
-            done.unwrap();
+        let provider_faults = tokio::spawn(vary_faults(self.run.clone(), stop.clone()));
+        let cancelling = tokio::spawn(cancel_now_and_then(self.run.clone(), stop.clone()));
+        let part_faults = tokio::spawn(deployment.inject_faults(self.dice.fork(), stop.clone()));
+        while let Some(caller) = callers.join_next().await {
+            caller.unwrap();
         }
-        over.cancel();
-        moody.await.unwrap();
-        leaving.await.unwrap();
-        failing.await.unwrap()
+        stop.cancel();
+        provider_faults.await.unwrap();
+        cancelling.await.unwrap();
+        part_faults.await.unwrap()
     }
 
-    /// Lets everything come to its end, and checks it all.
+    /// Lets all tasks end, and checks everything.
     async fn settle(&mut self, deployment: &mut Deployment) {
         let mut run = self.run.lock().await;
-        calm(run.stage.simulator.world(), JobPlan::default());
+        reset_providers(run.stage.simulator.world(), JobPlan::default());
         // A job is asked for only by those whose settings it was ordered with, and whoever else takes it up
         // puts it off by a tenth of its age. While they change over, one that still has the first settings may
         // order with them: hence twice.
@@ -136,53 +136,53 @@ impl Scene {
             for log in deployment.heal(is_moved).await {
                 run.read_log(&log);
             }
-            let open = async |stage: &Stage| stage.open_with(is_moved).await;
-            rest(&mut run, deployment, open).await;
-            if run.stage.open().await == 0 {
+            let count_open = async |stage: &Stage| stage.count_open_with(is_moved).await;
+            wait_until_idle(&mut run, deployment, count_open).await;
+            if run.stage.count_open().await == 0 {
                 break;
             }
         }
         run.totals.rounds = self.done.load(Ordering::SeqCst).into();
-        for what in std::mem::take(&mut deployment.ended_alone) {
-            run.found.add(what);
+        for message in std::mem::take(&mut deployment.unexpected_exits) {
+            run.violations.add(message);
         }
-        rest(&mut run, deployment, Stage::open).await;
-        run.ask_again().await;
-        rest(&mut run, deployment, Stage::open).await;
-        let views = Views::ask(&deployment.balancer.base, &run.stage.keys).await;
+        wait_until_idle(&mut run, deployment, Stage::count_open).await;
+        run.repeat_some().await;
+        wait_until_idle(&mut run, deployment, Stage::count_open).await;
+        let views = Views::read(&deployment.balancer.base, &run.stage.keys).await;
         run.check(&views).await;
-        run.must_be_clean();
+        run.assert_no_violations();
         run.stage.credit(CREDIT).await;
         run.stage.new_budget().await;
     }
 }
 
 /// Waits until nothing is open.
-async fn rest(run: &mut Run, deployment: &Deployment, open: impl AsyncFn(&Stage) -> u64) {
-    let begun = Instant::now();
-    while open(&run.stage).await > 0 {
-        if begun.elapsed() > REST {
+async fn wait_until_idle(run: &mut Run, deployment: &Deployment, count_open: impl AsyncFn(&Stage) -> u64) {
+    let started = Instant::now();
+    while count_open(&run.stage).await > 0 {
+        if started.elapsed() > SETTLE_TIMEOUT {
             let logs = deployment.logs();
-            let said = format!("tasks are open, or not told, after {REST:?}:\n{logs}");
-            run.found.add(said);
+            let message = format!("tasks or deliveries are open after {SETTLE_TIMEOUT:?}:\n{logs}");
+            run.violations.add(message);
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Something that is wanted; mostly from who may spend what it likes. Behind a proxy nobody can tell that
-/// an answer did not arrive, so callers say what they repeat.
+/// A random intent, mostly with the key without bounds. Behind a proxy the gateway cannot tell that
+/// an answer did not arrive, so callers mark their repetitions.
 fn intent(run: &mut Run) -> Intent {
     let key = match run.dice.roll(20) {
         0 => 1,
         1..6 => 2,
         _ => 0,
     };
-    let way = if run.dice.chance(60) {
-        Way::Keyed
+    let style = if run.dice.chance(60) {
+        RetryStyle::Keyed
     } else {
-        Way::Counting
+        RetryStyle::Counting
     };
     let kind = match run.dice.roll(100) {
         0..25 => Kind::Chat,
@@ -194,43 +194,43 @@ fn intent(run: &mut Run) -> Intent {
         _ => Kind::Upload,
     };
     let (stage, dice) = (&run.stage, &mut run.dice);
-    let intent = Intent::new(dice, kind, way, key, &stage.keys[key], &stage.recording);
-    // What is made here costs a core that the others need.
+    let intent = Intent::new(dice, kind, style, key, &stage.keys[key], &stage.recording);
+    // The embedded model uses a core that the other processes need.
     let is_made_here = intent.body["model"] == "animatic-1";
     if is_made_here && dice.chance(80) {
-        return intent.by("film-plain");
+        return intent.with_model("film-plain");
     }
     intent
 }
 
-/// Providers that fail now so, now so.
-async fn moody_providers(run: Arc<tokio::sync::Mutex<Run>>, over: CancellationToken) {
-    while !over.is_cancelled() {
+/// Changes the providers' faults every few seconds.
+async fn vary_faults(run: Arc<tokio::sync::Mutex<Run>>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
         {
             let run = &mut *run.lock().await;
             let world = run.stage.simulator.world();
             spread(world, &mut run.dice, &mut run.totals.faults);
         }
-        wait(Duration::from_secs(5), &over).await;
+        wait(Duration::from_secs(5), &stop).await;
     }
 }
 
-/// Now and then somebody calls off what was ordered.
-async fn leavers(run: Arc<tokio::sync::Mutex<Run>>, over: CancellationToken) {
-    while !over.is_cancelled() {
-        let calling = {
+/// Cancels some tasks every few seconds.
+async fn cancel_now_and_then(run: Arc<tokio::sync::Mutex<Run>>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let cancelling = {
             let mut run = run.lock().await;
             let (http, door) = (run.http.clone(), run.stage.door.clone());
-            let (keys, seen) = (run.stage.keys.clone(), run.seen.clone());
-            call_off(http, door, keys, seen, run.dice.fork(), 3)
+            let (keys, seen) = (run.stage.keys.clone(), run.seen_tasks.clone());
+            cancel_randomly(http, door, keys, seen, run.dice.fork(), 3)
         };
-        let called_off = calling.await;
-        run.lock().await.called_off.extend(called_off);
-        wait(Duration::from_secs(2), &over).await;
+        let cancelled_tasks = cancelling.await;
+        run.lock().await.cancelled_tasks.extend(cancelled_tasks);
+        wait(Duration::from_secs(2), &stop).await;
     }
 }
 
-/// Waits this long, or until it is over.
-async fn wait(time: Duration, over: &CancellationToken) {
-    drop(tokio::time::timeout(time, over.cancelled()).await);
+/// Waits this long, or until `stop`.
+async fn wait(time: Duration, stop: &CancellationToken) {
+    drop(tokio::time::timeout(time, stop.cancelled()).await);
 }

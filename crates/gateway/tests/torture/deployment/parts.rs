@@ -16,7 +16,7 @@ use crate::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
 use crate::db::Database;
 use crate::pair::Pair;
 use crate::process::free_port;
-use crate::program::{At, Server, Start};
+use crate::program::{PointAction, Server, Start};
 use crate::settings;
 use crate::stage::Stage;
 use tokio_util::sync::CancellationToken;
@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 const GATEWAYS: usize = 3;
 /// What `abort` ends a process with.
 const ABORTED: i32 = 6;
-/// What ends a process that is asked to before it hears.
+/// The signal that ends a process which has no handler for it yet.
 const TERMINATED: i32 = 15;
 
-/// How often what befell a part.
+/// How often each fault was injected.
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
 pub(super) struct Deployment {
@@ -37,41 +37,41 @@ pub(super) struct Deployment {
     pub(super) postgres: Pair,
     pub(super) bucket: TestBucket,
     pub(super) counts: Counts,
-    /// Processes that nobody ended.
-    pub(super) ended_alone: Vec<String>,
+    /// Reports of processes that ended by themselves.
+    pub(super) unexpected_exits: Vec<String>,
 }
 
-/// A process, its ways and what it was started with.
+/// A process, its proxies to the database and its settings.
 pub(super) struct Replica {
-    pub(super) ways: Vec<FaultProxy>,
-    words: Vec<String>,
+    pub(super) proxies: Vec<FaultProxy>,
+    args: Vec<String>,
     is_worker: bool,
     pub(super) server: Option<Server>,
-    /// What it does to itself after its next start.
-    pub(super) armed: Option<At>,
-    /// How wrong its clock is after its next start.
+    /// Its action at a point after its next start.
+    pub(super) armed: Option<PointAction>,
+    /// The offset of its clock after its next start.
     pub(super) clock: Option<&'static str>,
-    /// How wrong it is now.
+    /// The offset of its clock now.
     present_clock: Option<&'static str>,
     /// Its settings: those with the providers' first addresses and keys, and the others.
     settings: [String; 2],
     is_moved: bool,
-    /// Whether the process is to die at a point of its own.
+    /// Whether the process is to crash at a point.
     may_die: bool,
-    /// What processes that are gone have logged.
+    /// The logs of processes that have ended.
     pub(super) logs: Vec<String>,
-    pub(super) ended_alone: Vec<String>,
+    pub(super) unexpected_exits: Vec<String>,
     pub(super) counts: Counts,
 }
 
 impl Deployment {
-    /// Starts it all; its data is that of the stage.
+    /// Starts everything on the data of the stage.
     pub(super) async fn start() -> (Self, Stage) {
         let postgres = Pair::synchronous().await;
         let bucket = TestBucket::start().await;
         let folder = tempfile::tempdir().unwrap();
-        let kept = |database: String| {
-            settings::Kept {
+        let settings_for = |database: String| {
+            settings::GatewaySettings {
             database,
             lines: "signing_secret = \"one for all of them, and long enough\"\nshutdown_grace = \"5s\"\n\
                     drain_delay = \"2500ms\"\n"
@@ -86,19 +86,19 @@ impl Deployment {
         }
         };
         let database = Database::Elsewhere(postgres.direct());
-        let stage = Stage::furnished(folder, database, &kept(postgres.direct())).await;
+        let stage = Stage::with_settings(folder, database, &settings_for(postgres.direct())).await;
         let (mut replicas, mut ports) = (Vec::new(), Vec::new());
         for number in 0..=GATEWAYS {
-            let ways = ways(&postgres).await;
-            let url = Pair::url([ways[0].address().port(), ways[1].address().port()]);
+            let proxies = proxies_to(&postgres).await;
+            let url = Pair::url([proxies[0].address().port(), proxies[1].address().port()]);
             let toml = [false, true].map(|is_moved| {
-                let kept = settings::Kept {
+                let gateway_settings = settings::GatewaySettings {
                     is_moved,
-                    ..kept(url.clone())
+                    ..settings_for(url.clone())
                 };
-                settings::toml(&stage.simulator, &kept)
+                settings::toml(&stage.simulator, &gateway_settings)
             });
-            let mut replica = Replica::new(stage.folder.path(), number, toml, ways);
+            let mut replica = Replica::new(stage.folder.path(), number, toml, proxies);
             if !replica.is_worker {
                 ports.push(replica.listen());
             }
@@ -106,17 +106,17 @@ impl Deployment {
             replicas.push(replica);
         }
         let deployment = Self {
-            balancer: Balancer::before(&ports).await,
+            balancer: Balancer::in_front_of(&ports).await,
             replicas,
             postgres,
             bucket,
             counts: Counts::new(),
-            ended_alone: Vec::new(),
+            unexpected_exits: Vec::new(),
         };
         (deployment, stage)
     }
 
-    /// Everything works again, and is up with these settings; what processes logged that are gone.
+    /// Removes all faults and starts every process with these settings; returns the logs of ended processes.
     pub(super) async fn heal(&mut self, is_moved: bool) -> Vec<String> {
         let mut logs = Vec::new();
         for replica in &mut self.replicas {
@@ -125,7 +125,7 @@ impl Deployment {
                 replica.configure(is_moved);
                 replica.kill();
             }
-            // The bucket refuses whoever is more than a quarter of an hour away from its own time.
+            // The bucket rejects clocks more than a quarter of an hour off its own.
             if replica.present_clock.is_some() {
                 replica.kill();
             }
@@ -134,7 +134,7 @@ impl Deployment {
                 replica.start().await;
             }
             logs.append(&mut replica.logs);
-            self.ended_alone.append(&mut replica.ended_alone);
+            self.unexpected_exits.append(&mut replica.unexpected_exits);
             for (name, count) in std::mem::take(&mut replica.counts) {
                 *self.counts.entry(name).or_default() += count;
             }
@@ -142,35 +142,35 @@ impl Deployment {
         logs
     }
 
-    /// What the living have logged.
+    /// The logs of running processes.
     pub(super) fn logs(&self) -> String {
-        let living = self.replicas.iter().filter_map(|it| it.server.as_ref());
-        living.map(Server::log).collect::<Vec<_>>().join("\n---\n")
+        let running = self.replicas.iter().filter_map(|replica| replica.server.as_ref());
+        running.map(Server::log).collect::<Vec<_>>().join("\n---\n")
     }
 }
 
-/// A way to each of the two.
-async fn ways(postgres: &Pair) -> Vec<FaultProxy> {
-    let mut ways = Vec::new();
+/// A proxy to each of the two servers.
+async fn proxies_to(postgres: &Pair) -> Vec<FaultProxy> {
+    let mut proxies = Vec::new();
     for server in &postgres.servers {
         let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
-        ways.push(FaultProxy::start(address).await.unwrap());
+        proxies.push(FaultProxy::start(address).await.unwrap());
     }
-    ways
+    proxies
 }
 
 impl Replica {
-    fn new(folder: &Path, number: usize, settings: [String; 2], ways: Vec<FaultProxy>) -> Self {
+    fn new(folder: &Path, number: usize, settings: [String; 2], proxies: Vec<FaultProxy>) -> Self {
         let file = folder.join(format!("{number}.toml"));
         std::fs::write(&file, &settings[0]).unwrap();
         let data = folder.join(format!("data-{number}"));
         let is_worker = number == GATEWAYS;
         let command = if is_worker { "worker" } else { "serve" };
         let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
-        let words = [command, "--config", file, "--data", data];
+        let args = [command, "--config", file, "--data", data];
         Self {
-            ways,
-            words: words.map(str::to_owned).into(),
+            proxies,
+            args: args.map(str::to_owned).into(),
             is_worker,
             server: None,
             armed: None,
@@ -179,44 +179,44 @@ impl Replica {
             settings,
             is_moved: false,
             logs: Vec::new(),
-            ended_alone: Vec::new(),
+            unexpected_exits: Vec::new(),
             may_die: false,
             counts: Counts::new(),
         }
     }
 
-    /// The port at which it is to be found from now on.
+    /// Picks the port at which it listens from now on.
     fn listen(&mut self) -> u16 {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
-        self.words.extend(["--listen".to_owned(), address]);
+        self.args.extend(["--listen".to_owned(), address]);
         port
     }
 
-    /// Starts it until it stays: without a database it ends by itself.
+    /// Starts it until it keeps running: without a database it ends by itself.
     pub(super) async fn start(&mut self) {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+            let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
             let start = Start {
-                at: self.armed.take(),
+                point_action: self.armed.take(),
                 clock: self.clock.take(),
             };
-            self.may_die = matches!(start.at, Some(At::Crash(_)));
+            self.may_die = matches!(start.point_action, Some(PointAction::Crash(_)));
             self.present_clock = start.clock;
             if self.is_worker {
-                self.server = Some(Server::begin(&words, &start));
+                self.server = Some(Server::spawn(&args, &start));
                 return;
             }
-            match Server::start(&words, &start).await {
+            match Server::start(&args, &start).await {
                 Ok(server) => {
                     self.server = Some(server);
                     return;
                 }
-                Err(died) => self.logs.push(died.log),
+                Err(failed) => self.logs.push(failed.log),
             }
             assert!(
-                begun.elapsed() < Duration::from_mins(2),
+                started.elapsed() < Duration::from_mins(2),
                 "it does not start: {:?}",
                 self.logs.last()
             );
@@ -224,50 +224,50 @@ impl Replica {
         }
     }
 
-    /// From its next start on it has the providers' other addresses and keys, or the first ones.
+    /// From its next start it uses the providers' other addresses and keys, or the first ones.
     pub(super) fn configure(&mut self, is_moved: bool) {
         self.is_moved = is_moved;
-        let file = &self.words[2];
+        let file = &self.args[2];
         std::fs::write(file, &self.settings[usize::from(is_moved)]).unwrap();
     }
 
     pub(super) fn set(&self, network: NetworkState) {
-        for way in &self.ways {
-            way.set(network);
+        for proxy in &self.proxies {
+            proxy.set(network);
         }
     }
 
     pub(super) fn reset(&self) {
-        for way in &self.ways {
-            way.reset();
+        for proxy in &self.proxies {
+            proxy.reset();
         }
     }
 
     pub(super) fn heal(&self) {
-        for way in &self.ways {
-            way.heal();
+        for proxy in &self.proxies {
+            proxy.heal();
         }
         if let Some(server) = &self.server
-            && server.stands_still()
+            && server.is_stopped()
         {
             server.signal("-CONT");
         }
     }
 
-    /// Whether no process is there; one that ended where it was not to is noted.
+    /// Whether no process is running; an unexpected exit is recorded.
     pub(super) fn is_gone(&mut self) -> bool {
         let Some(server) = &mut self.server else {
             return true;
         };
-        let Some(status) = server.ended() else {
+        let Some(status) = server.exit_status() else {
             return false;
         };
         let log = server.log();
-        // A worker that started without a database ends as a gateway does that is not up yet.
+        // A worker that started without a database exits as a gateway does before it is ready.
         let is_in_order = status.signal() == Some(ABORTED) && self.may_die
             || self.is_worker && status.code() == Some(1);
         if !is_in_order {
-            self.ended_alone
+            self.unexpected_exits
                 .push(format!("a process ended by itself ({status}):\n{log}"));
         }
         self.logs.push(log);
@@ -283,7 +283,7 @@ impl Replica {
         }
     }
 
-    /// Ends it as an upgrade does: it has time to finish.
+    /// Ends it by SIGTERM, as an upgrade does.
     pub(super) async fn drain(&mut self) {
         if self.is_gone() {
             return;
@@ -291,30 +291,30 @@ impl Replica {
         if let Some(server) = self.server.take() {
             let (status, log) = server.stop().await;
             let is_in_order = |status: ExitStatus| {
-                // Nobody waits until a worker is up; and one may come to its point while it ends.
+                // A worker may not be ready yet; and a process may reach its point while it ends.
                 status.success()
                     || self.may_die && status.signal() == Some(ABORTED)
                     || self.is_worker && status.signal() == Some(TERMINATED)
             };
             if !status.is_some_and(is_in_order) {
-                self.ended_alone
+                self.unexpected_exits
                     .push(format!("asked to end, it ended as {status:?}:\n{log}"));
             }
             self.logs.push(log);
         }
     }
 
-    /// Waits until it stands still at its point, and a while longer; then it goes on.
-    pub(super) async fn stand_still(&self, while_: Duration, over: &CancellationToken) {
+    /// Waits until it is stopped at its point, and for `duration` longer; then lets it continue.
+    pub(super) async fn resume_after_stop(&self, duration: Duration, stop: &CancellationToken) {
         let Some(server) = &self.server else { return };
-        let begun = Instant::now();
-        while !server.stands_still() {
-            if begun.elapsed() > Duration::from_secs(5) || over.is_cancelled() {
+        let started = Instant::now();
+        while !server.is_stopped() {
+            if started.elapsed() > Duration::from_secs(5) || stop.is_cancelled() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        wait(while_, over).await;
+        wait(duration, stop).await;
         server.signal("-CONT");
     }
 }

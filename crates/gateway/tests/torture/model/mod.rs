@@ -1,8 +1,8 @@
-//! A model of one thing that a caller wants, and every way in which it can go:
+//! A model of one intent of a caller, and every way in which it can go:
 //! the durable steps in their order, with a crash, a process that stands still, a
 //! held-up message, a lost answer, a hang-up, a restored backup or changed settings
-//! between any two of them. A look and a write are two steps unless a lock joins them. All reachable
-//! states are looked at.
+//! between any two of them. A read and a write are two steps unless a lock joins them. All reachable
+//! states are checked.
 //!
 //! ```text
 //! state       what is on disk, what is in memory, what the provider has
@@ -11,7 +11,7 @@
 //! properties  what must hold in every state
 //! ```
 //!
-//! The model has teeth: with any one safeguard taken out, it finds a way to pay
+//! Every safeguard matters: without any one of them the model finds a way to pay
 //! twice or never.
 
 mod properties;
@@ -27,13 +27,13 @@ use stateright::{Checker as _, HasDiscoveries, Model as _};
 use state::{Rules, Safeguard, State};
 
 /// Every kind of provider, and every policy of cancelling that makes a difference.
-fn kinds() -> Vec<Rules> {
+fn provider_rules() -> Vec<Rules> {
     let providers = [(false, false), (true, false), (false, true)];
     let policies = [(false, false), (true, false), (true, true)];
-    let mut all = Vec::new();
+    let mut rules = Vec::new();
     for (deduplicates, looks_up) in providers {
         for (charges, cancels) in policies {
-            all.push(Rules {
+            rules.push(Rules {
                 deduplicates,
                 looks_up,
                 cancels,
@@ -42,31 +42,31 @@ fn kinds() -> Vec<Rules> {
             });
         }
     }
-    all
+    rules
 }
 
 /// The database is restored once, under whatever provider.
-fn restored() -> Vec<Rules> {
-    let mut all = kinds();
-    for rules in &mut all {
+fn restore_rules() -> Vec<Rules> {
+    let mut variants = provider_rules();
+    for rules in &mut variants {
         (rules.tries, rules.routes, rules.restores) = (1, 1, 1);
         (rules.crashes, rules.stalls) = (0, 0);
     }
-    all
+    variants
 }
 
 /// The operator changes the provider's address, under whatever provider.
-fn moved() -> Vec<Rules> {
-    let mut all = kinds();
-    for rules in &mut all {
+fn move_rules() -> Vec<Rules> {
+    let mut variants = provider_rules();
+    for rules in &mut variants {
         (rules.routes, rules.moves) = (1, 1);
         (rules.crashes, rules.stalls, rules.cancellations) = (1, 0, 0);
     }
-    all
+    variants
 }
 
-/// How much may happen: together all of it would take minutes.
-fn small(rules: &Rules) -> Vec<Rules> {
+/// Limits on what may happen: all of it together would take minutes.
+fn bounded(rules: &Rules) -> Vec<Rules> {
     let one_task = Rules {
         tries: 1,
         ..rules.clone()
@@ -77,35 +77,35 @@ fn small(rules: &Rules) -> Vec<Rules> {
         routes: 1,
         ..rules.clone()
     };
-    let both = Rules {
+    let two_attempts = Rules {
         crashes: 1,
         cancellations: 0,
         routes: 1,
         ..rules.clone()
     };
-    vec![one_task, chain, both]
+    vec![one_task, chain, two_attempts]
 }
 
-fn explore(all: impl IntoIterator<Item = Rules>) {
-    let began = Instant::now();
+fn explore(variants: impl IntoIterator<Item = Rules>) {
+    let started = Instant::now();
     let mut states = 0;
-    for rules in all {
+    for rules in variants {
         let checker = rules.checker().threads(2).spawn_bfs().join();
         states += checker.unique_state_count();
         checker.assert_properties();
     }
-    println!("{states} states in {:?}", began.elapsed());
+    println!("{states} states in {:?}", started.elapsed());
 }
 
 #[test]
 fn nobody_pays_twice_in_any_reachable_state() {
-    explore(kinds().iter().flat_map(small));
+    explore(provider_rules().iter().flat_map(bounded));
 }
 
 #[test]
 fn nobody_pays_twice_after_a_restored_backup() {
-    explore(restored());
-    for rules in restored() {
+    explore(restore_rules());
+    for rules in restore_rules() {
         let lost = dead_ends(&rules).1;
         assert!(lost.is_empty(), "{rules:?}: {:#?}", lost.first());
     }
@@ -113,8 +113,8 @@ fn nobody_pays_twice_after_a_restored_backup() {
 
 #[test]
 fn nobody_pays_twice_while_settings_change() {
-    explore(moved());
-    for rules in moved() {
+    explore(move_rules());
+    for rules in move_rules() {
         let lost = dead_ends(&rules).1;
         assert!(lost.is_empty(), "{rules:?}: {:#?}", lost.first());
     }
@@ -123,13 +123,13 @@ fn nobody_pays_twice_while_settings_change() {
 #[test]
 #[ignore = "takes minutes: everything that may happen, together"]
 fn nobody_pays_twice_in_many_more_states() {
-    explore(kinds().into_iter().map(|rules| Rules { tries: 3, ..rules }));
+    explore(provider_rules().into_iter().map(|rules| Rules { tries: 3, ..rules }));
 }
 
 #[test]
 fn every_state_leads_to_an_end() {
     let mut states = 0;
-    for rules in kinds() {
+    for rules in provider_rules() {
         let rules = Rules {
             crashes: 1,
             stalls: 0,
@@ -150,49 +150,49 @@ fn every_state_leads_to_an_end() {
 
 /// How many states there are, and those from which no end can be reached.
 fn dead_ends(rules: &Rules) -> (usize, Vec<State>) {
-    let mut known: HashMap<State, usize> = HashMap::new();
-    let mut before: Vec<Vec<usize>> = Vec::new();
-    let mut ends = VecDeque::new();
-    let mut waiting: VecDeque<State> = rules.init_states().into();
-    for state in &waiting {
-        known.insert(state.clone(), before.len());
-        before.push(Vec::new());
+    let mut indices: HashMap<State, usize> = HashMap::new();
+    let mut predecessors: Vec<Vec<usize>> = Vec::new();
+    let mut final_states = VecDeque::new();
+    let mut pending: VecDeque<State> = rules.init_states().into();
+    for state in &pending {
+        indices.insert(state.clone(), predecessors.len());
+        predecessors.push(Vec::new());
     }
-    while let Some(state) = waiting.pop_front() {
-        let number = known[&state];
+    while let Some(state) = pending.pop_front() {
+        let number = indices[&state];
         if state.is_over() {
-            ends.push_back(number);
+            final_states.push_back(number);
         }
         for next in rules.next_states(&state) {
-            let index = *known.entry(next).or_insert_with_key(|next| {
-                waiting.push_back(next.clone());
-                before.push(Vec::new());
-                before.len() - 1
+            let index = *indices.entry(next).or_insert_with_key(|next| {
+                pending.push_back(next.clone());
+                predecessors.push(Vec::new());
+                predecessors.len() - 1
             });
-            before[index].push(number);
+            predecessors[index].push(number);
         }
     }
-    let mut leads: HashSet<usize> = ends.iter().copied().collect();
-    while let Some(number) = ends.pop_front() {
-        for earlier in &before[number] {
-            if leads.insert(*earlier) {
-                ends.push_back(*earlier);
+    let mut can_end: HashSet<usize> = final_states.iter().copied().collect();
+    while let Some(number) = final_states.pop_front() {
+        for predecessor in &predecessors[number] {
+            if can_end.insert(*predecessor) {
+                final_states.push_back(*predecessor);
             }
         }
     }
-    let count = known.len();
-    let lost = known
+    let count = indices.len();
+    let dead = indices
         .into_iter()
-        .filter(|(_, number)| !leads.contains(number));
-    (count, lost.map(|(state, _)| state).collect())
+        .filter(|(_, number)| !can_end.contains(number));
+    (count, dead.map(|(state, _)| state).collect())
 }
 
-/// With these safeguards taken out, this comes to light.
+/// Asserts that this property is violated without these safeguards.
 #[track_caller]
-fn needs(safeguards: &'static [Safeguard], mut rules: Rules, property: &'static str) {
+fn assert_needed(safeguards: &'static [Safeguard], mut rules: Rules, property: &'static str) {
     rules.without = safeguards;
-    let enough = HasDiscoveries::AllOf(std::iter::once(property).collect());
-    let checker = rules.checker().threads(2).finish_when(enough);
+    let condition = HasDiscoveries::AllOf(std::iter::once(property).collect());
+    let checker = rules.checker().threads(2).finish_when(condition);
     checker.spawn_bfs().join().assert_any_discovery(property);
 }
 
@@ -202,7 +202,7 @@ fn a_refusal_is_written_only_by_the_holder() {
         deduplicates: true,
         ..Rules::default()
     };
-    needs(
+    assert_needed(
         &[Safeguard::RefusalByHolder],
         rules,
         "one job for each task",
@@ -215,7 +215,7 @@ fn a_submission_is_repeated_only_by_the_holder() {
         deduplicates: true,
         ..Rules::default()
     };
-    needs(
+    assert_needed(
         &[Safeguard::RepetitionByHolder, Safeguard::Fence],
         rules,
         "one job for each task",
@@ -223,12 +223,12 @@ fn a_submission_is_repeated_only_by_the_holder() {
 }
 
 #[test]
-fn what_cannot_be_found_is_not_sent_again() {
+fn a_submission_that_is_not_found_is_not_sent_again() {
     let rules = Rules {
         looks_up: true,
         ..Rules::default()
     };
-    needs(
+    assert_needed(
         &[Safeguard::NotFoundIsUnclear],
         rules,
         "one job for each task",
@@ -236,8 +236,8 @@ fn what_cannot_be_found_is_not_sent_again() {
 }
 
 #[test]
-fn what_may_have_been_sent_is_not_sent_again() {
-    needs(
+fn a_submission_that_may_have_been_sent_is_not_sent_again() {
+    assert_needed(
         &[Safeguard::IntendedIsUnclear],
         Rules::default(),
         "one job for each task",
@@ -246,12 +246,12 @@ fn what_may_have_been_sent_is_not_sent_again() {
 
 #[test]
 fn an_end_is_written_only_by_the_holder_of_an_open_task() {
-    needs(&[Safeguard::EndOnce], Rules::default(), "money moves once");
+    assert_needed(&[Safeguard::EndOnce], Rules::default(), "money moves once");
 }
 
 #[test]
 fn the_intent_is_on_disk_before_the_request_leaves() {
-    needs(
+    assert_needed(
         &[Safeguard::IntentFirst],
         Rules::default(),
         "one job for each task",
@@ -259,18 +259,18 @@ fn the_intent_is_on_disk_before_the_request_leaves() {
 }
 
 #[test]
-fn a_repetition_is_led_to_the_task_that_exists() {
+fn a_repetition_joins_the_existing_task() {
     let rules = Rules {
         crashes: 0,
         stalls: 0,
         ..Rules::default()
     };
-    needs(&[Safeguard::Join], rules, "one task is paid for");
+    assert_needed(&[Safeguard::Join], rules, "one task is paid for");
 }
 
 #[test]
 fn money_is_moved_with_the_state() {
-    needs(
+    assert_needed(
         &[Safeguard::MoneyWithState],
         Rules::default(),
         "closed with the end",
@@ -290,27 +290,27 @@ fn a_cancelled_task_that_is_charged_is_followed_to_its_end() {
 
 #[test]
 fn an_intent_is_written_under_the_lock_that_it_was_decided_under() {
-    let property = "one submission that may have been taken";
-    needs(&[Safeguard::RowLock], Rules::default(), property);
-    // What leaves then is a second paid job.
+    let property = "one submission that may have been accepted";
+    assert_needed(&[Safeguard::RowLock], Rules::default(), property);
+    // Then a second paid job is sent.
     let rules = Rules {
         stalls: 2,
         ..Rules::default()
     };
     let both = &[Safeguard::RowLock, Safeguard::Fence];
-    needs(both, rules, "one job for each task");
+    assert_needed(both, rules, "one job for each task");
 }
 
 #[test]
-fn who_stood_still_for_too_long_sends_nothing() {
-    let property = "nothing leaves for a task that has failed";
-    needs(&[Safeguard::Fence], Rules::default(), property);
+fn a_process_that_was_stopped_too_long_sends_nothing() {
+    let property = "nothing is sent for a task that has failed";
+    assert_needed(&[Safeguard::Fence], Rules::default(), property);
 }
 
 #[test]
-fn an_acceptance_that_comes_too_late_is_told_of() {
-    let property = "a job that nobody follows is told of";
-    needs(&[Safeguard::GuardedAccept], Rules::default(), property);
+fn an_acceptance_that_comes_too_late_is_reported() {
+    let property = "an abandoned job is reported";
+    assert_needed(&[Safeguard::GuardedAccept], Rules::default(), property);
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_submission_is_sent_again_only_where_it_was_made() {
         moves: 1,
         ..Rules::default()
     };
-    needs(&[Safeguard::SamePlace], rules, "one job for each task");
+    assert_needed(&[Safeguard::SameAddress], rules, "one job for each task");
 }
 
 #[test]
@@ -331,15 +331,15 @@ fn a_job_is_asked_for_only_where_it_was_made() {
         stalls: 0,
         ..Rules::default()
     };
-    needs(
-        &[Safeguard::SamePlace],
+    assert_needed(
+        &[Safeguard::SameAddress],
         rules,
-        "what was made is not said to have failed",
+        "a made result is not reported as failed",
     );
 }
 
 #[test]
 fn open_tasks_of_a_restored_database_wait() {
-    let rules = restored().swap_remove(0);
-    needs(&[Safeguard::HoldRestored], rules, "one job for each task");
+    let rules = restore_rules().swap_remove(0);
+    assert_needed(&[Safeguard::HoldRestored], rules, "one job for each task");
 }

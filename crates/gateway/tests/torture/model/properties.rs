@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::state::{Caller, Job, Phase, Rules, State, Status, Submission, Task, Why};
+use super::state::{Caller, Job, Phase, Rules, State, Status, Submission, Task, FailureCause};
 use super::steps::{self, Action};
 use super::world;
 
@@ -29,8 +29,8 @@ impl Model for Rules {
         }]
     }
 
-    fn actions(&self, state: &State, found: &mut Vec<Action>) {
-        steps::actions(self, state, found);
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        steps::actions(self, state, actions);
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
@@ -53,15 +53,15 @@ impl Model for Rules {
                     .all(|task| closed_with_the_end(rules, task))
             }),
             Property::always("one job for each task", |_, state: &State| {
-                (0..state.tasks.len()).all(|task| jobs(state, task) <= 1)
+                (0..state.tasks.len()).all(|task| count_jobs(state, task) <= 1)
             }),
             Property::always("one task is paid for", |_, state: &State| {
                 state.tasks.iter().filter(|task| task.settled > 0).count() <= 1
             }),
             Property::always(
-                "what was made is not said to have failed",
+                "a made result is not reported as failed",
                 |_, state: &State| {
-                    let failed = Status::Failed(Why::Generation);
+                    let failed = Status::Failed(FailureCause::Generation);
                     let thrown_away = |job: &Job| {
                         job.phase == Phase::Made && state.tasks[job.task].status == failed
                     };
@@ -73,18 +73,18 @@ impl Model for Rules {
                 state.tasks.iter().filter(open).count() <= 1
             }),
             Property::always(
-                "one submission that may have been taken",
-                |_, state: &State| state.tasks.iter().all(|task| may_be_taken(task) <= 1),
+                "one submission that may have been accepted",
+                |_, state: &State| state.tasks.iter().all(|task| count_possibly_accepted(task) <= 1),
             ),
             Property::always(
-                "nothing leaves for a task that has failed",
-                |_, state: &State| state.sent.iter().all(|request| !request.late),
+                "nothing is sent for a task that has failed",
+                |_, state: &State| state.sent.iter().all(|request| !request.is_late),
             ),
             Property::always(
-                "a job that nobody follows is told of",
-                |_, state: &State| state.tasks.iter().all(is_told_of),
+                "an abandoned job is reported",
+                |_, state: &State| state.tasks.iter().all(is_reported),
             ),
-            // The model does something.
+            // The model reaches something.
             Property::sometimes("a task succeeds", |_, state: &State| {
                 state
                     .tasks
@@ -117,17 +117,17 @@ fn closed_with_the_end(rules: &Rules, task: &Task) -> bool {
     }
 }
 
-fn may_be_taken(task: &Task) -> usize {
-    let all = task.submissions.iter();
-    all.filter(|one| **one != Submission::Refused).count()
+fn count_possibly_accepted(task: &Task) -> usize {
+    let submissions = task.submissions.iter();
+    submissions.filter(|submission| **submission != Submission::Refused).count()
 }
 
-fn is_told_of(task: &Task) -> bool {
-    let mut all = task.submissions.iter();
-    task.status != Status::Failed(Why::Unconfirmed)
-        || !all.any(|one| matches!(one, Submission::Accepted(_)))
+fn is_reported(task: &Task) -> bool {
+    let mut submissions = task.submissions.iter();
+    task.status != Status::Failed(FailureCause::Unconfirmed)
+        || !submissions.any(|submission| matches!(submission, Submission::Accepted(_)))
 }
 
-fn jobs(state: &State, task: usize) -> usize {
+fn count_jobs(state: &State, task: usize) -> usize {
     state.jobs.iter().filter(|job| job.task == task).count()
 }

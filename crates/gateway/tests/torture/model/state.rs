@@ -7,20 +7,20 @@
     reason = "each says what somebody can do, whatever the others say"
 )]
 pub(super) struct Rules {
-    /// The provider makes one job of two submissions with the same key.
+    /// The provider creates one job for two submissions with the same key.
     pub(super) deduplicates: bool,
-    /// It can be asked whether it took a submission.
+    /// It can be asked whether it accepted a submission.
     pub(super) looks_up: bool,
-    /// It can call jobs off.
+    /// It can cancel jobs.
     pub(super) cancels: bool,
-    /// What was cancelled is paid for when it was made all the same.
+    /// A cancelled task is paid for if its result was made anyway.
     pub(super) charges: bool,
     /// Times that the caller asks.
     pub(super) tries: u8,
     pub(super) crashes: u8,
     /// Times that a worker loses its lease and does not know.
     pub(super) stalls: u8,
-    /// Times that the caller calls a task off.
+    /// Times that the caller cancels a task.
     pub(super) cancellations: u8,
     /// Submissions of one task, while providers refuse them.
     pub(super) routes: usize,
@@ -28,7 +28,7 @@ pub(super) struct Rules {
     pub(super) restores: u8,
     /// Times that the operator changes the provider's address or key, and puts it back.
     pub(super) moves: u8,
-    /// What is left out, to see that it is needed.
+    /// Safeguards that are left out, to show that they are needed.
     pub(super) without: &'static [Safeguard],
 }
 
@@ -57,10 +57,10 @@ impl Rules {
     }
 }
 
-/// What keeps anybody from paying twice.
+/// The mechanisms that keep anybody from paying twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Safeguard {
-    /// That nothing was taken is written only by the holder of the lease.
+    /// Only the holder of the lease records that a submission was refused.
     RefusalByHolder,
     /// A submission is sent again, with its key, only by the holder of the lease.
     RepetitionByHolder,
@@ -72,31 +72,31 @@ pub(super) enum Safeguard {
     EndOnce,
     /// The submission is on disk before its request leaves.
     IntentFirst,
-    /// A repetition joins.
+    /// A repetition joins the existing task.
     Join,
     /// State and money change in one transaction.
     MoneyWithState,
-    /// A cancelled task whose money is open is taken up as open ones are.
+    /// A cancelled task whose money is open is claimed like an open one.
     FollowCancelled,
-    /// Who is about to send looks at the task and writes its intent down under one
+    /// A worker checks the task and records its intent to submit under one
     /// lock of the task's row.
     RowLock,
-    /// A request leaves only while the last answered heartbeat proves the lease.
+    /// A request is sent only while the last answered heartbeat proves the lease.
     Fence,
-    /// An acceptance is written only where the submission is still under way; else
-    /// it is told to the operator.
+    /// An acceptance is recorded only while the submission is still under way; else
+    /// it is reported to the operator.
     GuardedAccept,
-    /// What a restored database has open, and may have been sent since, waits.
+    /// Open tasks of a restored database wait, as they may have been sent since.
     HoldRestored,
-    /// A submission is asked for, and sent again, only where it was made.
-    SamePlace,
+    /// A submission is looked up, and sent again, only at the address where it was made.
+    SameAddress,
 }
 
 /// A state of everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) caller: Caller,
-    /// A request whose caller has gone, and which nobody has looked at yet.
+    /// A request whose caller has gone, and which the gateway has not read yet.
     pub(super) ghost: bool,
     pub(super) tries: u8,
     pub(super) crashes: u8,
@@ -110,7 +110,7 @@ pub(super) struct State {
     pub(super) tasks: Vec<Task>,
     /// What was on disk when a backup was made.
     pub(super) backup: Option<Vec<Task>>,
-    /// Gone with their process.
+    /// In memory.
     pub(super) workers: [Option<Work>; 2],
     /// Requests that have left and not arrived.
     pub(super) sent: Vec<Request>,
@@ -126,7 +126,7 @@ impl State {
     }
 }
 
-/// Where the caller stands.
+/// The state of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
     /// It is about to ask.
@@ -144,11 +144,11 @@ pub(super) enum Caller {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Task {
     pub(super) status: Status,
-    /// Who holds the lease; the operator, of what waits for a decision.
+    /// Who holds the lease; the operator, if the task waits for a decision.
     pub(super) owner: Option<usize>,
     pub(super) submissions: Vec<Submission>,
     /// Which address each was made at: `State::is_moved` at that time.
-    pub(super) places: Vec<bool>,
+    pub(super) addresses: Vec<bool>,
     pub(super) reserved: u8,
     pub(super) settled: u8,
     pub(super) released: u8,
@@ -160,7 +160,7 @@ impl Task {
     }
 }
 
-/// Holds what a restored database has open.
+/// Owns the open tasks of a restored database.
 pub(super) const OPERATOR: usize = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,7 +168,7 @@ pub(super) enum Status {
     /// Queued or running.
     Open,
     Succeeded,
-    Failed(Why),
+    Failed(FailureCause),
     Cancelled,
 }
 
@@ -179,16 +179,16 @@ impl Status {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Why {
+pub(super) enum FailureCause {
     /// The provider failed at it.
     Generation,
-    /// No provider took it.
+    /// No provider accepted it.
     Unavailable,
     /// Nobody knows whether one did.
     Unconfirmed,
 }
 
-impl Why {
+impl FailureCause {
     pub(super) fn may_be_repeated(self) -> bool {
         self != Self::Unconfirmed
     }
@@ -196,18 +196,18 @@ impl Why {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Submission {
-    /// Its request is about to leave, or has left.
+    /// Its request is about to be sent, or was sent.
     Intended,
-    /// The provider took it, as this job.
+    /// The provider accepted it, as this job.
     Accepted(usize),
     Refused,
     Unclear,
-    /// Given up as unclear, it turned out to have been taken, and the operator was told.
+    /// Given up as unclear, later found to be accepted, and reported to the operator.
     Found,
     Ended,
 }
 
-/// What a worker is about to do; all of it is in memory.
+/// The next step of a worker; in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Work {
     pub(super) task: usize,
@@ -218,9 +218,9 @@ pub(super) struct Work {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Step {
-    /// Look what was done before.
+    /// Read what was done before.
     Look,
-    /// Write down that a request is about to leave.
+    /// Record the intent to submit.
     Intend,
     /// The second half of that, where no lock joins it to the first.
     Insert,
@@ -228,15 +228,15 @@ pub(super) enum Step {
     Send { submission: usize, again: bool },
     /// Wait for the answer.
     Await { submission: usize, again: bool },
-    /// Write down what the answer says.
+    /// Record the answer.
     Write { submission: usize, reply: Reply },
-    /// Ask the provider whether it took it.
+    /// Ask the provider whether it accepted it.
     LookUp { submission: usize },
-    /// Ask how the job stands.
+    /// Poll the job.
     Follow { submission: usize, job: usize },
-    /// Write down how it ended.
+    /// Record the end.
     End { submission: Option<usize>, end: End },
-    /// Move the money afterwards, as nobody should.
+    /// Move the money in a transaction of its own, which is wrong.
     Pay { end: End },
 }
 
@@ -249,7 +249,7 @@ pub(super) enum Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum End {
     Made,
-    Failed(Why),
+    Failed(FailureCause),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -257,11 +257,11 @@ pub(super) struct Request {
     pub(super) task: usize,
     pub(super) submission: usize,
     /// The address it goes to.
-    pub(super) place: bool,
-    /// Who waits for the answer, if anybody does.
-    pub(super) by: Option<usize>,
-    /// It left after its task had failed.
-    pub(super) late: bool,
+    pub(super) address: bool,
+    /// The worker that waits for the answer, if any.
+    pub(super) sender: Option<usize>,
+    /// It was sent after its task had failed.
+    pub(super) is_late: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -270,7 +270,7 @@ pub(super) struct Job {
     /// The key that it was ordered with.
     pub(super) submission: usize,
     /// The address at which it is.
-    pub(super) place: bool,
+    pub(super) address: bool,
     pub(super) phase: Phase,
 }
 

@@ -11,30 +11,30 @@ pub(super) enum Action {
     Accept,
     /// The gateway accepts a request whose caller has gone.
     AcceptGhost,
-    /// The caller goes away, and will be back.
+    /// The caller hangs up, and may retry.
     HangUp,
     /// The answer reaches the caller.
     Answer,
-    /// The caller calls the task off.
+    /// The caller cancels the task.
     Cancel(usize),
-    /// A worker takes a task.
+    /// A worker claims a task.
     Claim(usize, usize),
     /// A worker does its next step.
     Work(usize),
     /// An answer to a worker is lost, or was never given.
     Lose(usize),
-    /// Another may take the task, and the worker does not know.
+    /// The worker's lease expires without its knowledge.
     Stall(usize),
-    /// The provider gets a request and takes it.
+    /// The provider accepts a request.
     Take(usize),
-    /// It provably does not.
+    /// The provider provably refuses a request.
     Refuse(usize),
     /// The request is lost.
     Drop(usize),
     /// A job comes to its end.
     JobMade(usize),
     JobFailed(usize),
-    /// A job is called off.
+    /// A job is cancelled.
     CallOff(usize),
     /// A backup of the database is made.
     BackUp,
@@ -48,17 +48,17 @@ pub(super) enum Action {
     Crash(usize),
 }
 
-pub(super) fn actions(rules: &Rules, state: &State, found: &mut Vec<Action>) {
-    of_caller(rules, state, found);
+pub(super) fn actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
+    caller_actions(rules, state, actions);
     for worker in 0..state.workers.len() {
-        of_worker(rules, state, worker, found);
+        worker_actions(rules, state, worker, actions);
         if state.crashes < rules.crashes {
-            found.push(Action::Crash(worker));
+            actions.push(Action::Crash(worker));
         }
     }
-    of_operator(rules, state, found);
+    operator_actions(rules, state, actions);
     for (number, _) in state.sent.iter().enumerate() {
-        found.extend([
+        actions.extend([
             Action::Take(number),
             Action::Refuse(number),
             Action::Drop(number),
@@ -66,100 +66,100 @@ pub(super) fn actions(rules: &Rules, state: &State, found: &mut Vec<Action>) {
     }
     for (number, job) in state.jobs.iter().enumerate() {
         let task = &state.tasks[job.task];
-        // What becomes of it later concerns nobody.
+        // The later course of the job does not matter.
         let is_closed = task.status.is_over() && !task.money_is_open();
         if job.phase == Phase::Running && !is_closed {
-            found.extend([Action::JobMade(number), Action::JobFailed(number)]);
+            actions.extend([Action::JobMade(number), Action::JobFailed(number)]);
             let is_cancelled = task.status == Status::Cancelled;
             if rules.cancels && is_cancelled {
-                found.push(Action::CallOff(number));
+                actions.push(Action::CallOff(number));
             }
         }
     }
 }
 
-fn of_caller(rules: &Rules, state: &State, found: &mut Vec<Action>) {
+fn caller_actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
     match state.caller {
-        Caller::Idle => found.push(Action::Ask),
-        Caller::Asking => found.extend([Action::Accept, Action::HangUp]),
+        Caller::Idle => actions.push(Action::Ask),
+        Caller::Asking => actions.extend([Action::Accept, Action::HangUp]),
         Caller::Waiting(task) if state.tasks[task].status.is_over() => {
-            found.extend([Action::Answer, Action::HangUp]);
+            actions.extend([Action::Answer, Action::HangUp]);
         }
-        Caller::Waiting(_) => found.push(Action::HangUp),
+        Caller::Waiting(_) => actions.push(Action::HangUp),
         Caller::Answered | Caller::Gone => {}
     }
     if state.ghost {
-        found.push(Action::AcceptGhost);
+        actions.push(Action::AcceptGhost);
     }
     if state.cancellations < rules.cancellations {
-        let open = |task: &Task| task.status == Status::Open;
-        let open = state
+        let is_open = |task: &Task| task.status == Status::Open;
+        let open_tasks = state
             .tasks
             .iter()
             .enumerate()
-            .filter(|(_, task)| open(task));
-        found.extend(open.map(|(number, _)| Action::Cancel(number)));
+            .filter(|(_, task)| is_open(task));
+        actions.extend(open_tasks.map(|(number, _)| Action::Cancel(number)));
     }
 }
 
-fn of_operator(rules: &Rules, state: &State, found: &mut Vec<Action>) {
+fn operator_actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
     // Settings that jobs wait for are put back in the end.
-    let waits = |task: &Task| {
-        task.places
+    let is_moved_away = |task: &Task| {
+        task.addresses
             .last()
-            .is_some_and(|made| *made != state.is_moved)
+            .is_some_and(|address| *address != state.is_moved)
     };
-    let are_missed = state.tasks.iter().any(waits);
-    if state.is_moved || state.moves < rules.moves || (rules.moves > 0 && are_missed) {
-        found.push(Action::Move);
+    let has_moved_tasks = state.tasks.iter().any(is_moved_away);
+    if state.is_moved || state.moves < rules.moves || (rules.moves > 0 && has_moved_tasks) {
+        actions.push(Action::Move);
     }
     if state.restores >= rules.restores {
-        // What waits is decided on in the end.
+        // Waiting tasks are decided on in the end.
     } else if let Some(backup) = &state.backup {
         // Tasks that the backup does not know of are another story.
         if backup.len() == state.tasks.len() {
-            found.push(Action::Restore);
+            actions.push(Action::Restore);
         }
     } else if !state.tasks.is_empty() {
-        found.push(Action::BackUp);
+        actions.push(Action::BackUp);
     }
-    let held = |task: &Task| task.owner == Some(OPERATOR) && task.status == Status::Open;
-    let held = state
+    let is_held = |task: &Task| task.owner == Some(OPERATOR) && task.status == Status::Open;
+    let held_tasks = state
         .tasks
         .iter()
         .enumerate()
-        .filter(|(_, task)| held(task));
-    found.extend(held.map(|(number, _)| Action::GiveUp(number)));
+        .filter(|(_, task)| is_held(task));
+    actions.extend(held_tasks.map(|(number, _)| Action::GiveUp(number)));
 }
 
-fn of_worker(rules: &Rules, state: &State, worker: usize, found: &mut Vec<Action>) {
+fn worker_actions(rules: &Rules, state: &State, worker: usize, actions: &mut Vec<Action>) {
     let Some(work) = state.workers[worker] else {
-        let free = |task: &Task| {
+        let is_free = |task: &Task| {
             let is_cancelled = task.status == Status::Cancelled;
-            let followed =
+            let is_followed =
                 is_cancelled && task.money_is_open() && rules.has(Safeguard::FollowCancelled);
-            task.owner.is_none() && (task.status == Status::Open || followed)
+            task.owner.is_none() && (task.status == Status::Open || is_followed)
         };
-        let free = state
+        let free_tasks = state
             .tasks
             .iter()
             .enumerate()
-            .filter(|(_, task)| free(task));
-        found.extend(free.map(|(number, _)| Action::Claim(worker, number)));
+            .filter(|(_, task)| is_free(task));
+        actions.extend(free_tasks.map(|(number, _)| Action::Claim(worker, number)));
         return;
     };
     match work.step {
-        Step::Await { .. } => found.push(Action::Lose(worker)),
+        Step::Await { .. } => actions.push(Action::Lose(worker)),
         Step::Follow { job, .. } => {
             // A poll that finds it running changes nothing.
             let is_running = state.jobs[job].phase == Phase::Running;
             if !is_running || state.tasks[work.task].status.is_over() {
-                found.push(Action::Work(worker));
+                actions.push(Action::Work(worker));
             }
         }
-        _ => found.push(Action::Work(worker)),
+        _ => actions.push(Action::Work(worker)),
     }
     if state.stalls < rules.stalls && state.tasks[work.task].owner == Some(worker) {
-        found.push(Action::Stall(worker));
+        actions.push(Action::Stall(worker));
     }
 }

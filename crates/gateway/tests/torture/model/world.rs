@@ -2,7 +2,7 @@
 
 use super::state::{
     Caller, End, Job, OPERATOR, Phase, Reply, Request, Rules, Safeguard, State, Status, Step,
-    Submission, Task, Why, Work,
+    Submission, Task, FailureCause, Work,
 };
 use super::steps::Action;
 
@@ -17,7 +17,7 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
         }
         Action::HangUp => {
             next.ghost |= next.caller == Caller::Asking;
-            come_again(rules, &mut next);
+            retry(rules, &mut next);
         }
         Action::Answer => answer(rules, &mut next),
         Action::Cancel(task) => {
@@ -34,7 +34,7 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
             });
         }
         Action::Work(worker) => work(rules, &mut next, worker),
-        Action::Lose(worker) => lose(rules, &mut next, worker),
+        Action::Lose(worker) => lose_answer(rules, &mut next, worker),
         Action::Stall(worker) => {
             next.stalls += 1;
             if let Some(work) = &mut next.workers[worker] {
@@ -42,7 +42,7 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
             }
             release(&mut next, worker);
         }
-        Action::Take(number) => take(rules, &mut next, number),
+        Action::Take(number) => accept_at_provider(rules, &mut next, number),
         Action::Refuse(number) => {
             let request = next.sent.remove(number);
             reply(&mut next, request, Reply::Refused);
@@ -61,27 +61,27 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
         }
         Action::GiveUp(task) => {
             let task = &mut next.tasks[task];
-            task.status = Status::Failed(Why::Unconfirmed);
+            task.status = Status::Failed(FailureCause::Unconfirmed);
             (task.owner, task.released) = (None, task.released + 1);
         }
         Action::Crash(process) => crash(rules, &mut next, process),
     }
-    tidy(rules, &mut next);
+    canonicalize(rules, &mut next);
     (next != *state).then_some(next)
 }
 
-/// Leaves out what makes no difference, so that there are fewer states.
-fn tidy(rules: &Rules, next: &mut State) {
+/// Removes differences that do not matter, so that there are fewer states.
+fn canonicalize(rules: &Rules, next: &mut State) {
     let jobs = std::mem::take(&mut next.jobs);
-    let is_known = |one: &Request| {
+    let is_duplicate = |request: &Request| {
         let mut jobs = jobs.iter();
         rules.deduplicates
             && jobs.any(|job| {
-                (job.task, job.submission, job.place) == (one.task, one.submission, one.place)
+                (job.task, job.submission, job.address) == (request.task, request.submission, request.address)
             })
     };
-    // Nobody hears what a provider says that has the job already.
-    next.sent.retain(|one| one.by.is_some() || !is_known(one));
+    // Nobody waits for this answer, and the provider has the job already.
+    next.sent.retain(|request| request.sender.is_some() || !is_duplicate(request));
     next.sent.sort();
     next.sent.dedup();
     next.jobs = jobs;
@@ -91,7 +91,7 @@ fn tidy(rules: &Rules, next: &mut State) {
 
 /// Task, intent and reservation in one transaction; or the task that exists.
 fn accept(rules: &Rules, next: &mut State) -> usize {
-    let joins = |task: &Task| !matches!(task.status, Status::Failed(why) if why.may_be_repeated());
+    let joins = |task: &Task| !matches!(task.status, Status::Failed(cause) if cause.may_be_repeated());
     if let Some(last) = next.tasks.last()
         && joins(last)
         && rules.has(Safeguard::Join)
@@ -102,7 +102,7 @@ fn accept(rules: &Rules, next: &mut State) -> usize {
         status: Status::Open,
         owner: None,
         submissions: Vec::new(),
-        places: Vec::new(),
+        addresses: Vec::new(),
         reserved: 1,
         settled: 0,
         released: 0,
@@ -110,7 +110,7 @@ fn accept(rules: &Rules, next: &mut State) -> usize {
     next.tasks.len() - 1
 }
 
-fn come_again(rules: &Rules, next: &mut State) {
+fn retry(rules: &Rules, next: &mut State) {
     next.tries += 1;
     next.caller = if next.tries < rules.tries {
         Caller::Idle
@@ -124,7 +124,7 @@ fn answer(rules: &Rules, next: &mut State) {
         return;
     };
     match next.tasks[task].status {
-        Status::Failed(why) if why.may_be_repeated() => come_again(rules, next),
+        Status::Failed(cause) if cause.may_be_repeated() => retry(rules, next),
         _ => next.caller = Caller::Answered,
     }
 }
@@ -133,7 +133,7 @@ fn cancel(rules: &Rules, task: &mut Task) {
     task.status = Status::Cancelled;
     task.owner = None;
     let mut submissions = task.submissions.iter();
-    let may_be_made = submissions.any(|one| *one != Submission::Refused);
+    let may_be_made = submissions.any(|submission| *submission != Submission::Refused);
     if !(rules.charges && may_be_made) {
         task.released += 1;
     }
@@ -146,33 +146,33 @@ fn crash(rules: &Rules, next: &mut State, process: usize) {
     next.workers[process] = None;
     release(next, process);
     for request in &mut next.sent {
-        if request.by == Some(process) {
-            request.by = None;
+        if request.sender == Some(process) {
+            request.sender = None;
         }
     }
     if process == 0 {
         next.ghost = false;
         if matches!(next.caller, Caller::Asking | Caller::Waiting(_)) {
-            come_again(rules, next);
+            retry(rules, next);
         }
     }
 }
 
-/// The database is as it was; what has left has left, and nobody hears of it.
+/// The database is restored; sent requests stay sent, and nobody waits for their answers.
 fn restore(rules: &Rules, next: &mut State) {
     next.restores += 1;
     for process in 0..next.workers.len() {
         next.workers[process] = None;
     }
     for request in &mut next.sent {
-        request.by = None;
+        request.sender = None;
     }
     next.tasks = next.backup.take().unwrap_or_default();
     for task in &mut next.tasks {
         task.owner = None;
         let mut submissions = task.submissions.iter();
-        let nothing_known = submissions.all(|one| *one == Submission::Refused);
-        if nothing_known && task.status == Status::Open && rules.has(Safeguard::HoldRestored) {
+        let is_unsubmitted = submissions.all(|submission| *submission == Submission::Refused);
+        if is_unsubmitted && task.status == Status::Open && rules.has(Safeguard::HoldRestored) {
             task.owner = Some(OPERATOR);
         }
     }
@@ -193,20 +193,20 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
     let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
     };
-    let place = next.is_moved;
-    let following = match step {
-        Step::Look => look(rules, &next.tasks[task], worker, place),
-        Step::Intend => intend(rules, &mut next.tasks[task], worker, place),
-        Step::Insert => Some(insert(rules, &mut next.tasks[task], place)),
-        // The process stood still for too long: nothing leaves.
+    let address = next.is_moved;
+    let next_step = match step {
+        Step::Look => first_step(rules, &next.tasks[task], worker, address),
+        Step::Intend => intend(rules, &mut next.tasks[task], worker, address),
+        Step::Insert => Some(insert(rules, &mut next.tasks[task], address)),
+        // The process was stopped for too long: it sends nothing.
         Step::Send { .. } if !proved && rules.has(Safeguard::Fence) => None,
         Step::Send { submission, again } => {
             next.sent.push(Request {
                 task,
                 submission,
-                place: asked_at(rules, next, task, submission),
-                by: Some(worker),
-                late: matches!(next.tasks[task].status, Status::Failed(_)),
+                address: lookup_address(rules, next, task, submission),
+                sender: Some(worker),
+                is_late: matches!(next.tasks[task].status, Status::Failed(_)),
             });
             Some(Step::Await { submission, again })
         }
@@ -224,8 +224,8 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
             None
         }
     };
-    next.workers[worker] = following.map(|step| Work { task, step, proved });
-    if following.is_none() && next.tasks[task].owner == Some(worker) {
+    next.workers[worker] = next_step.map(|step| Work { task, step, proved });
+    if next_step.is_none() && next.tasks[task].owner == Some(worker) {
         next.tasks[task].owner = None;
     }
 }
@@ -233,25 +233,25 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
 fn unconfirmed(submission: usize) -> Step {
     Step::End {
         submission: Some(submission),
-        end: End::Failed(Why::Unconfirmed),
+        end: End::Failed(FailureCause::Unconfirmed),
     }
 }
 
-/// Where a submission is sent, or asked for.
-fn asked_at(rules: &Rules, state: &State, task: usize, submission: usize) -> bool {
-    if rules.has(Safeguard::SamePlace) {
-        state.tasks[task].places[submission]
+/// The address at which a submission is sent or looked up.
+fn lookup_address(rules: &Rules, state: &State, task: usize, submission: usize) -> bool {
+    if rules.has(Safeguard::SameAddress) {
+        state.tasks[task].addresses[submission]
     } else {
         state.is_moved
     }
 }
 
-/// What was done before, and so what is to be done now.
-fn look(rules: &Rules, task: &Task, worker: usize, place: bool) -> Option<Step> {
-    let is_elsewhere = task.places.last().is_some_and(|made| *made != place);
+/// The next step, by what was done before.
+fn first_step(rules: &Rules, task: &Task, worker: usize, address: bool) -> Option<Step> {
+    let is_elsewhere = task.addresses.last().is_some_and(|made_at| *made_at != address);
     let last = task.submissions.last();
     let is_open = matches!(last, Some(Submission::Intended | Submission::Accepted(_)));
-    if is_elsewhere && is_open && rules.has(Safeguard::SamePlace) {
+    if is_elsewhere && is_open && rules.has(Safeguard::SameAddress) {
         return None;
     }
     let count = task.submissions.len();
@@ -261,7 +261,7 @@ fn look(rules: &Rules, task: &Task, worker: usize, place: bool) -> Option<Step> 
     Some(match task.submissions.last() {
         None | Some(Submission::Refused) if is_cancelled || count >= rules.routes => Step::End {
             submission: None,
-            end: End::Failed(Why::Unavailable),
+            end: End::Failed(FailureCause::Unavailable),
         },
         None | Some(Submission::Refused) => Step::Intend,
         Some(Submission::Accepted(job)) => Step::Follow {
@@ -287,26 +287,26 @@ fn look(rules: &Rules, task: &Task, worker: usize, place: bool) -> Option<Step> 
     })
 }
 
-fn intend(rules: &Rules, task: &mut Task, worker: usize, place: bool) -> Option<Step> {
+fn intend(rules: &Rules, task: &mut Task, worker: usize, address: bool) -> Option<Step> {
     if task.owner != Some(worker) || task.status.is_over() {
         return None;
     }
     if !rules.has(Safeguard::RowLock) {
         return Some(Step::Insert);
     }
-    let beside = task.submissions.last();
-    if beside.is_some_and(|one| *one != Submission::Refused)
+    let previous = task.submissions.last();
+    if previous.is_some_and(|submission| *submission != Submission::Refused)
         && rules.has(Safeguard::IntendedIsUnclear)
         && rules.has(Safeguard::NotFoundIsUnclear)
     {
         return None;
     }
-    Some(insert(rules, task, place))
+    Some(insert(rules, task, address))
 }
 
-fn insert(rules: &Rules, task: &mut Task, place: bool) -> Step {
-    task.places.push(place);
-    // Without the safeguard nothing tells later that a request left.
+fn insert(rules: &Rules, task: &mut Task, address: bool) -> Step {
+    task.addresses.push(address);
+    // Without the safeguard no record shows later that a request was sent.
     task.submissions.push(if rules.has(Safeguard::IntentFirst) {
         Submission::Intended
     } else {
@@ -318,8 +318,8 @@ fn insert(rules: &Rules, task: &mut Task, place: bool) -> Step {
     }
 }
 
-/// No answer came. Where the provider makes one job of both it is sent again.
-fn lose(rules: &Rules, next: &mut State, worker: usize) {
+/// No answer came. It is sent again if the provider creates one job for both.
+fn lose_answer(rules: &Rules, next: &mut State, worker: usize) {
     let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
     };
@@ -327,12 +327,12 @@ fn lose(rules: &Rules, next: &mut State, worker: usize) {
         return;
     };
     for request in &mut next.sent {
-        if request.by == Some(worker) {
-            request.by = None;
+        if request.sender == Some(worker) {
+            request.sender = None;
         }
     }
-    let on_its_way = next.sent.len() > 1;
-    let step = if rules.deduplicates && !on_its_way {
+    let has_other_requests = next.sent.len() > 1;
+    let step = if rules.deduplicates && !has_other_requests {
         Step::Send {
             submission,
             again: true,
@@ -376,22 +376,22 @@ fn write(
     }
 }
 
-/// Asks the provider; what it does not know of may still be on its way.
+/// Asks the provider; a submission that it does not know may still be on its way.
 fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> Option<Step> {
-    let place = asked_at(rules, next, task, submission);
+    let address = lookup_address(rules, next, task, submission);
     let mut jobs = next.jobs.iter();
-    let found =
-        jobs.position(|job| (job.task, job.submission, job.place) == (task, submission, place));
-    match found {
+    let job_index =
+        jobs.position(|job| (job.task, job.submission, job.address) == (task, submission, address));
+    match job_index {
         Some(job) => {
-            let known = &mut next.tasks[task].submissions[submission];
-            if *known != Submission::Intended && rules.has(Safeguard::GuardedAccept) {
-                if *known == Submission::Unclear {
-                    *known = Submission::Found;
+            let recorded = &mut next.tasks[task].submissions[submission];
+            if *recorded != Submission::Intended && rules.has(Safeguard::GuardedAccept) {
+                if *recorded == Submission::Unclear {
+                    *recorded = Submission::Found;
                 }
                 return None;
             }
-            *known = Submission::Accepted(job);
+            *recorded = Submission::Accepted(job);
             Some(Step::Follow { submission, job })
         }
         None if rules.has(Safeguard::NotFoundIsUnclear) => Some(unconfirmed(submission)),
@@ -399,17 +399,17 @@ fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> O
     }
 }
 
-/// How the job stands; nothing, when the task is over and its money too.
+/// Polls the job; nothing, if the task has ended and its money is settled.
 fn follow(rules: &Rules, next: &State, task: usize, submission: usize, job: usize) -> Option<Step> {
     let is_open = next.tasks[task].status == Status::Open || next.tasks[task].money_is_open();
-    // Who is asked elsewhere does not know of it.
-    let is_lost = next.jobs[job].place != asked_at(rules, next, task, submission);
+    // At another address the provider does not know the job.
+    let is_lost = next.jobs[job].address != lookup_address(rules, next, task, submission);
     let end = match next.jobs[job].phase {
-        _ if is_lost && is_open => End::Failed(Why::Generation),
+        _ if is_lost && is_open => End::Failed(FailureCause::Generation),
         Phase::Running if is_open => return Some(Step::Follow { submission, job }),
         _ if !is_open => return None,
         Phase::Made => End::Made,
-        Phase::Running | Phase::Failed | Phase::CalledOff => End::Failed(Why::Generation),
+        Phase::Running | Phase::Failed | Phase::CalledOff => End::Failed(FailureCause::Generation),
     };
     let submission = Some(submission);
     Some(Step::End { submission, end })
@@ -424,19 +424,19 @@ fn finish(
     end: End,
 ) -> Option<Step> {
     let is_open = task.status == Status::Open || task.money_is_open();
-    let may = task.owner == Some(worker) && is_open;
-    if rules.has(Safeguard::EndOnce) && !may {
+    let is_allowed = task.owner == Some(worker) && is_open;
+    if rules.has(Safeguard::EndOnce) && !is_allowed {
         return None;
     }
     if task.status == Status::Open || !rules.has(Safeguard::EndOnce) {
         task.status = match end {
             End::Made => Status::Succeeded,
-            End::Failed(why) => Status::Failed(why),
+            End::Failed(cause) => Status::Failed(cause),
         };
     }
     if let Some(submission) = submission {
         task.submissions[submission] = match end {
-            End::Failed(Why::Unconfirmed) => Submission::Unclear,
+            End::Failed(FailureCause::Unconfirmed) => Submission::Unclear,
             _ => Submission::Ended,
         };
     }
@@ -456,17 +456,17 @@ fn pay(task: &mut Task, end: End) {
 
 // --- The provider --------------------------------------------------------------
 
-fn take(rules: &Rules, next: &mut State, number: usize) {
+fn accept_at_provider(rules: &Rules, next: &mut State, number: usize) {
     let request = next.sent.remove(number);
-    let (task, submission, place) = (request.task, request.submission, request.place);
+    let (task, submission, address) = (request.task, request.submission, request.address);
     let mut jobs = next.jobs.iter();
-    let known =
-        jobs.position(|job| (job.task, job.submission, job.place) == (task, submission, place));
-    let job = known.filter(|_| rules.deduplicates).unwrap_or_else(|| {
+    let existing =
+        jobs.position(|job| (job.task, job.submission, job.address) == (task, submission, address));
+    let job = existing.filter(|_| rules.deduplicates).unwrap_or_else(|| {
         next.jobs.push(Job {
             task,
             submission,
-            place,
+            address,
             phase: Phase::Running,
         });
         next.jobs.len() - 1
@@ -476,7 +476,7 @@ fn take(rules: &Rules, next: &mut State, number: usize) {
 
 /// The answer reaches whoever waits for it. To a repetition a "no" proves nothing.
 fn reply(next: &mut State, request: Request, reply: Reply) {
-    let Some(worker) = request.by else {
+    let Some(worker) = request.sender else {
         return;
     };
     let Some(Work { task, step, proved }) = next.workers[worker] else {

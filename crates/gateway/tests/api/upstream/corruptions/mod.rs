@@ -1,7 +1,7 @@
-//! `ledger verify` against a database that somebody changed: each kind of change is found, and the row is named.
+//! `ledger verify` on a database that somebody changed: each kind of change is found, and its row is named.
 //!
-//! The database is made by orders over HTTP, of each kind and end. Each change is made in a transaction of its own, looked
-//! at, and taken back.
+//! The database is filled by orders over HTTP of every kind and outcome. Each change is made in its own transaction,
+//! checked, and rolled back.
 
 mod changes;
 
@@ -21,7 +21,7 @@ use crate::support::gateway::{Builder, finished};
 use crate::support::{Client, TestGateway, eventually, mismatches, videos_order};
 use changes::{CHANGES, Change};
 
-/// Two providers, one of which says what a job cost, and models at both.
+/// Two providers, one of which reports what a job cost, and models at both.
 fn settings(simulator: &Simulator) -> String {
     provider("acme", "openai-videos", simulator, "")
         + &provider("dear", "xai", simulator, "")
@@ -36,8 +36,8 @@ fn settings(simulator: &Simulator) -> String {
            [models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n"
 }
 
-/// Orders a video; its task.
-async fn ordered(caller: &Client, body: Value) -> String {
+/// Orders a video; returns its task's identifier.
+async fn order_task(caller: &Client, body: Value) -> String {
     let answer = caller.post("/v1/videos", &body).await;
     let task = answer.header("x-task-id").map(str::to_owned);
     answer.ok();
@@ -48,33 +48,33 @@ fn order(model: &str) -> Value {
     json!({"model": model, "prompt": "a lake"})
 }
 
-async fn ends(caller: &Client, body: Value, status: &str) -> String {
-    let task = ordered(caller, body).await;
+async fn order_until(caller: &Client, body: Value, status: &str) -> String {
+    let task = order_task(caller, body).await;
     let view = finished(caller, &task).await;
     assert_eq!(view["status"], status, "{view}");
     task
 }
 
-/// Cancels a task that its provider works on; waits until its money has moved.
-async fn cancelled_at_work(caller: &Client, model: &str, simulator: &Simulator, plan: JobPlan) {
+/// Cancels a task whose provider has been polled; waits until its reservation is resolved.
+async fn cancel_while_polled(caller: &Client, model: &str, simulator: &Simulator, plan: JobPlan) {
     simulator.world().set_plan(plan);
-    let polls = super::arrived(simulator, RequestRole::Poll);
-    let task = ordered(caller, order(model)).await;
-    super::arrives(simulator, RequestRole::Poll, polls + 1).await;
+    let polls = super::request_count(simulator, RequestRole::Poll);
+    let task = order_task(caller, order(model)).await;
+    super::wait_for_requests(simulator, RequestRole::Poll, polls + 1).await;
     let path = format!("/v1/tasks/{task}");
     caller
         .post(&format!("{path}/cancel"), &json!({}))
         .await
         .ok();
-    eventually("its money moves", async || {
+    eventually("its reservation is resolved", async || {
         let view = caller.get(&path).await.ok();
         (view["billing"]["status"] != "held").then_some(())
     })
     .await;
 }
 
-/// A gateway whose money has gone every way that it can go. Nobody works any more.
-async fn scene(builder: Builder) -> TestGateway {
+/// A gateway whose ledger has an entry of every kind, from every outcome. Its workers are stopped.
+async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
     let simulator = simulator().await;
     let world = simulator.world();
     let gateway = builder.toml(&settings(&simulator)).start().await;
@@ -90,46 +90,46 @@ async fn scene(builder: Builder) -> TestGateway {
         .await;
     let second = gateway.caller("owls", NewKey::default()).await;
     let app = &gateway.app;
-    let by = || ChangeAuthor::command("a test");
+    let author = || ChangeAuthor::command("a test");
     let account = accounts::ensure(app, "owls").await.unwrap().id;
     let credit = "20".parse().unwrap();
-    let credited = accounting::credit(app, by().into(), account, credit, None).await;
+    let credited = accounting::credit(app, author().into(), account, credit, None).await;
     assert!(credited.unwrap().money.prepaid);
 
-    let adjusted = ends(&owls, order("film"), "succeeded").await;
-    ends(&owls, order("film"), "succeeded").await;
-    ends(&owls, order("told"), "succeeded").await;
-    ends(&owls, order("free"), "succeeded").await;
-    ends(&owls, videos_order(), "succeeded").await;
-    ends(&second, videos_order(), "succeeded").await;
-    ends(&gateway, order("told"), "succeeded").await;
+    let to_adjust = order_until(&owls, order("film"), "succeeded").await;
+    order_until(&owls, order("film"), "succeeded").await;
+    order_until(&owls, order("told"), "succeeded").await;
+    order_until(&owls, order("free"), "succeeded").await;
+    order_until(&owls, videos_order(), "succeeded").await;
+    order_until(&second, videos_order(), "succeeded").await;
+    order_until(&gateway, order("told"), "succeeded").await;
     let refund = MicroDollars::new(-40_000);
     let note = "too dark".into();
-    let adjusted =
-        accounting::adjust(app, by().into(), adjusted.parse().unwrap(), refund, note).await;
-    adjusted.unwrap();
+    let to_adjust =
+        accounting::adjust(app, author().into(), to_adjust.parse().unwrap(), refund, note).await;
+    to_adjust.unwrap();
 
     let plan = |end| JobPlan {
         end,
         ..JobPlan::default()
     };
     world.set_plan(plan(PlannedEnd::Failure));
-    ends(&owls, order("film"), "failed").await;
-    let at_work = JobPlan {
+    order_until(&owls, order("film"), "failed").await;
+    let four_polls = JobPlan {
         polls: 4,
         ..JobPlan::default()
     };
-    cancelled_at_work(&owls, "told", &simulator, at_work).await;
+    cancel_while_polled(&owls, "told", &simulator, four_polls).await;
     let long = JobPlan {
         running: LONG,
         ..JobPlan::default()
     };
-    cancelled_at_work(&owls, "film", &simulator, long).await;
+    cancel_while_polled(&owls, "film", &simulator, long).await;
     world.set_plan(JobPlan::default());
 
     world.order_fault(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
     world.order_fault(super::status(500), None, Some(RequestRole::Find), 1000);
-    ends(&owls, order("film"), "failed").await;
+    order_until(&owls, order("film"), "failed").await;
     world.clear_faults();
     world.order_fault(
         super::status(429),
@@ -137,13 +137,13 @@ async fn scene(builder: Builder) -> TestGateway {
         Some(RequestRole::Submit),
         1,
     );
-    ends(&owls, order("both"), "succeeded").await;
+    order_until(&owls, order("both"), "succeeded").await;
 
     world.set_plan(long);
-    let orders = super::submissions(&simulator);
-    ordered(&owls, order("told")).await;
-    super::arrives(&simulator, RequestRole::Submit, orders + 1).await;
-    eventually("it is written that it was taken", async || {
+    let earlier_orders = super::submissions(&simulator);
+    order_task(&owls, order("told")).await;
+    super::wait_for_requests(&simulator, RequestRole::Submit, earlier_orders + 1).await;
+    eventually("its acceptance is recorded", async || {
         (count(
             &gateway,
             "SELECT COUNT(*) FROM submissions WHERE state = 'accepted'",
@@ -167,77 +167,77 @@ async fn count(gateway: &TestGateway, sql: &'static str) -> i64 {
     count.unwrap().unwrap()
 }
 
-/// What ends a transaction that is only to be looked at.
-enum TakenBack {
-    Seen(u64, Vec<Mismatch>),
+/// Why a transaction was rolled back: the check is done, or a statement failed.
+enum RolledBack {
+    Checked(u64, Vec<Mismatch>),
     Failed(StoreError),
 }
 
-impl From<StoreError> for TakenBack {
+impl From<StoreError> for RolledBack {
     fn from(error: StoreError) -> Self {
         Self::Failed(error)
     }
 }
 
-/// How many rows a change changes, and what the check says of it.
-async fn seen(gateway: &TestGateway, sql: &'static [&'static str]) -> (u64, Vec<Mismatch>) {
-    let written = gateway
+/// The number of rows that the statements change, and the mismatches that the check then finds.
+async fn mismatches_after(gateway: &TestGateway, sql: &'static [&'static str]) -> (u64, Vec<Mismatch>) {
+    let outcome = gateway
         .app
         .store
-        .write(move |conn| -> Result<(), TakenBack> {
-            // Whoever changes a database by hand is not stopped by its references either.
-            let unbound = conn.dialect(
+        .write(move |conn| -> Result<(), RolledBack> {
+            // Foreign keys do not stop somebody who changes the database by hand either.
+            let ignore_references = conn.dialect(
                 "PRAGMA defer_foreign_keys = ON",
                 "SET LOCAL session_replication_role = replica",
             );
-            conn.execute(unbound, &[])?;
-            let mut changed = 0;
+            conn.execute(ignore_references, &[])?;
+            let mut row_count = 0;
             for sql in sql {
-                changed += conn.execute(sql, &[])?;
+                row_count += conn.execute(sql, &[])?;
             }
-            Err(TakenBack::Seen(changed, mismatches(conn)?))
+            Err(RolledBack::Checked(row_count, mismatches(conn)?))
         });
-    match written.await {
-        Err(TakenBack::Seen(changed, found)) => (changed, found),
-        Err(TakenBack::Failed(error)) => panic!("{sql:?}: {error}"),
+    match outcome.await {
+        Err(RolledBack::Checked(row_count, found)) => (row_count, found),
+        Err(RolledBack::Failed(error)) => panic!("{sql:?}: {error}"),
         Ok(()) => unreachable!(),
     }
 }
 
 async fn every_change_is_found(builder: Builder) {
-    let gateway = scene(builder).await;
-    let mut passed = Vec::new();
+    let gateway = gateway_with_every_outcome(builder).await;
+    let mut missed = Vec::new();
     let changes: Vec<&Change> = CHANGES.iter().copied().flatten().collect();
     for change in &changes {
-        let (changed, found) = seen(&gateway, change.sql).await;
-        assert!(changed > 0, "{}: nothing was changed", change.name);
+        let (row_count, found) = mismatches_after(&gateway, change.sql).await;
+        assert!(row_count > 0, "{}: nothing was changed", change.name);
         let is_found = found
             .iter()
-            .any(|one| one.kind == change.what && one.detail.contains(change.why));
+            .any(|mismatch| mismatch.kind == change.kind && mismatch.detail.contains(change.detail));
         if !is_found {
-            passed.push(format!(
+            missed.push(format!(
                 "{}: wanted {} with {:?}, found {found:#?}",
-                change.name, change.what, change.why
+                change.name, change.kind, change.detail
             ));
         }
     }
     assert!(
-        passed.is_empty(),
-        "{} of {} are not found:\n{}",
-        passed.len(),
+        missed.is_empty(),
+        "{} of {} were not found:\n{}",
+        missed.len(),
         changes.len(),
-        passed.join("\n")
+        missed.join("\n")
     );
     assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn every_change_of_the_books_is_found_on_sqlite() {
+async fn every_change_of_the_ledger_is_found_on_sqlite() {
     Box::pin(every_change_is_found(TestGateway::builder())).await;
 }
 
 #[tokio::test]
-async fn every_change_of_the_books_is_found_on_postgres() {
+async fn every_change_of_the_ledger_is_found_on_postgres() {
     Box::pin(every_change_is_found(TestGateway::builder().on_postgres())).await;
 }

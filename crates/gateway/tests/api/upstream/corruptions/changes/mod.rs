@@ -1,4 +1,4 @@
-//! Changes that nobody but somebody with the database in hand can make, and what the check must say of each.
+//! Changes that can only be made in the database itself, and what the check must report of each.
 
 mod entries;
 mod submissions;
@@ -8,10 +8,10 @@ mod tasks;
 /// A change of the database.
 pub(super) struct Change {
     pub(super) name: &'static str,
-    /// What the check must name.
-    pub(super) what: &'static str,
-    /// Part of what it must say.
-    pub(super) why: &'static str,
+    /// The mismatch's kind that the check must report.
+    pub(super) kind: &'static str,
+    /// Part of the message that it must report.
+    pub(super) detail: &'static str,
     pub(super) sql: &'static [&'static str],
 }
 

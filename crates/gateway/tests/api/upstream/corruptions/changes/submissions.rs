@@ -5,140 +5,140 @@ use super::Change;
 pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a settled task that is gone",
-        what: "task",
-        why: "no submission says so",
+        kind: "task",
+        detail: "no submission says so",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a submission of a failed task that is gone",
-        what: "task",
-        why: "nothing says that it was sent",
+        kind: "task",
+        detail: "nothing says that it was sent",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "an unconfirmed submission that is gone",
-        what: "task",
-        why: "nothing says that it was sent",
+        kind: "task",
+        detail: "nothing says that it was sent",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT id FROM tasks WHERE error_code = 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a submission of a cancelled task that is gone",
-        what: "task",
-        why: "nothing says that it was sent",
+        kind: "task",
+        detail: "nothing says that it was sent",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
     },
     Change {
         name: "a submission of an open task that is gone",
-        what: "task",
-        why: "nothing says that it was sent",
+        kind: "task",
+        detail: "nothing says that it was sent",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "a refused attempt that is gone",
-        what: "task",
-        why: "attempt 1 is missing",
+        kind: "task",
+        detail: "attempt 1 is missing",
         sql: &["DELETE FROM submissions WHERE state = 'refused'"],
     },
     Change {
         name: "a submission of a settled task that was refused",
-        what: "submission",
-        why: "its state is refused",
+        kind: "submission",
+        detail: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a submission of a failed task that was refused",
-        what: "submission",
-        why: "its state is refused",
+        kind: "submission",
+        detail: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a submission of a cancelled task that was refused",
-        what: "submission",
-        why: "its state is refused",
+        kind: "submission",
+        detail: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
     },
     Change {
         name: "a submission of an open task that was refused",
-        what: "submission",
-        why: "its state is refused",
+        kind: "submission",
+        detail: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "an unconfirmed submission that was refused",
-        what: "submission",
-        why: "the provider did not answer",
+        kind: "submission",
+        detail: "the provider did not answer",
         sql: &["UPDATE submissions SET state = 'refused' WHERE state = 'unclear'"],
     },
     Change {
         name: "an unconfirmed submission that a provider answered and refused",
-        what: "hours",
-        why: "unknown costs",
+        kind: "hours",
+        detail: "unknown costs",
         sql: &[
             "UPDATE submissions SET state = 'refused', answered_at = ended_at WHERE state = 'unclear'",
         ],
     },
     Change {
         name: "a submission that is still open",
-        what: "submission",
-        why: "and no stray",
+        kind: "submission",
+        detail: "and no stray",
         sql: &[
             "UPDATE submissions SET state = 'accepted', ended_at = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a submission of a settled task that is not over",
-        what: "task",
-        why: "its submission",
+        kind: "task",
+        detail: "its submission",
         sql: &[
             "UPDATE submissions SET state = 'unclear' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a submission in a state that there is not",
-        what: "submission",
-        why: "is no state",
+        kind: "submission",
+        detail: "is no state",
         sql: &[
             "UPDATE submissions SET state = 'lost' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "one job of two tasks",
-        what: "submission",
-        why: "the same job",
+        kind: "submission",
+        detail: "the same job",
         sql: &[
             "UPDATE submissions SET handle = (SELECT o.handle FROM submissions o WHERE o.task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE task_id = (SELECT MAX(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "one job of a failed and a settled task",
-        what: "submission",
-        why: "the same job",
+        kind: "submission",
+        detail: "the same job",
         sql: &[
             "UPDATE submissions SET handle = (SELECT o.handle FROM submissions o WHERE o.task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a second submission",
-        what: "task",
-        why: "submitted 2 times",
+        kind: "task",
+        detail: "submitted 2 times",
         sql: &[
             "DROP INDEX submissions_once",
             "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'ended', '{}', NULL, created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
@@ -146,16 +146,16 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     },
     Change {
         name: "a second submission that is said to have been refused",
-        what: "submission",
-        why: "its state is refused",
+        kind: "submission",
+        detail: "its state is refused",
         sql: &[
             "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'refused', '{}', 'busy', created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a first submission that is gone behind a second",
-        what: "task",
-        why: "attempt 1 is missing",
+        kind: "task",
+        detail: "attempt 1 is missing",
         sql: &[
             "DROP INDEX submissions_once",
             "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'ended', '{}', NULL, created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
@@ -164,96 +164,96 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     },
     Change {
         name: "what a job cost",
-        what: "hours",
-        why: "by the submissions",
+        kind: "hours",
+        detail: "by the submissions",
         sql: &[
             "UPDATE submissions SET cost_millionths = cost_millionths + 1 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "what a job cost that was cancelled",
-        what: "hours",
-        why: "by the submissions",
+        kind: "hours",
+        detail: "by the submissions",
         sql: &[
             "UPDATE submissions SET cost_millionths = cost_millionths * 10 WHERE task_id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
     },
     Change {
         name: "a job's cost that is gone",
-        what: "hours",
-        why: "by the submissions",
+        kind: "hours",
+        detail: "by the submissions",
         sql: &[
             "UPDATE submissions SET cost_millionths = NULL, cost_unit = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a job's cost without a unit",
-        what: "submission",
-        why: "has no unit",
+        kind: "submission",
+        detail: "has no unit",
         sql: &[
             "UPDATE submissions SET cost_unit = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "the unit of a job's cost",
-        what: "hours",
-        why: "by the submissions",
+        kind: "hours",
+        detail: "by the submissions",
         sql: &[
             "UPDATE submissions SET cost_unit = 'credits' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a job at another provider",
-        what: "task",
-        why: "its submission",
+        kind: "task",
+        detail: "its submission",
         sql: &[
             "UPDATE submissions SET provider = 'dear' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a job by another route",
-        what: "hours",
-        why: "by the submissions",
+        kind: "hours",
+        detail: "by the submissions",
         sql: &[
             "UPDATE submissions SET route_model = 'sora-3' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a submission of another task",
-        what: "task",
-        why: "no submission says so",
+        kind: "task",
+        detail: "no submission says so",
         sql: &[
             "UPDATE submissions SET task_id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1') WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a submission's attempt",
-        what: "task",
-        why: "is missing",
+        kind: "task",
+        detail: "is missing",
         sql: &[
             "UPDATE submissions SET attempt = 7 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a job that ended on another day",
-        what: "hours",
-        why: "by the submissions",
+        kind: "hours",
+        detail: "by the submissions",
         sql: &[
             "UPDATE submissions SET ended_at = ended_at - 86400000000 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a job that ended and has no end",
-        what: "submission",
-        why: "has no end",
+        kind: "submission",
+        detail: "has no end",
         sql: &[
             "UPDATE submissions SET ended_at = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a job that nobody follows any more",
-        what: "submission",
-        why: "stray",
+        kind: "submission",
+        detail: "stray",
         sql: &[
             "UPDATE submissions SET stray = 1 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],

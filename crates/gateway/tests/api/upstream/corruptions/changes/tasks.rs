@@ -5,122 +5,122 @@ use super::Change;
 pub(super) const TASKS: &[Change] = &[
     Change {
         name: "an account's held sum",
-        what: "account",
-        why: "held",
+        kind: "account",
+        detail: "held",
         sql: &["UPDATE accounts SET held_micros = held_micros + 1 WHERE handle = 'owls'"],
     },
     Change {
         name: "an account's spent sum",
-        what: "account",
-        why: "spent",
+        kind: "account",
+        detail: "spent",
         sql: &["UPDATE accounts SET spent_micros = spent_micros + 1 WHERE handle = 'owls'"],
     },
     Change {
         name: "an account's credit sum",
-        what: "account",
-        why: "credited",
+        kind: "account",
+        detail: "credited",
         sql: &["UPDATE accounts SET credit_micros = credit_micros + 1 WHERE handle = 'owls'"],
     },
     Change {
         name: "two accounts' sums, exchanged",
-        what: "account",
-        why: "spent",
+        kind: "account",
+        detail: "spent",
         sql: &[
             "UPDATE accounts SET spent_micros = spent_micros + CASE handle WHEN 'owls' THEN 5 ELSE -5 END",
         ],
     },
     Change {
         name: "a key's held sum",
-        what: "key",
-        why: "held",
+        kind: "key",
+        detail: "held",
         sql: &[
             "UPDATE api_keys SET held_micros = held_micros - 1 WHERE id = (SELECT MIN(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'owls')",
         ],
     },
     Change {
         name: "a key's spent sum",
-        what: "key",
-        why: "spent",
+        kind: "key",
+        detail: "spent",
         sql: &[
             "UPDATE api_keys SET spent_micros = spent_micros - 1 WHERE id = (SELECT MIN(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'owls')",
         ],
     },
     Change {
         name: "a key's open tasks",
-        what: "key",
-        why: "open tasks",
+        kind: "key",
+        detail: "open tasks",
         sql: &[
             "UPDATE api_keys SET open_tasks = 0 WHERE id = (SELECT MIN(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'owls')",
         ],
     },
     Change {
         name: "a key that is another account's",
-        what: "entry",
-        why: "its key",
+        kind: "entry",
+        detail: "its key",
         sql: &[
             "UPDATE api_keys SET account_id = (SELECT id FROM accounts WHERE handle = 'default') WHERE id = (SELECT MIN(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'owls')",
         ],
     },
     Change {
         name: "a key that is gone",
-        what: "entry",
-        why: "its key",
+        kind: "entry",
+        detail: "its key",
         sql: &[
             "DELETE FROM api_keys WHERE id = (SELECT MAX(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'owls')",
         ],
     },
     Change {
         name: "the cost of a settled task",
-        what: "task",
-        why: "cost",
+        kind: "task",
+        detail: "cost",
         sql: &[
             "UPDATE tasks SET cost_micros = cost_micros + 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "the cost of a task of this program's",
-        what: "task",
-        why: "its bill says",
+        kind: "task",
+        detail: "its bill says",
         sql: &[
             "UPDATE tasks SET cost_micros = cost_micros - 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')",
         ],
     },
     Change {
         name: "the cost of a failed task",
-        what: "task",
-        why: "cost 0.000001",
+        kind: "task",
+        detail: "cost 0.000001",
         sql: &[
             "UPDATE tasks SET cost_micros = 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "the reservation of a settled task",
-        what: "task",
-        why: "by its prices",
+        kind: "task",
+        detail: "by its prices",
         sql: &[
             "UPDATE tasks SET reserved_micros = reserved_micros + 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "the reservation of a released task",
-        what: "entry",
-        why: "whose reservation is",
+        kind: "entry",
+        detail: "whose reservation is",
         sql: &[
             "UPDATE tasks SET reserved_micros = reserved_micros + 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "the reservation of an open task",
-        what: "account",
-        why: "held",
+        kind: "account",
+        detail: "held",
         sql: &[
             "UPDATE tasks SET reserved_micros = reserved_micros + 1 WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "a reservation and its entry",
-        what: "task",
-        why: "by its prices",
+        kind: "task",
+        detail: "by its prices",
         sql: &[
             "UPDATE tasks SET reserved_micros = reserved_micros + 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')",
             "UPDATE ledger SET held_micros = held_micros + CASE kind WHEN 'reserve' THEN 1 ELSE -1 END WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')",
@@ -128,342 +128,342 @@ pub(super) const TASKS: &[Change] = &[
     },
     Change {
         name: "money that was settled is released",
-        what: "task",
-        why: "its money released",
+        kind: "task",
+        detail: "its money released",
         sql: &[
             "UPDATE tasks SET money = 'released' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "money that was settled is free",
-        what: "task",
-        why: "its money free",
+        kind: "task",
+        detail: "its money free",
         sql: &[
             "UPDATE tasks SET money = 'free' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "money that was settled is held",
-        what: "task",
-        why: "its money held",
+        kind: "task",
+        detail: "its money held",
         sql: &[
             "UPDATE tasks SET money = 'held' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "money that was released is settled",
-        what: "task",
-        why: "its money settled",
+        kind: "task",
+        detail: "its money settled",
         sql: &[
             "UPDATE tasks SET money = 'settled' WHERE id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "money that was released is free",
-        what: "task",
-        why: "its money free",
+        kind: "task",
+        detail: "its money free",
         sql: &[
             "UPDATE tasks SET money = 'free' WHERE id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'released')",
         ],
     },
     Change {
         name: "money that was held is released",
-        what: "task",
-        why: "its money released",
+        kind: "task",
+        detail: "its money released",
         sql: &[
             "UPDATE tasks SET money = 'released' WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "money that was held is settled",
-        what: "task",
-        why: "its money settled",
+        kind: "task",
+        detail: "its money settled",
         sql: &[
             "UPDATE tasks SET money = 'settled' WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "money that was free is settled",
-        what: "task",
-        why: "its money settled",
+        kind: "task",
+        detail: "its money settled",
         sql: &[
             "UPDATE tasks SET money = 'settled' WHERE id = (SELECT id FROM tasks WHERE money = 'free')",
         ],
     },
     Change {
         name: "money in a state that there is not",
-        what: "task",
-        why: "none of money",
+        kind: "task",
+        detail: "none of money",
         sql: &[
             "UPDATE tasks SET money = 'gone' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task that succeeded is failed",
-        what: "task",
-        why: "it is failed",
+        kind: "task",
+        detail: "it is failed",
         sql: &[
             "UPDATE tasks SET state = 'failed' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task that failed is succeeded",
-        what: "task",
-        why: "it is succeeded",
+        kind: "task",
+        detail: "it is succeeded",
         sql: &[
             "UPDATE tasks SET state = 'succeeded' WHERE id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a task that cancelled is failed",
-        what: "task",
-        why: "it is failed",
+        kind: "task",
+        detail: "it is failed",
         sql: &[
             "UPDATE tasks SET state = 'failed' WHERE id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
     },
     Change {
         name: "a task that succeeded is cancelled",
-        what: "day",
-        why: "cancelled; there are",
+        kind: "day",
+        detail: "cancelled; there are",
         sql: &[
             "UPDATE tasks SET state = 'cancelled' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a released task that was cancelled failed",
-        what: "day",
-        why: "failed; there are",
+        kind: "day",
+        detail: "failed; there are",
         sql: &[
             "UPDATE tasks SET state = 'failed' WHERE id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'released')",
         ],
     },
     Change {
         name: "a free task that succeeded failed",
-        what: "day",
-        why: "failed; there are",
+        kind: "day",
+        detail: "failed; there are",
         sql: &[
             "UPDATE tasks SET state = 'failed' WHERE id = (SELECT id FROM tasks WHERE money = 'free')",
         ],
     },
     Change {
         name: "an open task that failed",
-        what: "task",
-        why: "has no end",
+        kind: "task",
+        detail: "has no end",
         sql: &[
             "UPDATE tasks SET state = 'failed' WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "a task in a state that there is not",
-        what: "task",
-        why: "is no state",
+        kind: "task",
+        detail: "is no state",
         sql: &[
             "UPDATE tasks SET state = 'lost' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a bill's cost",
-        what: "task",
-        why: "its bill says",
+        kind: "task",
+        detail: "its bill says",
         sql: &[
             r#"UPDATE tasks SET bill = REPLACE(bill, '"cost":', '"cost":1') WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')"#,
         ],
     },
     Change {
         name: "a bill's price",
-        what: "task",
-        why: "another price",
+        kind: "task",
+        detail: "another price",
         sql: &[
             r#"UPDATE tasks SET bill = REPLACE(bill, '"per_unit":', '"per_unit":1') WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')"#,
         ],
     },
     Change {
         name: "a bill's quantity",
-        what: "task",
-        why: "by its price and quantity",
+        kind: "task",
+        detail: "by its price and quantity",
         sql: &[
             r#"UPDATE tasks SET bill = REPLACE(bill, '"milliseconds":1000', '"milliseconds":900') WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')"#,
         ],
     },
     Change {
         name: "a bill that is gone",
-        what: "task",
-        why: "has no bill",
+        kind: "task",
+        detail: "has no bill",
         sql: &[
             "UPDATE tasks SET bill = NULL WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a bill of a failed task",
-        what: "task",
-        why: "it has a bill",
+        kind: "task",
+        detail: "it has a bill",
         sql: &[
             "UPDATE tasks SET bill = (SELECT o.bill FROM tasks o WHERE o.id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a bill that cannot be read",
-        what: "task",
-        why: "cannot be read",
+        kind: "task",
+        detail: "cannot be read",
         sql: &[
             "UPDATE tasks SET bill = 'x' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "the prices of a task",
-        what: "task",
-        why: "by its prices",
+        kind: "task",
+        detail: "by its prices",
         sql: &[
             r#"UPDATE tasks SET tariff = REPLACE(tariff, '"per_unit":', '"per_unit":1') WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')"#,
         ],
     },
     Change {
         name: "the prices of an open task",
-        what: "task",
-        why: "by its prices",
+        kind: "task",
+        detail: "by its prices",
         sql: &[
             r#"UPDATE tasks SET tariff = REPLACE(tariff, '"per_unit":', '"per_unit":1') WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))"#,
         ],
     },
     Change {
         name: "prices that cannot be read",
-        what: "task",
-        why: "cannot be read",
+        kind: "task",
+        detail: "cannot be read",
         sql: &[
             "UPDATE tasks SET tariff = '{}' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task of another account",
-        what: "entry",
-        why: "its task",
+        kind: "entry",
+        detail: "its task",
         sql: &[
             "UPDATE tasks SET account_id = (SELECT id FROM accounts WHERE handle = 'default') WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task of another key",
-        what: "entry",
-        why: "of key",
+        kind: "entry",
+        detail: "of key",
         sql: &[
             "UPDATE tasks SET key_id = (SELECT MAX(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'owls') WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task of another model",
-        what: "day",
-        why: "there are",
+        kind: "day",
+        detail: "there are",
         sql: &[
             "UPDATE tasks SET model = 'other' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task of another provider",
-        what: "task",
-        why: "its submission",
+        kind: "task",
+        detail: "its submission",
         sql: &[
             "UPDATE tasks SET provider = 'dear' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task of this program's that a provider made",
-        what: "task",
-        why: "no submission says so",
+        kind: "task",
+        detail: "no submission says so",
         sql: &[
             "UPDATE tasks SET provider = 'acme' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')",
         ],
     },
     Change {
         name: "a task that ended a day before",
-        what: "day",
-        why: "there are",
+        kind: "day",
+        detail: "there are",
         sql: &[
             "UPDATE tasks SET finished_at = finished_at - 86400000000 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task that ended a moment later",
-        what: "entry",
-        why: "its task did that",
+        kind: "entry",
+        detail: "its task did that",
         sql: &[
             "UPDATE tasks SET finished_at = finished_at + 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a task that ended and has no end",
-        what: "task",
-        why: "has no end",
+        kind: "task",
+        detail: "has no end",
         sql: &[
             "UPDATE tasks SET finished_at = NULL WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "an open task that has an end",
-        what: "task",
-        why: "has an end",
+        kind: "task",
+        detail: "has an end",
         sql: &[
             "UPDATE tasks SET finished_at = created_at WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "a task that was accepted before",
-        what: "entry",
-        why: "its task did that",
+        kind: "entry",
+        detail: "its task did that",
         sql: &[
             "UPDATE tasks SET created_at = created_at - 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a settled task that is gone",
-        what: "entry",
-        why: "there is no task",
+        kind: "entry",
+        detail: "there is no task",
         sql: &[
             "DELETE FROM tasks WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
         name: "a settled task of this program's that is gone",
-        what: "entry",
-        why: "there is no task",
+        kind: "entry",
+        detail: "there is no task",
         sql: &[
             "DELETE FROM tasks WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')",
         ],
     },
     Change {
         name: "a failed task that is gone",
-        what: "entry",
-        why: "there is no task",
+        kind: "entry",
+        detail: "there is no task",
         sql: &[
             "DELETE FROM tasks WHERE id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
         name: "a cancelled and charged task that is gone",
-        what: "entry",
-        why: "there is no task",
+        kind: "entry",
+        detail: "there is no task",
         sql: &[
             "DELETE FROM tasks WHERE id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
     },
     Change {
         name: "an open task that is gone",
-        what: "entry",
-        why: "there is no task",
+        kind: "entry",
+        detail: "there is no task",
         sql: &[
             "DELETE FROM tasks WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
     },
     Change {
         name: "a free task that is gone",
-        what: "day",
-        why: "there are 0 such tasks",
+        kind: "day",
+        detail: "there are 0 such tasks",
         sql: &["DELETE FROM tasks WHERE id = (SELECT id FROM tasks WHERE money = 'free')"],
     },
     Change {
         name: "a settled task that is gone with all of its rows",
-        what: "day",
-        why: "its entries sum to",
+        kind: "day",
+        detail: "its entries sum to",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT MAX(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
             "DELETE FROM ledger WHERE task_id = (SELECT MAX(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
@@ -472,8 +472,8 @@ pub(super) const TASKS: &[Change] = &[
     },
     Change {
         name: "a failed task that is gone with all of its rows",
-        what: "day",
-        why: "failed; there are",
+        kind: "day",
+        detail: "failed; there are",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
             "DELETE FROM ledger WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
