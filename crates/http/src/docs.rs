@@ -227,7 +227,8 @@ impl ServedDocument {
 
     /// The page that shows it.
     pub(super) fn page(&self, config: &Config, site: &SiteContext) -> String {
-        let build = || ApiReference::new(&serde_json::to_value(openapi(config)).unwrap_or_default());
+        let build =
+            || ApiReference::new(&serde_json::to_value(openapi(config)).unwrap_or_default());
         self.0.reference.get_or_init(build).page(site)
     }
 }

@@ -105,7 +105,10 @@ pub(crate) fn is_installed(name: &str) -> bool {
 pub(crate) fn wait_for(address: SocketAddr) {
     let started = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {
-        assert!(started.elapsed() < Duration::from_secs(10), "{address} is silent");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{address} is silent"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

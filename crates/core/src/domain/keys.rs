@@ -183,11 +183,7 @@ pub async fn find(app: &Ctx, query: &str) -> Result<KeyMatch, Error> {
 }
 
 /// The caller with this secret, if the key is valid now and from this address.
-pub async fn check(
-    app: &AppParts,
-    secret: &str,
-    address: IpAddr,
-) -> Result<Arc<Caller>, Error> {
+pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Arc<Caller>, Error> {
     let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
     if !is_well_formed(secret) {
         return Err(invalid());

@@ -54,7 +54,11 @@ fn a_cycle_is_found_in_every_notation() {
         assert_eq!(found, ["b -> c", "c -> b"], "{b} {c}");
     }
     let parent = ("a", "mod b;\nfn f() { b::g() }");
-    let found = cycles(&dependencies_of(&[root, parent, ("a::b", "use super::Thing;")]));
+    let found = cycles(&dependencies_of(&[
+        root,
+        parent,
+        ("a::b", "use super::Thing;"),
+    ]));
     assert_eq!(found, ["a -> a::b", "a::b -> a"]);
     let acyclic = dependencies_of(&[
         root,

@@ -30,7 +30,9 @@ fn variables(text: &str) -> BTreeSet<&str> {
         let end = rest.find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
         &rest[..end.unwrap_or(rest.len())]
     };
-    let names = text.match_indices("MEDIAGATE_").map(|(start, _)| name_at(start));
+    let names = text
+        .match_indices("MEDIAGATE_")
+        .map(|(start, _)| name_at(start));
     // `MEDIAGATE_…` stands for all of them.
     found.filter(|name| *name != "MEDIAGATE_").collect()
 }

@@ -36,11 +36,20 @@ fn recorded_metrics() -> BTreeMap<String, BTreeSet<String>> {
                     continue;
                 }
                 let call = until_closed(&text[at + kind.len()..]);
-                let Some((name, recorded_labels)) = call.trim_start().strip_prefix('"').map(parse_recording) else {
+                let Some((name, recorded_labels)) =
+                    call.trim_start().strip_prefix('"').map(parse_recording)
+                else {
                     continue;
                 };
-                let first = labels.entry(name.clone()).or_insert_with(|| recorded_labels.clone());
-                assert_eq!(*first, recorded_labels, "{name} has other labels in {}", path.display());
+                let first = labels
+                    .entry(name.clone())
+                    .or_insert_with(|| recorded_labels.clone());
+                assert_eq!(
+                    *first,
+                    recorded_labels,
+                    "{name} has other labels in {}",
+                    path.display()
+                );
             }
         }
     }
@@ -170,7 +179,9 @@ impl Query {
         for (series, label) in self.labels() {
             let labels = series.and_then(metric_of).map(|name| &coded[name]);
             let is_known = OF_PROMETHEUS.contains(&label)
-                || labels.map_or(known_labels.contains(label), |labels| labels.contains(label));
+                || labels.map_or(known_labels.contains(label), |labels| {
+                    labels.contains(label)
+                });
             if !is_known {
                 let _ = writeln!(wrong, "{}: nothing has the label {label}", self.location);
             }

@@ -108,7 +108,11 @@ fn modules_open_with_a_noun() {
             .split(|letter: char| !letter.is_alphanumeric())
             .next();
         let is_question = first_word.is_some_and(|first_word| QUESTION_WORDS.contains(&first_word));
-        assert!(!is_question, "{} opens with a question word", path.display());
+        assert!(
+            !is_question,
+            "{} opens with a question word",
+            path.display()
+        );
     }
 }
 

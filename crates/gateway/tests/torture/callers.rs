@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::dice::Dice;
 use crate::intent::{Intent, RetryStyle, with_reversed_members};
 use crate::stage::{Door, Key};
-use crate::tries::{Answer, TryOutcome, Try, send};
+use crate::tries::{Answer, Try, TryOutcome, send};
 
 /// The longest pause that a caller makes because an answer asks for it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
@@ -126,7 +126,10 @@ impl Caller {
     }
 
     fn key_headers(&self) -> [(&'static str, String); 1] {
-        [("idempotency-key", format!("key-{}", self.history.intent.tag))]
+        [(
+            "idempotency-key",
+            format!("key-{}", self.history.intent.tag),
+        )]
     }
 
     /// The same key with another body.
@@ -169,7 +172,11 @@ impl Caller {
         let leaves_early = self.dice.chance(percent);
         let short = self.dice.millis(500, 1500);
         let remaining = self.until.saturating_duration_since(Instant::now());
-        if leaves_early { short.min(remaining) } else { remaining }
+        if leaves_early {
+            short.min(remaining)
+        } else {
+            remaining
+        }
     }
 
     /// Waits for the pause and until a gateway answers; false when the caller's time is over.
@@ -178,7 +185,9 @@ impl Caller {
             tokio::time::sleep(pause).await;
             self.door.opened().await
         };
-        tokio::time::timeout_at(self.until, back_online).await.is_ok()
+        tokio::time::timeout_at(self.until, back_online)
+            .await
+            .is_ok()
     }
 
     async fn send_once(&mut self, headers: &[(&'static str, String)], timeout: Duration) -> Try {
@@ -187,11 +196,18 @@ impl Caller {
     }
 
     /// Two at once, of which the first may time out early; what to do after the second.
-    async fn send_twice(&mut self, headers: &[(&'static str, String)], first_timeout: Duration) -> Next {
+    async fn send_twice(
+        &mut self,
+        headers: &[(&'static str, String)],
+        first_timeout: Duration,
+    ) -> Next {
         let (first, second) = (self.request(headers), self.request(headers));
         let second_timeout = self.timeout(0);
         let intent = &self.history.intent;
-        let (first, second) = tokio::join!(send(first, intent, first_timeout), send(second, intent, second_timeout));
+        let (first, second) = tokio::join!(
+            send(first, intent, first_timeout),
+            send(second, intent, second_timeout)
+        );
         self.record(first);
         self.record(second)
     }
@@ -236,7 +252,9 @@ impl Caller {
         };
         let next = match &attempt.outcome {
             TryOutcome::Answered(answer) if answer.is_good() => Next::Done,
-            TryOutcome::Answered(answer) if answer.should_retry => Next::Again(pause_before_retry(answer, pause)),
+            TryOutcome::Answered(answer) if answer.should_retry => {
+                Next::Again(pause_before_retry(answer, pause))
+            }
             TryOutcome::Answered(_) => Next::Stop,
             TryOutcome::Unreached | TryOutcome::Lost | TryOutcome::HungUp => Next::Again(pause),
         };

@@ -91,7 +91,9 @@ where
             let _slot = slots.acquire().await.unwrap();
             let violations = walk.await;
             println!("{point}: {} violations", violations.len());
-            let labelled = violations.into_iter().map(|violation| format!("{point}: {violation}"));
+            let labelled = violations
+                .into_iter()
+                .map(|violation| format!("{point}: {violation}"));
             labelled.collect::<Vec<_>>()
         });
     }
@@ -127,7 +129,10 @@ pub(crate) struct CallerGroup {
 }
 
 /// Starts waves of callers with a mix of orders until `is_reached`.
-pub(crate) async fn spawn_callers(run: &mut Run, mut is_reached: impl FnMut(&mut Run) -> bool) -> CallerGroup {
+pub(crate) async fn spawn_callers(
+    run: &mut Run,
+    mut is_reached: impl FnMut(&mut Run) -> bool,
+) -> CallerGroup {
     let mut group = CallerGroup {
         callers: JoinSet::new(),
         cancelling: Vec::new(),
@@ -141,7 +146,11 @@ pub(crate) async fn spawn_callers(run: &mut Run, mut is_reached: impl FnMut(&mut
             let caller = run.caller(intent, until);
             group.callers.spawn(caller.run());
         }
-        let (http, door, seen) = (run.http.clone(), run.stage.door.clone(), run.seen_tasks.clone());
+        let (http, door, seen) = (
+            run.http.clone(),
+            run.stage.door.clone(),
+            run.seen_tasks.clone(),
+        );
         let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
         let cancelling = cancel_randomly(http, door, keys, seen, dice, 12);
         group.cancelling.push(tokio::spawn(cancelling));

@@ -68,7 +68,10 @@ async fn play_round(run: &mut Run, callers: &mut JoinSet<CallerHistory>) {
     for _ in 0..ORDERS {
         let key = &run.stage.keys[0];
         let intent = Intent::new(&mut run.dice, Kind::Videos, RetryStyle::Keyed, 0, key, &[]);
-        let caller = run.caller(intent.with_model("film-safe"), Instant::now() + CALLER_TIMEOUT);
+        let caller = run.caller(
+            intent.with_model("film-safe"),
+            Instant::now() + CALLER_TIMEOUT,
+        );
         callers.spawn(caller.run());
     }
     let started = Instant::now();

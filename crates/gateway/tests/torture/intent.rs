@@ -198,7 +198,13 @@ pub(crate) fn with_reversed_members(value: &Value) -> String {
             let members: Vec<String> = members
                 .iter()
                 .rev()
-                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), with_reversed_members(value)))
+                .map(|(name, value)| {
+                    format!(
+                        "{}:{}",
+                        Value::from(name.as_str()),
+                        with_reversed_members(value)
+                    )
+                })
                 .collect();
             format!("{{{}}}", members.join(","))
         }

@@ -73,8 +73,13 @@ impl Knobs {
 /// Whether a run on this database is wanted: both are, unless one is named.
 pub(crate) fn wants(database_kind: DatabaseKind) -> bool {
     let name = std::env::var("MEDIAGATE_TORTURE_DATABASE").ok();
-    let is_wanted = name.as_deref().is_none_or(|name| name == database_kind.name());
-    if is_wanted && database_kind == DatabaseKind::Postgres && std::env::var("MEDIAGATE_TEST_POSTGRES").is_err() {
+    let is_wanted = name
+        .as_deref()
+        .is_none_or(|name| name == database_kind.name());
+    if is_wanted
+        && database_kind == DatabaseKind::Postgres
+        && std::env::var("MEDIAGATE_TEST_POSTGRES").is_err()
+    {
         assert!(name.is_none(), "MEDIAGATE_TEST_POSTGRES names no server");
         println!("NOT RUN on postgres: MEDIAGATE_TEST_POSTGRES names no server");
         return false;

@@ -44,10 +44,11 @@ impl Replica {
     async fn new(folder: &Path, number: usize, simulator: &Simulator, database: &str) -> Self {
         let mut url = url::Url::parse(database).unwrap();
         let host = url.host_str().unwrap_or("127.0.0.1").to_owned();
-        let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, url.port().unwrap_or(5432)))
-            .await
-            .unwrap()
-            .collect();
+        let addresses: Vec<SocketAddr> =
+            tokio::net::lookup_host((host, url.port().unwrap_or(5432)))
+                .await
+                .unwrap()
+                .collect();
         let proxy = FaultProxy::start(addresses[0]).await.unwrap();
         url.set_host(Some("127.0.0.1")).unwrap();
         url.set_port(Some(proxy.address().port())).unwrap();
@@ -265,7 +266,11 @@ async fn torture(default_time: Duration) {
     let door_receivers = || doors.iter().map(tokio::sync::watch::Sender::subscribe);
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        let (doors, key, mut dice) = (door_receivers().collect::<Vec<_>>(), key.clone(), dice.fork());
+        let (doors, key, mut dice) = (
+            door_receivers().collect::<Vec<_>>(),
+            key.clone(),
+            dice.fork(),
+        );
         callers.spawn(async move {
             let (http, mut statuses) = (client(), Vec::new());
             while Instant::now() < until {

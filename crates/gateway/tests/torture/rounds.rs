@@ -46,7 +46,11 @@ async fn torture(database_kind: DatabaseKind, time: Option<Duration>) {
         return;
     }
     let knobs = Knobs::read();
-    println!("MEDIAGATE_TORTURE_SEED={} on {}", knobs.seed, database_kind.name());
+    println!(
+        "MEDIAGATE_TORTURE_SEED={} on {}",
+        knobs.seed,
+        database_kind.name()
+    );
     let points = names();
     let mut repeat = Repeat {
         command: knobs.repeat(database_kind),
@@ -167,7 +171,10 @@ async fn let_time_pass(run: &mut Run, callers: &mut JoinSet<Vec<CallerHistory>>,
         }
         let step = until.min(Instant::now() + Duration::from_millis(20));
         match tokio::time::timeout_at(step, callers.join_next()).await {
-            Ok(Some(histories)) => histories.unwrap().into_iter().for_each(|history| run.record(history)),
+            Ok(Some(histories)) => histories
+                .unwrap()
+                .into_iter()
+                .for_each(|history| run.record(history)),
             // All callers are done already.
             Ok(None) => tokio::time::sleep_until(step).await,
             Err(_) => {}

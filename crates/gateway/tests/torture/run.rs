@@ -9,12 +9,12 @@ use std::time::Duration;
 use simulator::{JobPlan, RequestRole};
 use tokio::time::Instant;
 
-use crate::callers::{Caller, SeenTasks, CallerHistory};
+use crate::callers::{Caller, CallerHistory, SeenTasks};
 use crate::check::{self, Facts, Violations, views::Views};
 use crate::dice::Dice;
 use crate::faults;
 use crate::intent::{Intent, RetryStyle};
-use crate::program::{PointAction, CLOCKS, Server, Start};
+use crate::program::{CLOCKS, PointAction, Server, Start};
 use crate::stage::{Key, Stage, client};
 use crate::totals::Totals;
 
@@ -315,8 +315,8 @@ impl Run {
             }
         }
         for _ in 0..candidates.len().min(10) {
-            let index =
-                candidates.swap_remove(usize::try_from(self.dice.roll(candidates.len() as u64)).unwrap());
+            let index = candidates
+                .swap_remove(usize::try_from(self.dice.roll(candidates.len() as u64)).unwrap());
             let caller = self.caller(self.histories[index].intent.clone(), until);
             let history = caller.repeat_once().await;
             self.histories[index].tries.extend(history.tries);

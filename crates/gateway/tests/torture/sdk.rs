@@ -13,7 +13,7 @@ use crate::dice::Dice;
 use crate::intent::{Intent, Kind, RetryStyle};
 use crate::knobs::now_micros;
 use crate::stage::{Door, Stage};
-use crate::tries::{Answer, TryOutcome, Try};
+use crate::tries::{Answer, Try, TryOutcome};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torture/sdk.py");
 
@@ -41,7 +41,14 @@ impl Orders {
         let key = &stage.keys[0];
         let mut intents = Vec::new();
         for kind in [Kind::Chat, Kind::Stream, Kind::Videos, Kind::Chat] {
-            intents.push(Intent::new(dice, kind, RetryStyle::Sdk, 0, key, &stage.recording));
+            intents.push(Intent::new(
+                dice,
+                kind,
+                RetryStyle::Sdk,
+                0,
+                key,
+                &stage.recording,
+            ));
         }
         Self {
             intents,
@@ -64,13 +71,15 @@ impl Orders {
             .await
             .unwrap();
         forwarder.abort();
-        let results: Vec<Value> = serde_json::from_str(&results).unwrap_or_else(|_| panic!("{results}"));
+        let results: Vec<Value> =
+            serde_json::from_str(&results).unwrap_or_else(|_| panic!("{results}"));
         let pairs = self.intents.into_iter().zip(results);
-        pairs.map(|(intent, result)| CallerHistory {
-            intent,
-            tries: vec![try_of(&result, started_at)],
-        })
-        .collect()
+        pairs
+            .map(|(intent, result)| CallerHistory {
+                intent,
+                tries: vec![try_of(&result, started_at)],
+            })
+            .collect()
     }
 }
 

@@ -115,7 +115,11 @@ impl Stage {
             keys: Vec::new(),
             door: Door::closed(),
             recording: sound::wav(1, 1),
-            receiver: Arc::new(WebhookReceiver::start_with_script(flaky_receiver()).await.unwrap()),
+            receiver: Arc::new(
+                WebhookReceiver::start_with_script(flaky_receiver())
+                    .await
+                    .unwrap(),
+            ),
             secrets: Vec::new(),
             settings: settings.clone(),
             had_a_wrong_clock: false,
@@ -257,7 +261,9 @@ impl Stage {
         let prepaid = self.key(&["--account", PREPAID]).await;
         for (secret, second_secret) in [(unlimited, Some(limited)), (prepaid, None)] {
             let endpoint_order = json!({"url": self.receiver.url("/webhook")});
-            let request = client().post(format!("{base}/v1/webhooks")).json(&endpoint_order);
+            let request = client()
+                .post(format!("{base}/v1/webhooks"))
+                .json(&endpoint_order);
             let endpoint = ok(request.bearer_auth(&secret)).await;
             self.secrets
                 .push(endpoint["secret"].as_str().unwrap().to_owned());
@@ -282,7 +288,8 @@ impl Stage {
 
     /// Adds this credit to the prepaid account.
     pub(crate) async fn credit(&self, amount: &str) {
-        self.command_output(&["accounts", "credit", PREPAID, amount]).await;
+        self.command_output(&["accounts", "credit", PREPAID, amount])
+            .await;
     }
 
     /// Open tasks and waiting deliveries.

@@ -58,7 +58,12 @@ async fn walk_beside_another(points: PointSelection) {
     .await;
 }
 
-async fn stop_at(stage: Stage, dice: Dice, point: &str, database_kind: DatabaseKind) -> Vec<String> {
+async fn stop_at(
+    stage: Stage,
+    dice: Dice,
+    point: &str,
+    database_kind: DatabaseKind,
+) -> Vec<String> {
     let mut run = Run::new(stage, dice);
     let stops = PointAction::Stop(point.to_owned());
     run.bring_up_at(Some(stops)).await;

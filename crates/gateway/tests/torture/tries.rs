@@ -75,7 +75,11 @@ impl std::fmt::Debug for Try {
             self.ended_at / 1000 % 1_000_000,
         );
         let task = self.task.as_deref().unwrap_or("no task");
-        let other = if self.has_other_body { ", another body" } else { "" };
+        let other = if self.has_other_body {
+            ", another body"
+        } else {
+            ""
+        };
         write!(f, "\n    {from}-{to} ms: {:?}, {task}{other}", self.outcome)
     }
 }
@@ -119,7 +123,11 @@ pub(crate) async fn send(
     attempt
 }
 
-async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Option<String>) -> TryOutcome {
+async fn read(
+    request: reqwest::RequestBuilder,
+    is_stream: bool,
+    task: &mut Option<String>,
+) -> TryOutcome {
     let mut response = match request.send().await {
         Ok(response) => response,
         Err(error) if error.is_connect() => return TryOutcome::Unreached,

@@ -166,11 +166,21 @@ async fn answer(
     let request_kind = request_kind.trim_end().to_owned();
     let failing = behavior.failing.lock().unwrap().clone();
     let failing = failing.is_some_and(|pattern| request_kind.contains(&pattern));
-    *behavior.request_counts.lock().unwrap().entry(request_kind).or_default() += 1;
+    *behavior
+        .request_counts
+        .lock()
+        .unwrap()
+        .entry(request_kind)
+        .or_default() += 1;
     let encrypted = request.headers().get("x-amz-server-side-encryption");
     if let Some(algorithm) = encrypted.and_then(|algorithm| algorithm.to_str().ok()) {
         let request_kind = format!("{} {algorithm}", request.method());
-        *behavior.request_counts.lock().unwrap().entry(request_kind).or_default() += 1;
+        *behavior
+            .request_counts
+            .lock()
+            .unwrap()
+            .entry(request_kind)
+            .or_default() += 1;
     }
     if failing {
         let mut failed = Response::new(s3s::Body::empty());

@@ -135,7 +135,8 @@ impl Cluster {
         };
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let entries = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        entries.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        entries
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
             .filter(belongs_to_server)
             .collect()
     }

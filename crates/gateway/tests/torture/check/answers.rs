@@ -6,7 +6,10 @@ use crate::intent::RetryStyle;
 use crate::tries::Try;
 
 pub(super) fn check(facts: &Facts, histories: &[CallerHistory], violations: &mut Violations) {
-    for history in histories.iter().filter(|history| history.intent.style == RetryStyle::Keyed) {
+    for history in histories
+        .iter()
+        .filter(|history| history.intent.style == RetryStyle::Keyed)
+    {
         let successes: Vec<&Try> = history
             .tries
             .iter()
@@ -20,7 +23,13 @@ pub(super) fn check(facts: &Facts, histories: &[CallerHistory], violations: &mut
     }
 }
 
-fn check_same_answer(facts: &Facts, history: &CallerHistory, first: &Try, later: &Try, violations: &mut Violations) {
+fn check_same_answer(
+    facts: &Facts,
+    history: &CallerHistory,
+    first: &Try,
+    later: &Try,
+    violations: &mut Violations,
+) {
     let (Some(before), Some(after)) = (first.good(), later.good()) else {
         return;
     };

@@ -21,7 +21,10 @@ pub(super) fn check(facts: &Facts, histories: &[CallerHistory], violations: &mut
                 .copied()
                 .unwrap_or_default();
             violations.unless(count <= 1, || {
-                format!("{count} were created for {}: {history:?}", history.intent.tag)
+                format!(
+                    "{count} were created for {}: {history:?}",
+                    history.intent.tag
+                )
             });
         }
         check_used_key(facts, history, violations);
@@ -73,7 +76,9 @@ fn late_tries(history: &CallerHistory, tasks: &[Task]) -> usize {
     let ends = tasks.iter().filter_map(|task| task.finished_at);
     let Some(end) = ends.min() else { return 0 };
     let retries = history.tries.iter().skip(1);
-    retries.filter(|attempt| attempt.sent_at > end + LATE_MICROS).count()
+    retries
+        .filter(|attempt| attempt.sent_at > end + LATE_MICROS)
+        .count()
 }
 
 /// The same key with another body is rejected, and creates nothing.
@@ -87,7 +92,11 @@ fn check_used_key(facts: &Facts, history: &CallerHistory, violations: &mut Viola
     if is_free {
         return;
     }
-    for attempt in history.tries.iter().filter(|attempt| attempt.has_other_body) {
+    for attempt in history
+        .tries
+        .iter()
+        .filter(|attempt| attempt.has_other_body)
+    {
         let Some(answer) = attempt.answer() else {
             continue;
         };

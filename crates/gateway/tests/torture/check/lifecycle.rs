@@ -38,7 +38,11 @@ fn check_promised_tasks(facts: &Facts, history: &CallerHistory, violations: &mut
     let tag = &history.intent.tag;
     let tasks = facts.tasks_of(tag).iter();
     let own: HashSet<&str> = tasks.map(|task| task.id.as_str()).collect();
-    for attempt in history.tries.iter().filter(|attempt| !attempt.has_other_body) {
+    for attempt in history
+        .tries
+        .iter()
+        .filter(|attempt| !attempt.has_other_body)
+    {
         let body_task = attempt.answer().filter(|answer| answer.is_good());
         let body_task = body_task.and_then(|answer| task_named_in(history.intent.kind, answer));
         for id in attempt.task.iter().chain(&body_task) {

@@ -2,12 +2,12 @@
 //! the providers' own records and what callers received.
 
 mod answers;
-pub(crate) mod webhooks;
 mod intents;
 mod lifecycle;
-mod retry_advice;
 mod money;
+mod retry_advice;
 pub(crate) mod views;
+pub(crate) mod webhooks;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -231,7 +231,9 @@ impl Facts {
     /// Submissions of a task that a provider may have accepted.
     pub(crate) fn not_refused(&self, task: &str) -> usize {
         let submissions = self.submissions.get(task).into_iter().flatten();
-        submissions.filter(|row| row.text("state") != "refused").count()
+        submissions
+            .filter(|row| row.text("state") != "refused")
+            .count()
     }
 
     /// How many tasks are in which state.

@@ -97,7 +97,9 @@ fn check_task(task: &Task, entries: &[&Row], violations: &mut Violations) {
     let has_owner = entries
         .iter()
         .all(|row| row.text("account_id") == task.account && row.text("key_id") == task.key);
-    violations.unless(has_owner, || format!("somebody else's entries: {}", context()));
+    violations.unless(has_owner, || {
+        format!("somebody else's entries: {}", context())
+    });
 }
 
 fn check_keys(facts: &Facts, violations: &mut Violations) {

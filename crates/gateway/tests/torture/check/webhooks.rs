@@ -71,7 +71,9 @@ fn received_by_task(stage: &Stage, violations: &mut Violations) -> HashMap<Strin
             .secrets
             .iter()
             .any(|secret| is_signed(&posted, secret));
-        violations.unless(is_signed_correctly, || format!("a wrong signature: {posted:?}"));
+        violations.unless(is_signed_correctly, || {
+            format!("a wrong signature: {posted:?}")
+        });
         let Ok(body) = serde_json::from_str::<Value>(&posted.body) else {
             violations.add(format!("no JSON: {posted:?}"));
             continue;

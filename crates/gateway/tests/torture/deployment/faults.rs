@@ -12,7 +12,7 @@ use crate::bucket::TestBucket;
 use crate::crash_points::names;
 use crate::dice::Dice;
 use crate::pair::Pair;
-use crate::program::{PointAction, CLOCKS};
+use crate::program::{CLOCKS, PointAction};
 
 const REFUSES: NetworkState = NetworkState {
     up: LinkState::with_delay(Duration::ZERO),
@@ -44,7 +44,9 @@ impl Deployment {
                         let was_armed_to_stop = matches!(replica.armed, Some(PointAction::Stop(_)));
                         replica.start().await;
                         if was_armed_to_stop {
-                            replica.resume_after_stop(dice.millis(500, 8000), &stop).await;
+                            replica
+                                .resume_after_stop(dice.millis(500, 8000), &stop)
+                                .await;
                         }
                     }
                 }
@@ -63,13 +65,20 @@ impl Deployment {
         }
         let mut replicas_back = replicas.join_all().await;
         replicas_back.sort_by_key(|(number, _)| *number);
-        self.replicas = replicas_back.into_iter().map(|(_, replica)| replica).collect();
+        self.replicas = replicas_back
+            .into_iter()
+            .map(|(_, replica)| replica)
+            .collect();
         self
     }
 }
 
 /// Injects one fault into a process or its connections to the database.
-async fn inject_fault(replica: &mut Replica, dice: &mut Dice, stop: &CancellationToken) -> &'static str {
+async fn inject_fault(
+    replica: &mut Replica,
+    dice: &mut Dice,
+    stop: &CancellationToken,
+) -> &'static str {
     let duration = dice.millis(100, 7000);
     let each_way = |up, down| NetworkState {
         up,
@@ -99,7 +108,10 @@ async fn inject_fault(replica: &mut Replica, dice: &mut Dice, stop: &Cancellatio
                 let cut = ConnectionCut::new("INTO submissions").holding();
                 ("an intent held up", cut)
             };
-            replica.proxies.iter().for_each(|proxy| proxy.cut(cut.clone()));
+            replica
+                .proxies
+                .iter()
+                .for_each(|proxy| proxy.cut(cut.clone()));
             (name, NetworkState::default())
         }
         7 => {
@@ -137,7 +149,12 @@ async fn inject_fault(replica: &mut Replica, dice: &mut Dice, stop: &Cancellatio
 }
 
 /// The faults of Postgres: it loses power, fails over to its standby, or either server is stopped.
-async fn postgres_faults(pair: &mut Pair, dice: &mut Dice, stop: &CancellationToken, counts: &mut Counts) {
+async fn postgres_faults(
+    pair: &mut Pair,
+    dice: &mut Dice,
+    stop: &CancellationToken,
+    counts: &mut Counts,
+) {
     while !stop.is_cancelled() {
         wait(dice.millis(8000, 30_000), stop).await;
         let duration = dice.millis(100, 6000);

@@ -23,7 +23,7 @@ use crate::dice::Dice;
 use crate::faults::{reset_providers, spread};
 use crate::intent::{Intent, Kind, RetryStyle};
 use crate::knobs::{DatabaseKind, Knobs, LONG, wants};
-use crate::run::{SETTLE_TIMEOUT, Run};
+use crate::run::{Run, SETTLE_TIMEOUT};
 use crate::stage::Stage;
 use parts::Deployment;
 
@@ -158,7 +158,11 @@ impl Scene {
 }
 
 /// Waits until nothing is open.
-async fn wait_until_idle(run: &mut Run, deployment: &Deployment, count_open: impl AsyncFn(&Stage) -> u64) {
+async fn wait_until_idle(
+    run: &mut Run,
+    deployment: &Deployment,
+    count_open: impl AsyncFn(&Stage) -> u64,
+) {
     let started = Instant::now();
     while count_open(&run.stage).await > 0 {
         if started.elapsed() > SETTLE_TIMEOUT {

@@ -144,7 +144,10 @@ impl Deployment {
 
     /// The logs of running processes.
     pub(super) fn logs(&self) -> String {
-        let running = self.replicas.iter().filter_map(|replica| replica.server.as_ref());
+        let running = self
+            .replicas
+            .iter()
+            .filter_map(|replica| replica.server.as_ref());
         running.map(Server::log).collect::<Vec<_>>().join("\n---\n")
     }
 }

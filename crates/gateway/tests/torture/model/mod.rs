@@ -123,7 +123,11 @@ fn nobody_pays_twice_while_settings_change() {
 #[test]
 #[ignore = "takes minutes: everything that may happen, together"]
 fn nobody_pays_twice_in_many_more_states() {
-    explore(provider_rules().into_iter().map(|rules| Rules { tries: 3, ..rules }));
+    explore(
+        provider_rules()
+            .into_iter()
+            .map(|rules| Rules { tries: 3, ..rules }),
+    );
 }
 
 #[test]

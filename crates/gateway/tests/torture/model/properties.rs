@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::state::{Caller, Job, Phase, Rules, State, Status, Submission, Task, FailureCause};
+use super::state::{Caller, FailureCause, Job, Phase, Rules, State, Status, Submission, Task};
 use super::steps::{self, Action};
 use super::world;
 
@@ -74,16 +74,20 @@ impl Model for Rules {
             }),
             Property::always(
                 "one submission that may have been accepted",
-                |_, state: &State| state.tasks.iter().all(|task| count_possibly_accepted(task) <= 1),
+                |_, state: &State| {
+                    state
+                        .tasks
+                        .iter()
+                        .all(|task| count_possibly_accepted(task) <= 1)
+                },
             ),
             Property::always(
                 "nothing is sent for a task that has failed",
                 |_, state: &State| state.sent.iter().all(|request| !request.is_late),
             ),
-            Property::always(
-                "an abandoned job is reported",
-                |_, state: &State| state.tasks.iter().all(is_reported),
-            ),
+            Property::always("an abandoned job is reported", |_, state: &State| {
+                state.tasks.iter().all(is_reported)
+            }),
             // The model reaches something.
             Property::sometimes("a task succeeds", |_, state: &State| {
                 state
@@ -119,7 +123,9 @@ fn closed_with_the_end(rules: &Rules, task: &Task) -> bool {
 
 fn count_possibly_accepted(task: &Task) -> usize {
     let submissions = task.submissions.iter();
-    submissions.filter(|submission| **submission != Submission::Refused).count()
+    submissions
+        .filter(|submission| **submission != Submission::Refused)
+        .count()
 }
 
 fn is_reported(task: &Task) -> bool {

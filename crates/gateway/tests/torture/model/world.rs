@@ -1,8 +1,8 @@
 //! What a step changes. A function that changes a [`Task`] is one transaction.
 
 use super::state::{
-    Caller, End, Job, OPERATOR, Phase, Reply, Request, Rules, Safeguard, State, Status, Step,
-    Submission, Task, FailureCause, Work,
+    Caller, End, FailureCause, Job, OPERATOR, Phase, Reply, Request, Rules, Safeguard, State,
+    Status, Step, Submission, Task, Work,
 };
 use super::steps::Action;
 
@@ -77,11 +77,13 @@ fn canonicalize(rules: &Rules, next: &mut State) {
         let mut jobs = jobs.iter();
         rules.deduplicates
             && jobs.any(|job| {
-                (job.task, job.submission, job.address) == (request.task, request.submission, request.address)
+                (job.task, job.submission, job.address)
+                    == (request.task, request.submission, request.address)
             })
     };
     // Nobody waits for this answer, and the provider has the job already.
-    next.sent.retain(|request| request.sender.is_some() || !is_duplicate(request));
+    next.sent
+        .retain(|request| request.sender.is_some() || !is_duplicate(request));
     next.sent.sort();
     next.sent.dedup();
     next.jobs = jobs;
@@ -91,7 +93,8 @@ fn canonicalize(rules: &Rules, next: &mut State) {
 
 /// Task, intent and reservation in one transaction; or the task that exists.
 fn accept(rules: &Rules, next: &mut State) -> usize {
-    let joins = |task: &Task| !matches!(task.status, Status::Failed(cause) if cause.may_be_repeated());
+    let joins =
+        |task: &Task| !matches!(task.status, Status::Failed(cause) if cause.may_be_repeated());
     if let Some(last) = next.tasks.last()
         && joins(last)
         && rules.has(Safeguard::Join)
@@ -248,7 +251,10 @@ fn lookup_address(rules: &Rules, state: &State, task: usize, submission: usize) 
 
 /// The next step, by what was done before.
 fn first_step(rules: &Rules, task: &Task, worker: usize, address: bool) -> Option<Step> {
-    let is_elsewhere = task.addresses.last().is_some_and(|made_at| *made_at != address);
+    let is_elsewhere = task
+        .addresses
+        .last()
+        .is_some_and(|made_at| *made_at != address);
     let last = task.submissions.last();
     let is_open = matches!(last, Some(Submission::Intended | Submission::Accepted(_)));
     if is_elsewhere && is_open && rules.has(Safeguard::SameAddress) {
