@@ -109,7 +109,10 @@ async fn every_endpoint_rejects_a_request_without_a_valid_key_first() {
         .get("/v1/models")
         .await
         .refused(401, "revoked_api_key");
-    assert!(!gateway.revoke(&secret[..12]).await, "it was revoked before");
+    assert!(
+        !gateway.revoke(&secret[..12]).await,
+        "it was revoked before"
+    );
     let unknown = keys::find(&gateway.app, "sk-mg-000000").await.unwrap();
     assert_eq!(unknown, KeyMatch::NoSuchKey);
     gateway.stop().await;
@@ -291,7 +294,10 @@ async fn a_key_is_limited_to_its_models_and_networks() {
 async fn requests_per_minute_are_limited_and_reported() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let default_answer = gateway.get("/v1/models").await;
-    assert_eq!(default_answer.header("x-ratelimit-limit-requests"), Some("600"));
+    assert_eq!(
+        default_answer.header("x-ratelimit-limit-requests"),
+        Some("600")
+    );
     let slow = gateway
         .caller("default", key(|new| new.rpm = Some(3)))
         .await;
@@ -299,7 +305,10 @@ async fn requests_per_minute_are_limited_and_reported() {
         let answer = slow.get("/v1/models").await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("x-ratelimit-limit-requests"), Some("3"));
-        assert_eq!(answer.header("x-ratelimit-remaining-requests"), Some(remaining));
+        assert_eq!(
+            answer.header("x-ratelimit-remaining-requests"),
+            Some(remaining)
+        );
         assert!(answer.header("x-ratelimit-reset-requests").is_some());
     }
     let answer = slow.get("/v1/models").await;
@@ -335,7 +344,10 @@ async fn open_tasks_are_limited_even_for_concurrent_requests() {
         .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
         .await
         .ok();
-    assert_eq!(limited.post("/v1/videos", &videos_order()).await.status, 200);
+    assert_eq!(
+        limited.post("/v1/videos", &videos_order()).await.status,
+        200
+    );
     // All or none: two more do not fit, so neither is accepted.
     gateway
         .post(
@@ -385,12 +397,14 @@ async fn a_budget_includes_reservations_and_recovers_what_is_released() {
     answer.refused(402, "budget_exceeded");
     assert_eq!(answer.json["error"]["type"], "budget_error");
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"]});
-    limited.post("/musicgen/submit/music", &order)
+    limited
+        .post("/musicgen/submit/music", &order)
         .await
         .refused(402, "budget_exceeded");
     let view = gateway.get(&format!("/v1/tasks/{first}")).await.ok();
     assert_eq!(view["cost_usd"], "0.10");
-    limited.post(&format!("/v1/tasks/{first}/cancel"), &json!({}))
+    limited
+        .post(&format!("/v1/tasks/{first}/cancel"), &json!({}))
         .await
         .ok();
     assert_eq!(
@@ -434,7 +448,10 @@ async fn a_well_formed_request_id_is_kept_and_another_is_replaced() {
         assert_eq!(answered_request_id(&longest, path).await, longest);
         for bad in ["a b", "a/b", &"x".repeat(129)] {
             let generated = answered_request_id(bad, path).await;
-            assert!(generated.starts_with("req_") && generated.len() == 36, "{generated}");
+            assert!(
+                generated.starts_with("req_") && generated.len() == 36,
+                "{generated}"
+            );
         }
     }
     let (first, second) = (gateway.get("/healthz").await, gateway.get("/healthz").await);
@@ -501,7 +518,12 @@ async fn openais_sdk_works_from_a_configured_origin() {
     };
     for method in ["GET", "POST", "PATCH", "DELETE"] {
         let [_, allowed] = preflight(method, "authorization").await;
-        assert!(allowed.split(',').any(|allowed_method| allowed_method == method), "{allowed}");
+        assert!(
+            allowed
+                .split(',')
+                .any(|allowed_method| allowed_method == method),
+            "{allowed}"
+        );
     }
     // What openai-node 6 sends from a browser, with a project and an idempotency key.
     let sdk_headers = "authorization,content-type,idempotency-key,openai-beta,openai-organization,openai-project,\
@@ -509,11 +531,17 @@ async fn openais_sdk_works_from_a_configured_origin() {
                x-stainless-os,x-stainless-package-version,x-stainless-poll-helper,x-stainless-retry-count,\
                x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
     let sorted = |list: &str| {
-        let mut list: Vec<String> = list.split(',').map(|header| header.trim().to_owned()).collect();
+        let mut list: Vec<String> = list
+            .split(',')
+            .map(|header| header.trim().to_owned())
+            .collect();
         list.sort();
         list
     };
-    assert_eq!(sorted(&allowed_headers(sdk_headers).await), sorted(sdk_headers));
+    assert_eq!(
+        sorted(&allowed_headers(sdk_headers).await),
+        sorted(sdk_headers)
+    );
     let other_headers = "X-Stainless-Lang, cookie, x-csrf-token, x-stainless-<b>, x-forwarded-for";
     assert_eq!(allowed_headers(other_headers).await, "x-stainless-lang");
     gateway.stop().await;
@@ -564,7 +592,10 @@ async fn accounts_own_what_their_keys_make() {
     );
     let second_caller = gateway.caller("night-owls", key(|_| {})).await;
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
-    assert_eq!(second_caller.get(&path).await.ok()["user_id"], clip["user_id"]);
+    assert_eq!(
+        second_caller.get(&path).await.ok()["user_id"],
+        clip["user_id"]
+    );
     gateway.get(&path).await.refused(404, "clip_not_found");
     gateway.stop().await;
 }

@@ -25,14 +25,24 @@ fn film(length: usize) -> Bytes {
     blocks.collect::<Vec<_>>().into()
 }
 
-async fn read_range(blobs: &BlobStore, id: AssetId, media: MediaType, start: u64, end: u64) -> Vec<u8> {
+async fn read_range(
+    blobs: &BlobStore,
+    id: AssetId,
+    media: MediaType,
+    start: u64,
+    end: u64,
+) -> Vec<u8> {
     let chunks = blobs.stream(id, media, start..end).await.unwrap();
     let chunks: Vec<Bytes> = chunks.unwrap().try_collect().await.unwrap();
     chunks.concat()
 }
 
 /// All files of the last minutes.
-async fn list_assets(blobs: &BlobStore, from: Timestamp, to: Timestamp) -> Vec<(AssetId, MediaType)> {
+async fn list_assets(
+    blobs: &BlobStore,
+    from: Timestamp,
+    to: Timestamp,
+) -> Vec<(AssetId, MediaType)> {
     let mut assets = Vec::new();
     for folder in 0..=u8::MAX {
         assets.extend(blobs.made_between(folder, from, to).await.unwrap());
@@ -146,7 +156,10 @@ async fn a_file_in_a_bucket_has_a_type_and_a_name() {
     let bucket = TestBucket::start().await;
     let (blobs, id) = (bucket.blobs(), AssetId::new());
     let content = film(9 * 1024 * 1024);
-    blobs.put(id, MediaType::Mp4, content.clone()).await.unwrap();
+    blobs
+        .put(id, MediaType::Mp4, content.clone())
+        .await
+        .unwrap();
     let name = id.to_string();
     let folder = &name[name.len() - 2..];
     assert_eq!(bucket.files(), [format!("some/media/{folder}/{name}.mp4")]);
@@ -191,7 +204,10 @@ async fn a_broken_upload_is_retried() {
     let (blobs, id) = (bucket.blobs(), AssetId::new());
     let content = film(9 * 1024 * 1024);
     bucket.proxy.cut(ConnectionCut::new("partNumber"));
-    blobs.put(id, MediaType::Mp4, content.clone()).await.unwrap();
+    blobs
+        .put(id, MediaType::Mp4, content.clone())
+        .await
+        .unwrap();
     bucket.proxy.wait_for_strikes(1).await;
     assert_eq!(blobs.get(id, MediaType::Mp4).await.unwrap(), content);
     assert_eq!(bucket.unfinished(), 0);
@@ -234,7 +250,10 @@ async fn an_unavailable_bucket_is_reported_and_gets_few_requests() {
         .put(id, MediaType::Png, Bytes::from_static(b"x"))
         .await;
     let message = put.unwrap_err().to_string();
-    assert!(message.contains("403") && !message.contains("AKID"), "{message}");
+    assert!(
+        message.contains("403") && !message.contains("AKID"),
+        "{message}"
+    );
 }
 
 #[tokio::test]

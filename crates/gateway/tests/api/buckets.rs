@@ -84,7 +84,8 @@ async fn a_video_is_made_and_fetched_without_a_media_folder() {
     request_media(&gateway, Method::GET, address, &[("range", &outside)])
         .await
         .refused(416, "range_not_satisfiable");
-    let not_modified = request_media(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
+    let not_modified =
+        request_media(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
     assert_eq!((not_modified.status, not_modified.bytes.len()), (304, 0));
     let head = request_media(&gateway, Method::HEAD, address, &[]).await;
     assert_eq!((head.status, head.bytes.len()), (200, 0));
@@ -129,7 +130,10 @@ async fn two_gateways_share_a_database_and_a_bucket() {
     for stem in job["clips"].as_array().unwrap() {
         let path = format!("/musicgen/clips/{}", stem["id"].as_str().unwrap());
         let (first_file, second_file) = (first.get(&path).await.ok(), second.get(&path).await.ok());
-        let (first_file, second_file) = (first_file["audio_url"].as_str(), second_file["audio_url"].as_str());
+        let (first_file, second_file) = (
+            first_file["audio_url"].as_str(),
+            second_file["audio_url"].as_str(),
+        );
         let first_file = request_media(&first, Method::GET, first_file.unwrap(), &[]).await;
         let second_file = request_media(&second, Method::GET, second_file.unwrap(), &[]).await;
         assert_eq!((first_file.status, second_file.status), (200, 200));
@@ -156,7 +160,10 @@ async fn large_files_redirect_to_the_bucket_if_configured() {
     assert!(address.starts_with(&gateway.base), "callers see our own");
     let redirect = request_media(&gateway, Method::GET, address, &[]).await;
     assert_eq!(redirect.status, 302);
-    assert_eq!(redirect.header("cache-control"), Some("private, max-age=60"));
+    assert_eq!(
+        redirect.header("cache-control"),
+        Some("private, max-age=60")
+    );
     let link = redirect.header("location").unwrap();
     assert!(link.contains("X-Amz-Expires=300"), "{link}");
     assert!(!link.contains(SECRET_KEY), "{link}");
@@ -178,7 +185,8 @@ async fn large_files_redirect_to_the_bucket_if_configured() {
     let head = request_media(&gateway, Method::HEAD, address, &[]).await;
     assert_eq!(head.status, 200);
     let etag = head.header("etag").unwrap();
-    let not_modified = request_media(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
+    let not_modified =
+        request_media(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
     assert_eq!(not_modified.status, 304);
     let short = upload(&gateway, "Short", sound::wav(1, 1)).await;
     for (clip, field) in [(&clip, "image_large_url"), (&short, "audio_url")] {
@@ -194,7 +202,10 @@ async fn large_files_redirect_to_the_bucket_if_configured() {
     let redirect = request_media(&gateway, Method::GET, address, &[]).await;
     let link = redirect.header("location").unwrap();
     assert!(link.contains("X-Amz-Expires=40"), "{link}");
-    assert_eq!(redirect.header("cache-control"), Some("private, max-age=40"));
+    assert_eq!(
+        redirect.header("cache-control"),
+        Some("private, max-age=40")
+    );
     gateway.app.clock.advance(DAY);
     request_media(&gateway, Method::GET, address, &[])
         .await
@@ -308,7 +319,11 @@ async fn survives_an_outage(outage: Outage) {
     }
     // Other requests work.
     let ready = gateway.get("/readyz").await.ok();
-    assert_eq!(ready, json!({"status": "ok", "away": ["media"]}), "{outage:?}");
+    assert_eq!(
+        ready,
+        json!({"status": "ok", "away": ["media"]}),
+        "{outage:?}"
+    );
     let order = gateway.post("/v1/videos", &videos_order()).await.ok();
     assert_eq!(
         gateway.get("/v1/tasks").await.ok()["data"]
@@ -362,7 +377,9 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_recovers() {
         .await;
     let clip = long_clip(&gateway).await;
     let address = clip["audio_url"].as_str().unwrap();
-    let whole = request_media(&gateway, Method::GET, address, &[]).await.bytes;
+    let whole = request_media(&gateway, Method::GET, address, &[])
+        .await
+        .bytes;
     bucket.proxy.cut(ConnectionCut {
         side: ProxyDirection::Down,
         after: 4,
@@ -444,7 +461,12 @@ async fn media_addresses_have_the_configured_host() {
         "{address}"
     );
     let path = path_of(address);
-    assert_eq!(request_media(&gateway, Method::GET, &path, &[]).await.status, 200);
+    assert_eq!(
+        request_media(&gateway, Method::GET, &path, &[])
+            .await
+            .status,
+        200
+    );
     gateway.stop().await;
 }
 

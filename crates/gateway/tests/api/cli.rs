@@ -270,7 +270,10 @@ async fn config_check_lists_all_faults_in_the_order_of_the_file() {
     let valid = check("brand = \"acme\"\n").await;
     assert_eq!(valid.status.code(), Some(0));
     let stderr = text(&valid.stderr);
-    assert!(stderr.starts_with(&format!("{path} is valid: ")), "{stderr}");
+    assert!(
+        stderr.starts_with(&format!("{path} is valid: ")),
+        "{stderr}"
+    );
 }
 
 #[tokio::test]
@@ -512,7 +515,11 @@ async fn the_demo_uses_the_given_folder_and_address() {
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     assert!(folder.path().join("data/mediagate.db").exists());
     let second = output(program(&args)).await;
-    assert_eq!(second.status.code(), Some(2), "existing data is not touched");
+    assert_eq!(
+        second.status.code(),
+        Some(2),
+        "existing data is not touched"
+    );
     assert!(text(&second.stderr).contains("is not empty"));
 
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

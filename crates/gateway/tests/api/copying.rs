@@ -131,7 +131,10 @@ async fn a_killed_copy_continues_when_repeated() {
     files.bucket.heal();
     // A partly uploaded file does not exist.
     let present = files.count_arrived().await;
-    assert!(present >= 2 && present < files.files.len() as u64, "{present}");
+    assert!(
+        present >= 2 && present < files.files.len() as u64,
+        "{present}"
+    );
     files.finish(present).await;
 }
 

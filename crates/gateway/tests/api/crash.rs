@@ -181,7 +181,10 @@ fn check_history(path: &std::path::Path, promised: &[String]) {
     );
     assert_eq!(query("SELECT id FROM clips WHERE audio IS NULL"), nothing);
     assert_eq!(query("PRAGMA integrity_check"), ["ok"]);
-    assert_eq!(query("SELECT \"table\" FROM pragma_foreign_key_check"), nothing);
+    assert_eq!(
+        query("SELECT \"table\" FROM pragma_foreign_key_check"),
+        nothing
+    );
 }
 
 /// Its lease would last for years.
@@ -203,7 +206,9 @@ async fn leases_of_a_killed_process_are_free_at_once() {
     assert_eq!(finished(&client, &task).await["status"], "succeeded");
     assert_eq!(jobs(), 1);
     let live_workers = "SELECT COUNT(*) FROM workers WHERE held_until > 0";
-    let live_workers: i64 = database.query_row(live_workers, [], |row| row.get(0)).unwrap();
+    let live_workers: i64 = database
+        .query_row(live_workers, [], |row| row.get(0))
+        .unwrap();
     assert_eq!(live_workers, 2, "those of the process that runs");
     server.stop().await;
     let locks = home.data().join("mediagate.db-lives");

@@ -278,7 +278,10 @@ async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served(
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (Vec::new(), "image_invalid"),
         (b"hello".to_vec(), "image_invalid"),
-        (valid_picture[..valid_picture.len() / 2].to_vec(), "image_invalid"),
+        (
+            valid_picture[..valid_picture.len() / 2].to_vec(),
+            "image_invalid",
+        ),
         (valid_picture[..8].to_vec(), "image_invalid"),
         (lying_png(20_000, 20_000), "image_too_large"),
         (lying_png(u32::MAX, u32::MAX), "image_too_large"),
@@ -306,7 +309,11 @@ async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served(
         // A picture that claims to be huge may be found broken first.
         let is_expected = error["code"] == code
             || (code == "image_too_large" && error["code"] == "image_invalid");
-        assert!(answer.status == 422 && is_expected, "{number}: {}", answer.text());
+        assert!(
+            answer.status == 422 && is_expected,
+            "{number}: {}",
+            answer.text()
+        );
         assert_eq!(error["type"], "media_error");
         answer.on_param("messages[0].content[0].image_url.url");
     }

@@ -107,16 +107,20 @@ async fn a_picture_is_decoded_once() {
         let reference = json!({"image_url": sound::data_url("image/png", bytes)});
         json!({"model": "animatic-1", "prompt": "x", "input_reference": reference})
     };
-    let (decoded_before, truncated) = (order(&picture_bytes), order(&picture_bytes[..picture_bytes.len() / 2]));
+    let (decoded_before, truncated) = (
+        order(&picture_bytes),
+        order(&picture_bytes[..picture_bytes.len() / 2]),
+    );
     gateway.post("/v1/videos", &decoded_before).await.ok();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let (started_tx, started_rx) = tokio::sync::oneshot::channel();
     let media_work = gateway.app.limits.media_work.clone();
     let holder = tokio::spawn(async move {
-        let all_memory = media_work.work(AccountId::nobody(), WorkKind::Result, u64::MAX, move |_| {
-            started_tx.send(()).unwrap();
-            released.recv().unwrap_err();
-        });
+        let all_memory =
+            media_work.work(AccountId::nobody(), WorkKind::Result, u64::MAX, move |_| {
+                started_tx.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
         all_memory.await.unwrap();
     });
     started_rx.await.unwrap();
@@ -163,7 +167,8 @@ async fn incomplete_files_are_rejected() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed_port = listener.local_addr().unwrap().port();
     drop(listener);
-    let answer = order_with_picture(&gateway, &format!("http://127.0.0.1:{closed_port}/x.png")).await;
+    let answer =
+        order_with_picture(&gateway, &format!("http://127.0.0.1:{closed_port}/x.png")).await;
     answer.refused(422, "image_fetch_failed");
     assert!(
         !answer.message().contains("127.0.0.1"),

@@ -116,7 +116,12 @@ async fn an_address_expires_with_its_file() {
     let address = clip["audio_url"].as_str().unwrap();
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
     gateway.app.clock.advance(29 * DAY);
-    assert_eq!(request_media(&gateway, Method::GET, address, &[]).await.status, 200);
+    assert_eq!(
+        request_media(&gateway, Method::GET, address, &[])
+            .await
+            .status,
+        200
+    );
     assert_eq!(
         gateway.get(&path).await.ok()["audio_url"],
         address,
@@ -276,7 +281,13 @@ async fn ranges_validators_and_head_requests_follow_the_http_specification() {
         format!("\"other\", {etag}"),
         "*".to_owned(),
     ] {
-        let answer = request_media(&gateway, Method::GET, address, &[("if-none-match", &validator)]).await;
+        let answer = request_media(
+            &gateway,
+            Method::GET,
+            address,
+            &[("if-none-match", &validator)],
+        )
+        .await;
         assert_eq!(
             (answer.status, &answer.bytes),
             (304, &Bytes::new()),
@@ -350,7 +361,14 @@ async fn files_without_a_record_are_swept_once_they_are_old() {
     gateway.app.clock.advance(2 * DAY);
     mediagate_worker::sweep_orphans(&gateway.app).await.unwrap();
     assert!(gateway.app.blobs.get(orphan, MediaType::Png).await.is_err());
-    assert!(gateway.app.blobs.get(recorded, MediaType::Flac).await.is_ok());
+    assert!(
+        gateway
+            .app
+            .blobs
+            .get(recorded, MediaType::Flac)
+            .await
+            .is_ok()
+    );
     gateway.stop().await;
 }
 

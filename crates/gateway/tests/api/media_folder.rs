@@ -100,7 +100,8 @@ async fn tasks_wait_for_a_folder_that_is_missing() {
         let task = answer.header("x-task-id").unwrap().to_owned();
         let view = gateway.get(&format!("/v1/tasks/{task}?wait=2")).await.ok();
         assert_eq!(view["finished_at"], Value::Null, "{view}");
-        let is_empty = || std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
+        let is_empty =
+            || std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
         assert!(if is_mount {
             is_empty()
         } else {

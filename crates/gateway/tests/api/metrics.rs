@@ -201,7 +201,8 @@ async fn the_programs_metrics_are_documented() {
             "mediagate_webhooks_attempts_total",
             "mediagate_trace_spans_total",
         ];
-        delayed.iter()
+        delayed
+            .iter()
             .all(|name| metrics.contains_key(*name))
             .then_some(metrics)
     })

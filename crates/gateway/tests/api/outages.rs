@@ -226,7 +226,8 @@ async fn processes_that_start_together_print_one_key() {
     let servers = futures_util::future::join_all(starting).await;
     // The key follows the line with the server's address.
     let count_keys = |stdout: &str| {
-        stdout.lines()
+        stdout
+            .lines()
             .filter(|line| line.trim().starts_with("sk-mg-"))
             .count()
     };

@@ -42,7 +42,11 @@ async fn an_expired_task_is_removed_and_its_sums_stay() {
     let usage = gateway.get("/v1/usage").await.ok();
     assert_eq!(usage["total"]["succeeded"], 1);
     let file = reqwest::get(url).await.unwrap();
-    assert_eq!(file.status(), 200, "an address is valid as long as its file");
+    assert_eq!(
+        file.status(),
+        200,
+        "an address is valid as long as its file"
+    );
     gateway.stop().await;
 }
 
@@ -152,7 +156,11 @@ async fn a_repetition_reports_the_cost_of_a_removed_order_which_can_then_be_plac
         "0.10 USD",
         "Nothing was made or charged now",
     ] {
-        assert!(repetition.message().contains(part), "{}", repetition.message());
+        assert!(
+            repetition.message().contains(part),
+            "{}",
+            repetition.message()
+        );
     }
     assert_eq!(repetition.header("x-task-id"), Some(task.as_str()));
     assert_eq!(repetition.header("x-should-retry"), Some("false"));

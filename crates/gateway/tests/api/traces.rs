@@ -90,7 +90,8 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     let file = settings(folder.path(), &provider);
     let (server, client) = start_traced(folder.path(), &collector.url, &["--config", &file]).await;
     let callback_url = receiver.url("/hook");
-    let body = json!({"model": "film", "prompt": PROMPT, "seconds": "4", "callback_url": callback_url});
+    let body =
+        json!({"model": "film", "prompt": PROMPT, "seconds": "4", "callback_url": callback_url});
     let headers = [("traceparent", PARENT), ("tracestate", "acme=a1, other=b2")];
     let task = order(&client, &body, &headers).await;
     // Accepted and submitted by one process, which is killed; the rest is done by another.
@@ -397,7 +398,9 @@ async fn an_unreachable_collector_is_logged_once_and_used_when_it_returns() {
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::start().await;
     let collector_address = collector.url.strip_prefix("http://").unwrap();
-    let proxy = FaultProxy::start(collector_address.parse().unwrap()).await.unwrap();
+    let proxy = FaultProxy::start(collector_address.parse().unwrap())
+        .await
+        .unwrap();
     proxy.set(NetworkState {
         refuses: true,
         ..NetworkState::default()
@@ -417,8 +420,7 @@ async fn an_unreachable_collector_is_logged_once_and_used_when_it_returns() {
     collector.span("GET /v1/models").await;
     let log = server.stderr();
     assert_eq!(
-        log
-            .matches("the trace collector does not accept spans")
+        log.matches("the trace collector does not accept spans")
             .count(),
         1,
         "{log}"

@@ -51,7 +51,10 @@ async fn entries_are_filtered_paged_and_exported() {
             .await
             .ok();
         assert_eq!(since["data"], entries_of_b["data"]);
-        let csv = operator.get(&audit_path("format=csv&target=b")).await.whole_text();
+        let csv = operator
+            .get(&audit_path("format=csv&target=b"))
+            .await
+            .whole_text();
         let lines: Vec<&str> = csv.lines().collect();
         assert!(
             lines[0].starts_with("id,at,actor_kind") && lines.len() == 2,
@@ -115,7 +118,12 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
             .get(&format!("/v1/admin/audit?target={id}"))
             .await
             .ok();
-        let entries: Vec<_> = webhook_entries["data"].as_array().unwrap().iter().rev().collect();
+        let entries: Vec<_> = webhook_entries["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .rev()
+            .collect();
         let actions: Vec<_> = entries.iter().map(|entry| &entry["action"]).collect();
         assert_eq!(
             actions,
@@ -146,12 +154,17 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
         for client in [&operator, &caller] {
             let created = client.post("/v1/videos", &order).await;
             let task = created.header("x-task-id").unwrap().to_owned();
-            client.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+            client
+                .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
                 .await
                 .ok();
         }
         let cancelled = super::audited(&operator, "task.cancel").await;
-        assert_eq!(cancelled.len(), 1, "callers may cancel their own tasks without an entry");
+        assert_eq!(
+            cancelled.len(),
+            1,
+            "callers may cancel their own tasks without an entry"
+        );
         assert_eq!(
             (
                 &cancelled[0]["before"]["status"],

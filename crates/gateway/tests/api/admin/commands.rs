@@ -121,7 +121,10 @@ async fn a_key_is_changed_rotated_and_listed() {
     assert_eq!(created["refuse_housekeeping"], true);
     let id = created["id"].as_str().unwrap();
     let first = created["key"].as_str().unwrap();
-    assert_eq!((&created["budget_period"], first.len()), (&"month".into(), 55));
+    assert_eq!(
+        (&created["budget_period"], first.len()),
+        (&"month".into(), 55)
+    );
     let args = [
         "keys",
         "update",
@@ -336,7 +339,10 @@ async fn texts_of_tenants_and_files_cannot_control_the_terminal() {
         assert!(!printed.contains(is_invisible), "{args:?}: {printed:?}");
         let is_row = |line: &str| line.starts_with("mine") && !args.contains(&"--csv");
         let is_table = !args.contains(&"export");
-        assert!(!(is_table && printed.lines().any(is_row)), "{args:?}: {printed}");
+        assert!(
+            !(is_table && printed.lines().any(is_row)),
+            "{args:?}: {printed}"
+        );
         if args.contains(&"--json") {
             let value: Value = serde_json::from_str(text(&result.stdout)).unwrap();
             let is_whole = value.to_string().contains("\\u001b[2J") || args[0] == "provenance";

@@ -27,8 +27,8 @@ async fn a_key_is_created_with_every_limit_and_shown_once() {
         let created = operator.post("/v1/admin/keys", &body).await.ok();
         for (name, value) in body.as_object().unwrap() {
             let shown_value = &created[name];
-            let is_same =
-                shown_value == value || (name == "expires_at" && text(shown_value).starts_with("2100-01-01"));
+            let is_same = shown_value == value
+                || (name == "expires_at" && text(shown_value).starts_with("2100-01-01"));
             assert!(is_same, "{name}: {created}");
         }
         let secret = text(&created["key"]);
@@ -142,7 +142,9 @@ async fn a_repeated_creation_makes_one_key_and_shows_it_once() {
             .await
             .refused(409, "idempotency_conflict");
         let creations = audited(&operator, "key.create").await;
-        let entries_of_key = creations.iter().filter(|entry| entry["target"] == first["id"]);
+        let entries_of_key = creations
+            .iter()
+            .filter(|entry| entry["target"] == first["id"]);
         assert_eq!(entries_of_key.count(), 1);
         let id = text(&first["id"]);
         let path = format!("/v1/admin/keys/{id}");
@@ -184,7 +186,10 @@ async fn a_change_applies_from_the_next_request() {
         let body = json!({"refuse_housekeeping": true});
         let strict = patch(&operator, &path, &body).await.ok();
         assert_eq!(
-            (&created["refuse_housekeeping"], &strict["refuse_housekeeping"]),
+            (
+                &created["refuse_housekeeping"],
+                &strict["refuse_housekeeping"]
+            ),
             (&json!(false), &json!(true))
         );
         eventually("the key is read again", async || {

@@ -14,7 +14,11 @@ async fn an_account_is_created_changed_and_credited() {
         let body = json!({"handle": "night-owls", "budget_usd": "9"});
         let created = operator.post("/v1/admin/accounts", &body).await.ok();
         assert_eq!(
-            (&created["name"], &created["prepaid"], &created["budget_usd"]),
+            (
+                &created["name"],
+                &created["prepaid"],
+                &created["budget_usd"]
+            ),
             (&json!("Night Owls"), &json!(false), &json!("9.00"))
         );
         let same_handle = json!({"handle": "night-owls", "name": "x"});

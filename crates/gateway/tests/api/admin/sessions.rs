@@ -85,7 +85,9 @@ async fn the_cookie_works_like_the_key_until_it_ends() {
             refused.refused(403, "csrf_token_required");
         }
         // A session cannot start another one.
-        let second_session = page.send_with_csrf(Method::POST, "/v1/session", &Value::Null).await;
+        let second_session = page
+            .send_with_csrf(Method::POST, "/v1/session", &Value::Null)
+            .await;
         second_session.refused(401, "missing_api_key");
         let ended = page
             .send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
@@ -124,7 +126,10 @@ async fn a_session_has_the_rights_of_its_key_and_ends_with_it() {
     let operator = operator(&gateway).await;
     let id = page.get("/v1/session").await.ok()["key_id"].clone();
     let path = format!("/v1/admin/keys/{}", id.as_str().unwrap());
-    let rotated = operator.post(&format!("{path}/rotate"), &json!({})).await.ok();
+    let rotated = operator
+        .post(&format!("{path}/rotate"), &json!({}))
+        .await
+        .ok();
     page.get("/v1/tasks").await.refused(401, "expired_api_key");
     let limited = gateway.with_key(rotated["key"].as_str().unwrap());
     let page = Page::sign_in(&limited).await;
@@ -140,7 +145,10 @@ async fn a_session_has_the_rights_of_its_key_and_ends_with_it() {
         cookie: "other=1; mediagate_session=x".into(),
         ..page
     };
-    with_wrong_cookie.get("/v1/tasks").await.refused(401, "expired_api_key");
+    with_wrong_cookie
+        .get("/v1/tasks")
+        .await
+        .refused(401, "expired_api_key");
 }
 
 #[tokio::test]
@@ -234,19 +242,28 @@ async fn a_session_too_many_ends_the_oldest_and_is_logged() {
             (answer.json["error"]["code"] == "expired_api_key").then_some(())
         })
         .await;
-        newest.send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
+        newest
+            .send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
             .await
             .ok();
         let end_entries = audited(&operator, "session.end").await;
-        let reasons: Vec<_> = end_entries.iter().map(|entry| &entry["after"]["ended"]).collect();
+        let reasons: Vec<_> = end_entries
+            .iter()
+            .map(|entry| &entry["after"]["ended"])
+            .collect();
         assert_eq!(reasons, ["signed out", "too many sessions"]);
         let begin_entries = audited(&operator, "session.begin").await;
         let session_ids = |entries: &[Value]| -> Vec<Value> {
             let entries = entries.iter();
-            entries.map(|entry| entry["after"]["session"].clone()).collect()
+            entries
+                .map(|entry| entry["after"]["session"].clone())
+                .collect()
         };
         let (begin_entries, end_entries) = (session_ids(&begin_entries), session_ids(&end_entries));
-        assert!(end_entries.contains(&begin_entries[0]), "the last one signed out");
+        assert!(
+            end_entries.contains(&begin_entries[0]),
+            "the last one signed out"
+        );
         for page in [&first, &newest] {
             let cookie = page.cookie.split('=').nth(1).unwrap();
             let log = operator.get("/v1/admin/audit?limit=100").await.whole_text();

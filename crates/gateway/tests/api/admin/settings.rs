@@ -32,10 +32,15 @@ async fn settings_are_shown_masked_and_every_reload_is_logged() {
     };
     let priced = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.25\" }\n";
     std::fs::write(&file, priced).unwrap();
-    settings_reload::reload(&gateway.app, &overrides).await.unwrap();
+    settings_reload::reload(&gateway.app, &overrides)
+        .await
+        .unwrap();
     let reloaded = operator.get("/v1/admin/config").await.ok();
     let settings = reloaded["toml"].as_str().unwrap();
-    assert!(settings.contains("0.25") && !settings.contains("acme"), "{settings}");
+    assert!(
+        settings.contains("0.25") && !settings.contains("acme"),
+        "{settings}"
+    );
     assert_eq!(reloaded["last_reload"]["applied"], true);
 
     std::fs::write(
@@ -43,7 +48,9 @@ async fn settings_are_shown_masked_and_every_reload_is_logged() {
         "[models.animatic-1]\nprice = { unit = \"egg\", usd = \"1\" }\n",
     )
     .unwrap();
-    settings_reload::reload(&gateway.app, &overrides).await.unwrap();
+    settings_reload::reload(&gateway.app, &overrides)
+        .await
+        .unwrap();
     let refused = operator.get("/v1/admin/config").await.ok();
     assert_eq!(refused["toml"], reloaded["toml"], "the old settings stay");
     let reason = refused["last_reload"]["error"].as_str().unwrap();
@@ -123,7 +130,10 @@ async fn no_secret_in_the_settings_is_shown() {
     std::fs::write(&file, faulty).unwrap();
     let refused = output(program(&["config", "check", "--config", path])).await;
     let printed = text(&refused.stderr);
-    assert!(printed.contains("must not contain credentials"), "{printed}");
+    assert!(
+        printed.contains("must not contain credentials"),
+        "{printed}"
+    );
     assert!(!printed.contains("hunter"), "{printed}");
 }
 

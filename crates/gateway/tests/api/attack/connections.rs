@@ -63,7 +63,12 @@ async fn a_waiting_request_is_not_closed_as_silent() {
         },
     )
     .await;
-    let answer = read_until_closed(listener.connect_and_send(waiting_request(&gateway, 1).await.as_bytes()).await).await;
+    let answer = read_until_closed(
+        listener
+            .connect_and_send(waiting_request(&gateway, 1).await.as_bytes())
+            .await,
+    )
+    .await;
     let answer = String::from_utf8_lossy(&answer);
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.contains("queued"),

@@ -68,7 +68,11 @@ fn a_child_makes_the_same_video() {
         &control,
     )
     .unwrap();
-    assert!(in_process.mp4 == in_child.mp4 && in_process.poster == in_child.poster && in_process.sheet == in_child.sheet);
+    assert!(
+        in_process.mp4 == in_child.mp4
+            && in_process.poster == in_child.poster
+            && in_process.sheet == in_child.sheet
+    );
     let facts = |video: &animatic_engine::MadeVideo| {
         (
             video.width,
@@ -104,15 +108,30 @@ fn a_child_makes_the_same_stems() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (source_path, control) = (source.path(), EngineControl::default());
-    let in_process = stems_engine::separate(&job, None, source_path, None, folder.path(), &control).unwrap();
-    let in_child = child::separate(&launcher(spool.path()), &job, None, source_path, None, &control).unwrap();
+    let in_process =
+        stems_engine::separate(&job, None, source_path, None, folder.path(), &control).unwrap();
+    let in_child = child::separate(
+        &launcher(spool.path()),
+        &job,
+        None,
+        source_path,
+        None,
+        &control,
+    )
+    .unwrap();
     assert_eq!((in_process.len(), in_child.len()), (2, 2));
     for (in_process, in_child) in in_process.iter().zip(&in_child) {
         let bytes = |path: &Path| std::fs::read(path).unwrap();
         assert!(bytes(&in_process.flac) == bytes(&in_child.flac));
-        assert!(in_process.cover == in_child.cover && in_process.cover_large == in_child.cover_large);
+        assert!(
+            in_process.cover == in_child.cover && in_process.cover_large == in_child.cover_large
+        );
         assert_eq!(
-            (in_process.size_bytes, &in_process.sha256, in_process.milliseconds),
+            (
+                in_process.size_bytes,
+                &in_process.sha256,
+                in_process.milliseconds
+            ),
             (in_child.size_bytes, &in_child.sha256, in_child.milliseconds)
         );
     }
@@ -343,7 +362,10 @@ async fn a_task_that_crashes_three_children_fails() {
         (&task_view["status"], &task_view["cost_usd"]),
         (&json!("failed"), &json!("0.00"))
     );
-    assert_eq!(task_view["error"]["code"], "provider_rejected", "{task_view}");
+    assert_eq!(
+        task_view["error"]["code"], "provider_rejected",
+        "{task_view}"
+    );
     let message = task_view["error"]["message"].as_str().unwrap();
     assert!(message.contains("crashed its process 3 times"), "{message}");
     let account = victim.account().await;
@@ -371,7 +393,10 @@ async fn a_crash_counts_although_the_database_fails() {
     let third = victim.child(Some(second)).await;
     kill(third, "-KILL");
     let task_view = finished(&victim.client(), &task).await;
-    assert_eq!(task_view["error"]["code"], "provider_rejected", "{task_view}");
+    assert_eq!(
+        task_view["error"]["code"], "provider_rejected",
+        "{task_view}"
+    );
     victim.end().await;
 }
 

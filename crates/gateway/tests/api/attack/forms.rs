@@ -8,7 +8,12 @@ use crate::support::TestGateway;
 
 /// Sends the beginning of a form and then the same bytes repeatedly, as long as
 /// the gateway reads them; returns the bytes written and the answer.
-async fn send_endless_form(gateway: &TestGateway, path: &str, beginning: &str, repeated: &[u8]) -> (usize, String) {
+async fn send_endless_form(
+    gateway: &TestGateway,
+    path: &str,
+    beginning: &str,
+    repeated: &[u8],
+) -> (usize, String) {
     let address = gateway.base.strip_prefix("http://").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut read_half, mut write_half) = stream.into_split();

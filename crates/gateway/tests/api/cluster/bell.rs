@@ -32,7 +32,11 @@ impl Pair {
             let (bell, stop) = (gateway.app.bell.clone(), stop.clone());
             tokio::spawn(async move { bell.exchange(&stop).await });
         }
-        Self { ringing, listening, stop }
+        Self {
+            ringing,
+            listening,
+            stop,
+        }
     }
 
     fn listening_gateway(&self) -> &TestGateway {
@@ -52,7 +56,8 @@ impl Pair {
         ring_until("a ring", ring, listener.changed(u32::MAX)).await;
         let mut cancellations = self.listening_gateway().app.bell.cancellations();
         let ring_cancellation = async || self.ringing.app.bell.call_off(task);
-        let heard_cancellation = ring_until("a cancellation", ring_cancellation, cancellations.recv());
+        let heard_cancellation =
+            ring_until("a cancellation", ring_cancellation, cancellations.recv());
         assert_eq!(heard_cancellation.await, Ok(task));
     }
 

@@ -8,7 +8,7 @@ use mediagate_core::domain::readiness;
 use simulator::Simulator;
 use tokio::time::Instant;
 
-use crate::database::{provider, assert_all_succeed};
+use crate::database::{assert_all_succeed, provider};
 use crate::support::deployment::{Deployment, LoadReport};
 use crate::support::pair::Pair;
 use crate::support::{Answer, TestGateway, eventually, videos_order};
@@ -116,7 +116,11 @@ async fn check(deployment: &Deployment, simulator: &Simulator, report: &LoadRepo
     assert!(paid_twice.is_empty(), "paid twice: {paid_twice:?}");
     assert!(jobs.len() >= report.tasks.len());
     // No process lost its lease while it lived, which its log would say.
-    assert!(!deployment.logs().contains("the lease was lost"), "{}", deployment.logs());
+    assert!(
+        !deployment.logs().contains("the lease was lost"),
+        "{}",
+        deployment.logs()
+    );
     deployment.command(&["ledger", "verify"]).await;
 }
 

@@ -54,7 +54,13 @@ async fn workers_have_probes_too() {
     let (data, address) = (tempfile::tempdir().unwrap(), free_address());
     let folder = data.path().to_str().unwrap();
     let metrics_address = address.to_string();
-    let args = ["worker", "--data", folder, "--metrics-listen", &metrics_address];
+    let args = [
+        "worker",
+        "--data",
+        folder,
+        "--metrics-listen",
+        &metrics_address,
+    ];
     let mut command = program(&args);
     let mut worker = command.stderr(Stdio::null()).spawn().unwrap();
     let ready = format!("http://{address}/readyz");
@@ -96,7 +102,10 @@ async fn the_first_key_may_be_given_and_is_not_printed() {
     let data = tempfile::tempdir().unwrap();
     let generated = output(program(&["keys", "generate"])).await;
     let key = text(&generated.stdout).trim().to_owned();
-    assert!(key.starts_with("sk-mg-") && key.len() == 55, "{generated:?}");
+    assert!(
+        key.starts_with("sk-mg-") && key.len() == 55,
+        "{generated:?}"
+    );
     let file = data.path().join("key");
     std::fs::write(&file, format!("{key}\n")).unwrap();
     let key_file = format!("file:{}", file.display());

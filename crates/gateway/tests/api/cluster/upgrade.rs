@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::database::{provider, assert_all_succeed};
+use crate::database::{assert_all_succeed, provider};
 use crate::support::deployment::Deployment;
 use crate::support::postgres::TestDatabase;
 
@@ -41,7 +41,11 @@ async fn a_rolling_upgrade_loses_no_order() {
     }
     load.more(10).await;
     let report = load.end().await;
-    println!("{} orders, answers {:?}", report.tasks.len(), report.answers);
+    println!(
+        "{} orders, answers {:?}",
+        report.tasks.len(),
+        report.answers
+    );
     let unexpected = report
         .answers
         .keys()

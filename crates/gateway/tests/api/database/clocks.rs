@@ -9,7 +9,7 @@ use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
 use crate::support::{Client, eventually};
 
-use super::{verify_ledger, submission_count, order, provider, assert_all_succeed};
+use super::{assert_all_succeed, order, provider, submission_count, verify_ledger};
 
 async fn count(url: &str, sql: &'static str) -> i64 {
     let url = url.to_owned();

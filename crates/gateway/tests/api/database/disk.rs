@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::program::Server;
 use crate::support::{Client, eventually};
 
-use super::{verify_ledger, hosted, submission_count, order, provider, assert_all_succeed};
+use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
 
 /// The flags with which this user can mount something for one process only; `None` if
 /// the system does not allow it.
@@ -72,9 +72,11 @@ async fn a_full_disk_is_reported_and_harms_no_task() {
     // The mount ends with the process, so a copy is checked.
     let copy_folder = folder.path().join("kept");
     std::fs::create_dir(&copy_folder).unwrap();
-    let connection = rusqlite::Connection::open(server.path_inside(&data).join("mediagate.db")).unwrap();
+    let connection =
+        rusqlite::Connection::open(server.path_inside(&data).join("mediagate.db")).unwrap();
     let copy = copy_folder.join("mediagate.db");
-    connection.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+    connection
+        .execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
         .unwrap();
     verify_ledger(&["--config", args[1], "--data", copy_folder.to_str().unwrap()]).await;
     server.stop().await;

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use simulator::{ConnectionCut, Fault, FaultProxy, NetworkState, RequestRole, Simulator};
 
-use super::{submission_count, provider};
+use super::{provider, submission_count};
 use crate::support::cluster::Cluster;
 use crate::support::postgres::proxy_to;
 use crate::support::{TestGateway, eventually};
@@ -53,7 +53,8 @@ impl Trial {
         let task = answer.header("x-task-id").unwrap().to_owned();
         answer.ok();
         eventually("the change waits", async || {
-            let waiting_locks = "SELECT FROM pg_locks WHERE classid = 7 AND objid = 42 AND NOT granted";
+            let waiting_locks =
+                "SELECT FROM pg_locks WHERE classid = 7 AND objid = 42 AND NOT granted";
             (self.cluster.execute(waiting_locks).await == 1).then_some(())
         })
         .await;

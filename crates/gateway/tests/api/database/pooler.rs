@@ -35,8 +35,8 @@ impl Pooler {
             users.display(),
         );
         std::fs::write(&settings, text).unwrap();
-        let program =
-            find_program("pgbouncer").expect("PgBouncer is not installed; ./scripts/test installs it");
+        let program = find_program("pgbouncer")
+            .expect("PgBouncer is not installed; ./scripts/test installs it");
         let mut command = unprivileged(program);
         let command = command.arg("--quiet").arg(&settings).stderr(Stdio::null());
         let child = command.spawn().unwrap();

@@ -8,7 +8,7 @@ use crate::support::Client;
 use crate::support::cluster::Cluster;
 use crate::support::program::Server;
 
-use super::{verify_ledger, hosted, submission_count, order, provider, assert_all_succeed};
+use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
 
 /// Callers at once.
 const CALLERS: u32 = 100;
@@ -46,7 +46,10 @@ async fn stall(time: Duration) {
     let durations = futures_util::future::join_all(callers).await.concat();
     cluster.signal("-CONT", "");
     let slowest = durations.iter().max().unwrap();
-    println!("{} answers, the slowest after {slowest:.2?}", durations.len());
+    println!(
+        "{} answers, the slowest after {slowest:.2?}",
+        durations.len()
+    );
     let growth = server.peak_memory().saturating_sub(before);
     println!("{} MiB more", growth >> 20);
     assert!(growth < MEMORY, "{growth} bytes more");

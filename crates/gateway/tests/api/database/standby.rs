@@ -38,7 +38,8 @@ async fn orders_are_accepted_only_with_a_standby() {
     gateway.post("/v1/videos", &videos_order()).await.ok();
 
     drop(standby);
-    let order_without_standby = json!({"model": "animatic-1", "prompt": "a sea", "size": "480x480", "seconds": "1"});
+    let order_without_standby =
+        json!({"model": "animatic-1", "prompt": "a sea", "size": "480x480", "seconds": "1"});
     gateway
         .post("/v1/videos", &order_without_standby)
         .await
@@ -47,7 +48,14 @@ async fn orders_are_accepted_only_with_a_standby() {
     let _standby = cluster.standby().await;
     eventually(
         "its repetition finds what waited for the standby",
-        async || (gateway.post("/v1/videos", &order_without_standby).await.status == 200).then_some(()),
+        async || {
+            (gateway
+                .post("/v1/videos", &order_without_standby)
+                .await
+                .status
+                == 200)
+                .then_some(())
+        },
     )
     .await;
     let list = gateway.get("/v1/tasks").await.ok();

@@ -4,7 +4,7 @@ use crate::support::Client;
 use crate::support::cluster::Cluster;
 use crate::support::program::Server;
 
-use super::{verify_ledger, hosted, submission_count, order, provider, assert_all_succeed};
+use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
 
 #[tokio::test]
 async fn a_database_that_loses_power_harms_no_task() {

@@ -64,7 +64,11 @@ async fn a_lost_answer_whose_film_has_expired_is_410() {
     for body in [&chat("a lake"), &two_videos] {
         let answer = gateway.post("/v1/chat/completions", body).await;
         answer.refused(410, "link_expired");
-        assert!(finished_tasks.contains(&task_of(&answer)), "{}", answer.text());
+        assert!(
+            finished_tasks.contains(&task_of(&answer)),
+            "{}",
+            answer.text()
+        );
         assert_eq!(answer.header("x-should-retry"), Some("false"));
         assert_eq!(answer.header("x-cost-usd"), Some("0.00"));
         assert!(answer.text().contains("was charged"), "{}", answer.text());
@@ -76,7 +80,10 @@ async fn a_lost_answer_whose_film_has_expired_is_410() {
         "{text}"
     );
     assert!(!text.contains("\"content\""), "{text}");
-    let video = format!("/v1/videos/video_{}/content", finished_tasks[0].replace('-', ""));
+    let video = format!(
+        "/v1/videos/video_{}/content",
+        finished_tasks[0].replace('-', "")
+    );
     let content = gateway.get(&video).await;
     content.refused(410, "link_expired");
     assert_eq!(task_of(&content), finished_tasks[0]);

@@ -158,7 +158,8 @@ async fn malformed_keys_are_refused_and_nothing_is_made() {
             answer.message()
         );
     }
-    let two_keys = keyed(&gateway, "/v1/videos", "a", &videos_order()).header("idempotency-key", "b");
+    let two_keys =
+        keyed(&gateway, "/v1/videos", "a", &videos_order()).header("idempotency-key", "b");
     gateway.send(two_keys).await.refused(400, "invalid_value");
     assert!(tasks(&gateway).await.is_empty());
     gateway.stop().await;
@@ -177,7 +178,8 @@ async fn a_rejected_request_leaves_the_key_free() {
     };
     let limited = gateway.caller("default", limited).await;
     let order = || keyed(&gateway, "/v1/videos", "k", &videos_order());
-    limited.send(keyed(&limited, "/v1/videos", "k", &videos_order()))
+    limited
+        .send(keyed(&limited, "/v1/videos", "k", &videos_order()))
         .await
         .refused(402, "budget_exceeded");
     let too_long = json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1000"});

@@ -106,7 +106,9 @@ async fn two_servers_on_one_database_know_each_others_callers() {
     let (first_answer, second_answer) = requests.await;
     assert_eq!(task_of(&first_answer), task_of(&second_answer));
     assert_eq!(first_answer.bytes, second_answer.bytes);
-    let retry = second_client.send(retried(&second_client, "/v1/videos", &order)).await;
+    let retry = second_client
+        .send(retried(&second_client, "/v1/videos", &order))
+        .await;
     assert_eq!(task_of(&retry), task_of(&first_answer));
     waiting.abort();
     same_request.abort();
@@ -130,7 +132,8 @@ async fn two_servers_that_start_with_one_key_share_one_task() {
     let first_server = Server::start(data.path(), &flags).await;
     let key = first_server.first_key().await;
     let second_server = Server::start(data.path(), &flags).await;
-    let clients = [&first_server, &second_server].map(|server| Client::new(&server.base, Some(&key)));
+    let clients =
+        [&first_server, &second_server].map(|server| Client::new(&server.base, Some(&key)));
     let order = |prompt: &str| {
         let mut order = super::prompt(prompt);
         order["input_reference"]["image_url"] = files.url("/picture-for-two.png").into();
@@ -179,9 +182,12 @@ async fn send_while_one_is_accepted(
 ) -> (TestGateway, TestGateway) {
     let first_gateway = TestGateway::builder().behind_proxy().start().await;
     let second_gateway = first_gateway.replica().await;
-    first_gateway.proxy()
+    first_gateway
+        .proxy()
         .cut(ConnectionCut::new("INSERT INTO intents").holding());
-    let first = first_gateway.request(reqwest::Method::POST, "/v1/videos").json(order);
+    let first = first_gateway
+        .request(reqwest::Method::POST, "/v1/videos")
+        .json(order);
     let first = tokio::spawn(first.send());
     first_gateway.proxy().wait_for_strikes(1).await;
     if first_hangs_up {
@@ -189,11 +195,15 @@ async fn send_while_one_is_accepted(
     }
     let second = tokio::spawn(second(&second_gateway).send());
     eventually("the second waits for its turn", async || {
-        let count = second_gateway.app.store.read(|conn| -> Result<_, StoreError> {
-            let waiting_locks = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+        let count = second_gateway
+            .app
+            .store
+            .read(|conn| -> Result<_, StoreError> {
+                let waiting_locks =
+                    "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
                  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-            conn.one(waiting_locks, &[], |row| row.int(0))
-        });
+                conn.one(waiting_locks, &[], |row| row.int(0))
+            });
         (count.await.unwrap() == Some(1)).then_some(())
     })
     .await;
@@ -219,7 +229,8 @@ async fn a_retry_that_overtakes_its_first_try_at_another_replica_makes_nothing_n
 async fn a_caller_that_hung_up_at_one_replica_joins_its_task_at_another() {
     let order = prompt("a lake");
     let plain = |second: &TestGateway| {
-        second.request(reqwest::Method::POST, "/v1/videos")
+        second
+            .request(reqwest::Method::POST, "/v1/videos")
             .json(&order)
     };
     let (first, second) = send_while_one_is_accepted(&order, true, plain).await;
@@ -232,7 +243,8 @@ async fn a_caller_that_hung_up_at_one_replica_joins_its_task_at_another() {
 async fn two_callers_at_two_replicas_have_a_task_each() {
     let order = prompt("a lake");
     let plain = |second: &TestGateway| {
-        second.request(reqwest::Method::POST, "/v1/videos")
+        second
+            .request(reqwest::Method::POST, "/v1/videos")
             .json(&order)
     };
     let (first, second) = send_while_one_is_accepted(&order, false, plain).await;
@@ -259,15 +271,22 @@ async fn a_stopped_process_accepts_nothing_for_a_caller_that_left() {
         let key = frozen.first_key().await;
         let client_of = |server: &Server| Client::new(&server.base, Some(&key));
         let (frozen_client, other_client) = (client_of(&frozen), client_of(&other));
-        let request = frozen_client.request(reqwest::Method::POST, path).json(&order);
+        let request = frozen_client
+            .request(reqwest::Method::POST, path)
+            .json(&order);
         let first = tokio::spawn(request.send());
         frozen.wait_until_stopped().await;
         first.abort();
         drop(first.await);
-        let answer = other_client.send(retried(&other_client, path, &order)).await;
+        let answer = other_client
+            .send(retried(&other_client, path, &order))
+            .await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         frozen.signal("-CONT");
-        frozen_client.post("/v1/videos", &prompt("a sea")).await.ok();
+        frozen_client
+            .post("/v1/videos", &prompt("a sea"))
+            .await
+            .ok();
         frozen.stop().await;
         assert_eq!(tasks(&other_client).await.len(), 2, "{path}");
         other.stop().await;

@@ -63,7 +63,9 @@ async fn rate_limited_orders_make_a_video_each() {
         client.get("/v1/account").await;
     }
     for count in 1..=5 {
-        retry_until_accepted(&client, "/v1/videos", &prompt("a lake")).await.ok();
+        retry_until_accepted(&client, "/v1/videos", &prompt("a lake"))
+            .await
+            .ok();
         assert_eq!(tasks(&gateway).await.len(), count);
     }
     gateway.stop().await;
@@ -294,6 +296,9 @@ async fn replayed_errors_name_the_request_that_they_answer() {
     let replayed_answer = gateway
         .send(keyed(&gateway, path, "k", &chat("a lake")))
         .await;
-    assert_eq!(replayed_answer.bytes, first.bytes, "stored bytes stay as they are");
+    assert_eq!(
+        replayed_answer.bytes, first.bytes,
+        "stored bytes stay as they are"
+    );
     gateway.stop().await;
 }

@@ -14,7 +14,7 @@ use mediagate_model::task::{Task, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use serde_json::json;
 
-use super::{PRICED, verify_and_stop, rows, videos};
+use super::{PRICED, rows, verify_and_stop, videos};
 use crate::support::gateway::SCRIPT;
 use crate::support::{Client, TestGateway, videos_order};
 
@@ -57,7 +57,11 @@ async fn an_order_fits_the_keys_budget_as_a_whole_or_not_at_all() {
     let caller = gateway.caller("owls", budget("0.25")).await;
     let before = rows(&gateway).await;
     assert_over_budget(&caller, 3, "0.30 USD").await;
-    assert_eq!(rows(&gateway).await, before, "a rejected order leaves nothing");
+    assert_eq!(
+        rows(&gateway).await,
+        before,
+        "a rejected order leaves nothing"
+    );
     caller.post("/v1/videos", &videos_order()).await.ok();
     caller.post("/v1/videos", &videos_order()).await.ok();
     assert_over_budget(&caller, 1, "0.20 USD of the API key's budget of 0.25 USD").await;

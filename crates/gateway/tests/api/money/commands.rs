@@ -163,14 +163,21 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         listing.contains("invoice 7") && listing.contains(&task),
         "{listing}"
     );
-    let single = assert_success(run(data, &["ledger", "list", "--task", &task, "--limit", "1"]).await);
+    let single =
+        assert_success(run(data, &["ledger", "list", "--task", &task, "--limit", "1"]).await);
     assert_eq!(single.lines().count(), 2, "{single}");
     let empty_listing = assert_success(run(data, &["ledger", "list", "--account", "foxes"]).await);
-    assert!(empty_listing.contains("No ledger entries"), "{empty_listing}");
+    assert!(
+        empty_listing.contains("No ledger entries"),
+        "{empty_listing}"
+    );
 
     export(data, &task).await;
     let stdout = assert_success(run(data, &["ledger", "verify"]).await);
-    assert!(stdout.starts_with("The ledger adds up: 5 entries"), "{stdout}");
+    assert!(
+        stdout.starts_with("The ledger adds up: 5 entries"),
+        "{stdout}"
+    );
     server.stop().await;
 }
 
@@ -302,7 +309,10 @@ async fn invalid_arguments_are_rejected_and_change_nothing() {
             "{unknown:?}: {err}"
         );
     }
-    assert_eq!(assert_success(run(data, &["accounts", "list"]).await), before);
+    assert_eq!(
+        assert_success(run(data, &["accounts", "list"]).await),
+        before
+    );
 }
 
 #[tokio::test]

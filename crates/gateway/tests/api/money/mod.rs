@@ -33,7 +33,10 @@ fn quote_request(endpoint: &str, body: &Value) -> Value {
 
 /// A quote.
 async fn quote(gateway: &TestGateway, endpoint: &str, body: &Value) -> Value {
-    gateway.post("/v1/quote", &quote_request(endpoint, body)).await.ok()
+    gateway
+        .post("/v1/quote", &quote_request(endpoint, body))
+        .await
+        .ok()
 }
 
 /// How many tasks, entries and files there are.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_model::clock::Clock;
 use serde_json::json;
 
-use super::{verify_and_stop, quote};
+use super::{quote, verify_and_stop};
 use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, videos_order};
 

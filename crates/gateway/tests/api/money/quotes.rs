@@ -4,7 +4,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use serde_json::{Value, json};
 
-use super::{PRICED, quote_request, verify_and_stop, quote, rows, videos};
+use super::{PRICED, quote, quote_request, rows, verify_and_stop, videos};
 use crate::support::{TestGateway, sound, video_order, videos_order};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -185,14 +185,25 @@ async fn a_quote_is_rejected_like_its_request() {
         ("/musicgen/uploads/audio", json!({})),
     ] {
         let request_answer = gateway.post(endpoint, &body).await;
-        let quote_answer = gateway.post("/v1/quote", &quote_request(endpoint, &body)).await;
+        let quote_answer = gateway
+            .post("/v1/quote", &quote_request(endpoint, &body))
+            .await;
         let error = |answer: &Value| {
             let error = &answer["error"];
             [error["code"].clone(), error["type"].clone()]
         };
         assert!(request_answer.status >= 400, "{body}");
-        assert_eq!(quote_answer.status, request_answer.status, "{body}: {}", quote_answer.text());
-        assert_eq!(error(&quote_answer.json), error(&request_answer.json), "{body}");
+        assert_eq!(
+            quote_answer.status,
+            request_answer.status,
+            "{body}: {}",
+            quote_answer.text()
+        );
+        assert_eq!(
+            error(&quote_answer.json),
+            error(&request_answer.json),
+            "{body}"
+        );
         let param = request_answer.json["error"]["param"].as_str();
         let expected = param.map_or(Value::Null, |param| json!(format!("body.{param}")));
         assert_eq!(quote_answer.json["error"]["param"], expected, "{body}");
@@ -220,7 +231,9 @@ async fn a_quote_is_rejected_like_its_request() {
         ..NewKey::default()
     };
     let caller = gateway.caller("default", scoped).await;
-    let answer = caller.post("/v1/quote", &quote_request(CHAT, &video_order())).await;
+    let answer = caller
+        .post("/v1/quote", &quote_request(CHAT, &video_order()))
+        .await;
     answer.refused(403, "insufficient_scope");
     assert!(answer.message().contains("video:create"));
     verify_and_stop(gateway).await;

@@ -12,7 +12,7 @@ use mediagate_store::ledger::LedgerFilter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{PRICED, verify_and_stop, spent};
+use super::{PRICED, spent, verify_and_stop};
 use crate::support::gateway::Builder;
 use crate::support::{TestGateway, videos_order};
 
@@ -235,7 +235,11 @@ async fn money_counts_on_the_day_on_which_it_moved() {
     let usage = gateway.get("/v1/usage?group_by=day").await.ok();
     assert_ne!(usage["to"], first);
     let row = json!({"day": usage["to"], "tasks": 1, "succeeded": 0, "failed": 1, "cancelled": 0, "cost_usd": "0.00"});
-    assert_eq!(usage["data"], json!([row]), "it counts on the day of its end");
+    assert_eq!(
+        usage["data"],
+        json!([row]),
+        "it counts on the day of its end"
+    );
     verify_and_stop(gateway).await;
 }
 

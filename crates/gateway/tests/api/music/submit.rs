@@ -126,7 +126,9 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
     let body = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task, "stem_type_group_name": "bass", "title": "Low"});
     let second_record = gateway.post(PATH, &body).await.ok();
     assert_eq!(second_record["metadata"]["stem_type_group_name"], "bass");
-    let finished_record = gateway.finished(second_record["id"].as_str().unwrap()).await;
+    let finished_record = gateway
+        .finished(second_record["id"].as_str().unwrap())
+        .await;
     let titles: Vec<&Value> = finished_record["output"]["clips"]
         .as_array()
         .unwrap()
@@ -264,7 +266,11 @@ async fn wrong_fields_are_named() {
     for (field, value, code) in cases {
         let mut body = json!({"task": "gen_stem", "continue_clip_id": source["id"]});
         body[field] = value;
-        gateway.post(PATH, &body).await.refused(400, code).on_param(field);
+        gateway
+            .post(PATH, &body)
+            .await
+            .refused(400, code)
+            .on_param(field);
     }
     let answer = gateway
         .post(

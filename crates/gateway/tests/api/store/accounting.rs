@@ -59,7 +59,11 @@ async fn a_keys_open_tasks_are_counted(db: Fixture) {
         ending(TaskState::Cancelled, ChargeState::Held, DIME),
     )
     .await;
-    assert_eq!(open_tasks(&db, key.id).await, 1, "even while its money is held");
+    assert_eq!(
+        open_tasks(&db, key.id).await,
+        1,
+        "even while its money is held"
+    );
     adds_up(&db).await;
     db.write(|conn| conn.execute("UPDATE api_keys SET open_tasks = 7", &[]))
         .await;
@@ -128,7 +132,10 @@ async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE daily_sums SET spent_micros = spent_micros + 5", &[]))
         .await;
     let mismatches_found = db.read(mismatches).await;
-    let what: Vec<_> = mismatches_found.iter().map(|mismatch| mismatch.kind).collect();
+    let what: Vec<_> = mismatches_found
+        .iter()
+        .map(|mismatch| mismatch.kind)
+        .collect();
     assert_eq!(
         what,
         ["account", "key", "day", "hours", "day", "hours"],
@@ -173,14 +180,21 @@ async fn hourly_sums_equal_their_daily_sum(db: Fixture) {
         let mismatches_found = db.read(mismatches).await;
         assert_eq!(mismatches_found.len(), 1, "{change}: {mismatches_found:?}");
         assert_eq!(mismatches_found[0].kind, "hours", "{change}");
-        assert!(mismatches_found[0].detail.contains(why), "{change}: {}", mismatches_found[0].detail);
+        assert!(
+            mismatches_found[0].detail.contains(why),
+            "{change}: {}",
+            mismatches_found[0].detail
+        );
         db.write(|conn| conn.execute(undo, &[])).await;
     }
     // Sums for an hour in which nothing happened.
     db.write(|conn| conn.execute("UPDATE hourly_sums SET hour = hour + 240", &[]))
         .await;
     let mismatches_found = db.read(mismatches).await;
-    let what: Vec<_> = mismatches_found.iter().map(|mismatch| mismatch.kind).collect();
+    let what: Vec<_> = mismatches_found
+        .iter()
+        .map(|mismatch| mismatch.kind)
+        .collect();
     assert_eq!(what, ["hours"; 6], "{mismatches_found:?}");
 }
 
@@ -230,9 +244,19 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     })
     .await;
     let mismatches_found = db.read(mismatches).await;
-    let task_mismatches: Vec<_> = mismatches_found.iter().filter(|mismatch| mismatch.kind == "task").collect();
-    assert_eq!((task_mismatches.len(), &task_mismatches[0].id), (1, &id), "{mismatches_found:?}");
-    assert!(task_mismatches[0].detail.contains("submitted 2 times"), "{mismatches_found:?}");
+    let task_mismatches: Vec<_> = mismatches_found
+        .iter()
+        .filter(|mismatch| mismatch.kind == "task")
+        .collect();
+    assert_eq!(
+        (task_mismatches.len(), &task_mismatches[0].id),
+        (1, &id),
+        "{mismatches_found:?}"
+    );
+    assert!(
+        task_mismatches[0].detail.contains("submitted 2 times"),
+        "{mismatches_found:?}"
+    );
 }
 
 async fn an_ended_task_does_not_count_against_its_provider(db: Fixture) {

@@ -173,22 +173,25 @@ async fn a_claim_takes_the_longest_due_task_until_the_lease_ends(db: Fixture) {
     );
     assert_eq!(first.started_at, Some(at(30)));
     assert_eq!(claim("b", 31).await.unwrap().id, newer.id);
-    assert!(claim("c", 40).await.is_none(), "no process has freed it yet");
+    assert!(
+        claim("c", 40).await.is_none(),
+        "no process has freed it yet"
+    );
     assert!(!db.read(|conn| workers::any_lapsed(conn, at(32))).await);
     assert!(db.read(|conn| workers::any_lapsed(conn, at(33))).await);
     assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(33))).await, 1);
     let second_claim = claim("c", 33).await.unwrap();
     assert_eq!(
-        (second_claim.id, second_claim.attempts, second_claim.started_at),
+        (
+            second_claim.id,
+            second_claim.attempts,
+            second_claim.started_at
+        ),
         (older.id, 2, Some(at(30)))
     );
     let id = older.id;
     let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
-    assert_eq!(
-        events.len(),
-        2,
-        "a takeover is invisible to callers"
-    );
+    assert_eq!(events.len(), 2, "a takeover is invisible to callers");
     let late_end = db
         .write(move |conn| {
             tasks::finish(conn, id, Some("a"), &ending(TaskState::Succeeded), at(34))
@@ -220,7 +223,11 @@ async fn a_task_is_suspect_if_its_child_process_died(db: Fixture) {
     assert_eq!(claim("a", 1).await, None);
     db.write(move |conn| tasks::release(conn, id, "a", at(1)))
         .await;
-    assert_eq!(claim("a", 2).await, None, "a worker that releases it did not die");
+    assert_eq!(
+        claim("a", 2).await,
+        None,
+        "a worker that releases it did not die"
+    );
     let state = TaskState::Queued;
     db.write(move |conn| tasks::claim_upstream(conn, "a", "animatic-1", state, 9, at(2)))
         .await;
@@ -234,11 +241,18 @@ async fn a_task_is_suspect_if_its_child_process_died(db: Fixture) {
         db.write(move |conn| tasks::set_deaths(conn, id, worker, deaths))
             .await
     };
-    assert!(!set_deaths("a", 1).await, "a worker that lost the task records no death");
+    assert!(
+        !set_deaths("a", 1).await,
+        "a worker that lost the task records no death"
+    );
     assert!(set_deaths("b", 1).await);
     assert!(set_deaths("b", 1).await, "the same may be written again");
     assert_eq!(db.write(workers::free_unknown).await, 1, "b has no row");
-    assert_eq!(claim("c", 8).await, Some(1), "the death of b itself does not count");
+    assert_eq!(
+        claim("c", 8).await,
+        Some(1),
+        "the death of b itself does not count"
+    );
     let account = embedded.account;
     let hosted = db.read(move |conn| tasks::by_id(conn, hosted.id, account));
     assert_eq!(hosted.await.unwrap().deaths, None);
@@ -294,7 +308,11 @@ async fn a_heartbeat_renews_and_a_release_returns_a_task(db: Fixture) {
     let claimed = db
         .write(|conn| tasks::claim(conn, "c", MODELS, at(6)))
         .await;
-    assert_eq!(claimed.unwrap().id, second, "only the one that was not prolonged");
+    assert_eq!(
+        claimed.unwrap().id,
+        second,
+        "only the one that was not prolonged"
+    );
     assert!(
         !db.write(|conn| workers::prolong(conn, "b", at(50))).await,
         "c has claimed its task"
@@ -316,7 +334,10 @@ async fn a_heartbeat_renews_and_a_release_returns_a_task(db: Fixture) {
     let claimed = db
         .write(|conn| tasks::claim(conn, "d", MODELS, at(9)))
         .await;
-    assert!(claimed.is_some(), "a worker that leaves releases everything");
+    assert!(
+        claimed.is_some(),
+        "a worker that leaves releases everything"
+    );
 }
 
 async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
@@ -362,7 +383,10 @@ async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
         (task.state, task.provider.as_str(), task.event_seq),
         (TaskState::Running, "other", 2)
     );
-    let is_held = async || db.write(move |conn| tasks::lock_held(conn, first, "a")).await;
+    let is_held = async || {
+        db.write(move |conn| tasks::lock_held(conn, first, "a"))
+            .await
+    };
     assert!(is_held().await);
     db.write(move |conn| tasks::finish(conn, first, None, &ending(TaskState::Cancelled), at(11)))
         .await;
@@ -406,7 +430,10 @@ async fn submissions_are_counted_until_they_end(db: Fixture) {
     let refused = db
         .store
         .write(move |conn| submissions::intend(conn, &second_insert, "w"));
-    assert!(refused.await.is_err(), "only after the earlier one is refused");
+    assert!(
+        refused.await.is_err(),
+        "only after the earlier one is refused"
+    );
     let id = first.id;
     let close = async |from, to| {
         let why = Some(("account", "no money"));
@@ -427,7 +454,8 @@ async fn submissions_are_counted_until_they_end(db: Fixture) {
         cost: None,
     };
     let late_acceptance = acceptance.clone();
-    let accepted_late = db.write(move |conn| submissions::accept(conn, first.id, &late_acceptance, at(5)));
+    let accepted_late =
+        db.write(move |conn| submissions::accept(conn, first.id, &late_acceptance, at(5)));
     assert!(!accepted_late.await, "it was refused");
     db.write(move |conn| submissions::intend(conn, &second, "w"))
         .await;
@@ -627,8 +655,13 @@ async fn duration_samples_are_of_recent_successes_and_running_tasks(db: Fixture)
         let samples = db
             .read(move |conn| tasks::duration_samples(conn, model, at(1000), at(2000)))
             .await;
-        let seconds =
-            |sample: &DurationSample| (sample.from.as_secs(), sample.until.as_secs(), sample.has_ended);
+        let seconds = |sample: &DurationSample| {
+            (
+                sample.from.as_secs(),
+                sample.until.as_secs(),
+                sample.has_ended,
+            )
+        };
         samples.iter().map(seconds).collect::<Vec<_>>()
     };
     assert!(samples_of("animatic-1").await.is_empty());
@@ -662,7 +695,11 @@ async fn duration_samples_are_of_recent_successes_and_running_tasks(db: Fixture)
 }
 
 /// A task that a provider accepted at this second.
-fn start_task(conn: &mut Conn<'_>, owner: (AccountId, KeyId), started: i64) -> Result<TaskId, StoreError> {
+fn start_task(
+    conn: &mut Conn<'_>,
+    owner: (AccountId, KeyId),
+    started: i64,
+) -> Result<TaskId, StoreError> {
     let task = task(owner, at(started));
     tasks::insert_held(conn, &task, Some("w1"))?;
     tasks::mark_running(conn, task.id, "w1", "acme", "fp", at(started))?;
@@ -671,9 +708,7 @@ fn start_task(conn: &mut Conn<'_>, owner: (AccountId, KeyId), started: i64) -> R
 
 async fn a_media_folder_is_identified_by_its_path(db: Fixture) {
     let lookup = async |path: &'static str| {
-        let lookup = db
-            .read(move |conn| media_folders::lookup(conn, path))
-            .await;
+        let lookup = db.read(move |conn| media_folders::lookup(conn, path)).await;
         (lookup.here, lookup.marks, lookup.has_media)
     };
     assert_eq!(lookup("/data").await, (None, vec![], false));
@@ -765,9 +800,7 @@ async fn files_expire_and_are_removed(db: Fixture) {
     assert_eq!(deletable(1000).await, []);
     let unknown = AssetId::new();
     let ids = [unknown, first, permanent];
-    let existing = db
-        .read(move |conn| assets::existing_ids(conn, &ids))
-        .await;
+    let existing = db.read(move |conn| assets::existing_ids(conn, &ids)).await;
     assert_eq!(existing.len(), 2);
     assert!(existing.contains(&first) && existing.contains(&permanent));
     let removed = db.read(move |conn| assets::removed_ids(conn, &ids)).await;
@@ -879,7 +912,10 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
     })
     .await;
     let completed = get(vocals).await;
-    assert_eq!((completed.state, completed.media), (ClipState::Complete, Some(media)));
+    assert_eq!(
+        (completed.state, completed.media),
+        (ClipState::Complete, Some(media))
+    );
 
     let page = async |trashed, after, limit| {
         let page = PageQuery {

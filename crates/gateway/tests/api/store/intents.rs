@@ -52,7 +52,9 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
     let new_intents = [first.clone(), second.clone(), elsewhere];
     let claimed = db
         .write(move |conn| {
-            let claims = new_intents.iter().map(|intent| intents::insert(conn, intent));
+            let claims = new_intents
+                .iter()
+                .map(|intent| intents::insert(conn, intent));
             claims.collect::<Result<Vec<_>, _>>()
         })
         .await;
@@ -83,7 +85,14 @@ async fn a_later_visit_makes_the_earlier_one_ineffective(db: Fixture) {
             let first_left = intents::leave(conn, id, 1, true, Some(at(1)))?;
             let second_set = intents::set_result(conn, id, 2, &two_tasks())?;
             let second_set_again = intents::set_result(conn, id, 2, &two_tasks())?;
-            Ok((visited, visited_again, first_set, first_left, second_set, second_set_again))
+            Ok((
+                visited,
+                visited_again,
+                first_set,
+                first_left,
+                second_set,
+                second_set_again,
+            ))
         })
         .await;
     assert_eq!(results, (true, false, false, true, true, false));
@@ -138,7 +147,8 @@ async fn a_body_leads_to_its_open_intent(db: Fixture) {
         intent_of(Some("me"), 0),
     );
     let (old, closed, closing) = (intent_of(None, -20), intent_of(None, 0), intent_of(None, 0));
-    let new_intents = [&abandoned, &of_other_process, &own, &old, &closed, &closing].map(Clone::clone);
+    let new_intents =
+        [&abandoned, &of_other_process, &own, &old, &closed, &closing].map(Clone::clone);
     let expected = vec![abandoned.id, of_other_process.id, closing.id];
     let (open, with_body) = db
         .write(move |conn| {
@@ -180,7 +190,11 @@ async fn an_intent_without_a_task_is_deleted(db: Fixture) {
             ))
         })
         .await;
-    assert_eq!(stored, (None, true), "an intent that may have been sent is kept");
+    assert_eq!(
+        stored,
+        (None, true),
+        "an intent that may have been sent is kept"
+    );
 }
 
 async fn old_intents_are_deleted(db: Fixture) {

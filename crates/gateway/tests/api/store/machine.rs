@@ -103,9 +103,9 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
             }
             Step::Claim(worker) => {
                 let claimed = tasks::claim(conn, WORKERS[worker], MODELS, at(now)).unwrap();
-                let free = model
-                    .iter_mut()
-                    .filter(|known| !known.state.is_terminal() && known.due <= now && known.holder.is_none());
+                let free = model.iter_mut().filter(|known| {
+                    !known.state.is_terminal() && known.due <= now && known.holder.is_none()
+                });
                 let expected = free.min_by_key(|known| (known.due, known.id.to_string()));
                 assert_eq!(
                     claimed.as_ref().map(|task| task.id),
@@ -150,7 +150,10 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 }
                 let any_lapsed = workers::any_lapsed(conn, at(now)).unwrap();
                 let lapsed = workers::free_lapsed(conn, at(now)).unwrap();
-                assert!(any_lapsed || lapsed == 0, "`any_lapsed` reports every lapsed worker");
+                assert!(
+                    any_lapsed || lapsed == 0,
+                    "`any_lapsed` reports every lapsed worker"
+                );
                 let unknown = workers::free_unknown(conn).unwrap();
                 assert_eq!(lapsed + unknown, expected_freed);
             }
@@ -159,8 +162,12 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                     continue;
                 };
                 let is_raised =
-                    tasks::raise_progress(conn, known.id, WORKERS[worker], (progress, false)).unwrap();
-                assert_eq!(is_raised, known.is_held_by(WORKERS[worker]) && progress > known.progress);
+                    tasks::raise_progress(conn, known.id, WORKERS[worker], (progress, false))
+                        .unwrap();
+                assert_eq!(
+                    is_raised,
+                    known.is_held_by(WORKERS[worker]) && progress > known.progress
+                );
                 if is_raised {
                     known.progress = progress;
                     known.record_event();
@@ -184,9 +191,14 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 } else {
                     TaskState::Failed
                 };
-                let ended =
-                    tasks::finish(conn, known.id, Some(WORKERS[worker]), &ending(state), at(now))
-                        .unwrap();
+                let ended = tasks::finish(
+                    conn,
+                    known.id,
+                    Some(WORKERS[worker]),
+                    &ending(state),
+                    at(now),
+                )
+                .unwrap();
                 assert_eq!(ended.is_some(), known.is_held_by(WORKERS[worker]));
                 if ended.is_some() {
                     known.end(state);
@@ -196,8 +208,9 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 let Some(known) = model.get_mut(index) else {
                     continue;
                 };
-                let ended = tasks::finish(conn, known.id, None, &ending(TaskState::Cancelled), at(now))
-                    .unwrap();
+                let ended =
+                    tasks::finish(conn, known.id, None, &ending(TaskState::Cancelled), at(now))
+                        .unwrap();
                 assert_eq!(ended.is_some(), !known.state.is_terminal());
                 if ended.is_some() {
                     known.end(TaskState::Cancelled);

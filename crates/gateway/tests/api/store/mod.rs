@@ -23,7 +23,7 @@ macro_rules! on_both {
     };
 }
 
-mod books;
+mod accounting;
 mod contract;
 mod intents;
 mod machine;

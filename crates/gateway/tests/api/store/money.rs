@@ -192,7 +192,15 @@ async fn a_prepaid_account_spends_at_most_its_balance(db: Fixture) {
     let account = key.account;
     db.write(move |conn| {
         accounts::set_prepaid(conn, account, true)?;
-        add(conn, subject, EntryKind::Credit, change, Some("paid"), at(0)).map(|_| ())
+        add(
+            conn,
+            subject,
+            EntryKind::Credit,
+            change,
+            Some("paid"),
+            at(0),
+        )
+        .map(|_| ())
     })
     .await;
     let first = accept(&db, &key, 2).await.unwrap();
@@ -306,7 +314,10 @@ async fn an_inconsistent_ledger_is_found(db: Fixture) {
         .iter()
         .map(|mismatch| (mismatch.kind, mismatch.id.clone()))
         .collect();
-    assert!(what.contains(&("key", key.id.to_string())), "{mismatches_found:?}");
+    assert!(
+        what.contains(&("key", key.id.to_string())),
+        "{mismatches_found:?}"
+    );
     assert!(
         what.contains(&("account", key.account.to_string())),
         "{mismatches_found:?}"

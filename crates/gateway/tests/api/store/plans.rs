@@ -162,7 +162,11 @@ async fn record_statements() -> StatementLog {
 
 /// The operator's lists and changes.
 #[expect(clippy::too_many_lines, reason = "a line for each statement")]
-fn run_operator_statements(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
+fn run_operator_statements(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: KeyId,
+) -> Result<(), StoreError> {
     let mut settings = super::key(account);
     settings.id = key;
     settings.budget_period = Some(BudgetPeriod::Week);
@@ -299,7 +303,11 @@ fn run_operator_statements(conn: &mut Conn<'_>, account: AccountId, key: KeyId) 
 }
 
 /// The statements of an operator's sums and event streams.
-fn run_overview_statements(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
+fn run_overview_statements(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    task: &Task,
+) -> Result<(), StoreError> {
     let at_hour = |hours: i64| {
         Timestamp::from_micros(1_700_000_000_000_000 + hours * hourly_sums::HOUR_MICROS)
     };
@@ -491,7 +499,9 @@ fn call_sites() -> BTreeSet<(String, u32)> {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src"));
     let mut call_sites = BTreeSet::new();
     let entries_of = |name: &str| std::fs::read_dir(folder.join(name)).unwrap();
-    let entries = entries_of("").chain(entries_of("tasks")).chain(entries_of("webhooks"));
+    let entries = entries_of("")
+        .chain(entries_of("tasks"))
+        .chain(entries_of("webhooks"));
     for entry in entries {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -579,7 +589,8 @@ fn is_slow_on_sqlite(step: &str, sql: &str, tables: &BTreeMap<String, String>) -
             let index = step.split("INDEX ").nth(1).unwrap_or_default();
             let is_small = SMALL.contains(&index);
             // The first rows of an index, in its order.
-            let is_limited = !index.is_empty() && sql.contains("LIMIT") && !sql.contains("GROUP BY");
+            let is_limited =
+                !index.is_empty() && sql.contains("LIMIT") && !sql.contains("GROUP BY");
             is_growing && !is_small && !is_limited
         }
         // Sorting a page, or the open work of one account, task or provider, is fine.

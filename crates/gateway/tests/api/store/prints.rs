@@ -42,7 +42,8 @@ async fn a_result_is_found_by_each_of_its_keys(db: Fixture) {
     let of_clip = print(key.account, None, Some(ClipId::new()));
     let prints = [of_task.clone(), of_clip.clone()];
     db.write(move |conn| {
-        prints.iter()
+        prints
+            .iter()
             .try_for_each(|print| fingerprints::insert(conn, print))
     })
     .await;

@@ -38,7 +38,12 @@ async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixtu
             "{refused:?}"
         );
         let wait_nanos = i64::try_from(refused.wait.as_nanos()).unwrap();
-        assert_eq!(granted(&db, key, rule, START + wait_nanos - 1).await.granted, 0);
+        assert_eq!(
+            granted(&db, key, rule, START + wait_nanos - 1)
+                .await
+                .granted,
+            0
+        );
         assert_eq!(granted(&db, key, rule, START + wait_nanos).await.granted, 1);
         // In ten minutes at most ten times as many, and afterwards a full burst again.
         let (mut now, mut count) = (START + wait_nanos, 1);
@@ -66,7 +71,10 @@ async fn grants_get_smaller_near_the_end(db: Fixture) {
         grants.push(next.granted);
     }
     assert_eq!(grants.iter().sum::<u32>(), 600);
-    assert!(grants.is_sorted_by(|earlier, next| earlier >= next), "{grants:?}");
+    assert!(
+        grants.is_sorted_by(|earlier, next| earlier >= next),
+        "{grants:?}"
+    );
     assert_eq!((grants[0], grants.last()), (10, Some(&1)));
 }
 

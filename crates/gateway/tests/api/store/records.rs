@@ -68,8 +68,14 @@ async fn expired_tasks_are_deleted_and_their_sums_stay(db: Fixture) {
     assert_eq!(remove_before(&db, 1).await, 0, "they ended at that second");
     assert_eq!(remove_before(&db, 2).await, 2);
     assert_eq!(remove_before(&db, 2).await, 0);
-    let are_kept = [is_kept(&db, &accepted[0]).await, is_kept(&db, &accepted[1]).await];
-    assert_eq!((are_kept, is_kept(&db, &accepted[2]).await), ([false; 2], true));
+    let are_kept = [
+        is_kept(&db, &accepted[0]).await,
+        is_kept(&db, &accepted[1]).await,
+    ];
+    assert_eq!(
+        (are_kept, is_kept(&db, &accepted[2]).await),
+        ([false; 2], true)
+    );
     assert_eq!(usage_of().await, before);
     let (id, late) = (accepted[0].id, at(3));
     let past = async || {
@@ -89,7 +95,9 @@ async fn expired_tasks_are_deleted_and_their_sums_stay(db: Fixture) {
         account: Some(key.account),
         ..ledger::LedgerFilter::default()
     };
-    let entries = db.read(move |conn| ledger::list(conn, &entry_filter, 100)).await;
+    let entries = db
+        .read(move |conn| ledger::list(conn, &entry_filter, 100))
+        .await;
     let tasks: Vec<_> = entries.iter().map(|entry| entry.task).collect();
     assert_eq!(tasks, [Some(accepted[2].id)]);
     let id = accepted[0].id;

@@ -326,7 +326,10 @@ fn report(
     name: &'static str,
     (durations, rows): (Vec<Duration>, usize),
 ) -> Option<&'static str> {
-    let (median, p95) = (durations[durations.len() / 2], durations[durations.len() * 19 / 20 - 1]);
+    let (median, p95) = (
+        durations[durations.len() / 2],
+        durations[durations.len() * 19 / 20 - 1],
+    );
     let label = format!("{list}?{name}");
     println!("{label:44} p50 {median:>10.2?} p95 {p95:>10.2?} {rows:>4} rows");
     (median > SHORT).then_some(name)

@@ -37,11 +37,17 @@ async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
     let other_store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     let before = write_count.load(Ordering::SeqCst);
     for _ in 0..20 {
-        other_store.write(|conn| set(conn, "other", "1")).await.unwrap();
+        other_store
+            .write(|conn| set(conn, "other", "1"))
+            .await
+            .unwrap();
     }
     // One or two each, unless a busy machine delays one of the threads.
     let writes_meanwhile = write_count.load(Ordering::SeqCst) - before;
-    assert!(writes_meanwhile < 2000, "{writes_meanwhile} writes went ahead of 20");
+    assert!(
+        writes_meanwhile < 2000,
+        "{writes_meanwhile} writes went ahead of 20"
+    );
     writer.abort();
 }
 

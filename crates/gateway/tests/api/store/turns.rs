@@ -80,7 +80,10 @@ async fn with_a_higher_limit_each_account_has_its_share(db: Fixture) {
             for _ in 0..4 {
                 claimed.extend(tasks::claim(conn, "w", MODELS, at(100))?);
             }
-            let order: Vec<_> = claimed.iter().map(|task| account_index(&owners, task)).collect();
+            let order: Vec<_> = claimed
+                .iter()
+                .map(|task| account_index(&owners, task))
+                .collect();
             // The second account holds one, the first holds two.
             end(conn, &claimed[1])?;
             let next = tasks::claim(conn, "w", MODELS, at(100))?.unwrap();
@@ -132,7 +135,9 @@ impl Walk {
         let claimed = tasks::claim(conn, "w", MODELS, at(1000))?;
         let holds = |account: usize| {
             let held_tasks = self.held.iter();
-            held_tasks.filter(|task| task.account == self.owners[account].0).count()
+            held_tasks
+                .filter(|task| task.account == self.owners[account].0)
+                .count()
         };
         let turn = |account: &usize| (holds(*account), self.last_turn.get(account).copied());
         let account = self.waiting.keys().copied().min_by_key(|account| {
@@ -158,7 +163,9 @@ impl Walk {
 }
 
 async fn an_account_with_more_running_tasks_is_not_preferred(db: Fixture) {
-    let owners = db.write(|conn| create_accounts(conn, &[0, 0, 0, 0], |_| {})).await;
+    let owners = db
+        .write(|conn| create_accounts(conn, &[0, 0, 0, 0], |_| {}))
+        .await;
     let mut walk = Walk {
         owners,
         waiting: BTreeMap::new(),
@@ -275,7 +282,11 @@ async fn a_refused_task_waits_for_its_turn_and_a_sent_one_does_not(db: Fixture) 
         })
         .await;
     assert_eq!(sent, 0, "its slot belongs to the first account");
-    assert_eq!(waiting, [[0, 1], [2, 0]], "so the next slot is the second account's");
+    assert_eq!(
+        waiting,
+        [[0, 1], [2, 0]],
+        "so the next slot is the second account's"
+    );
 }
 
 async fn models_of_one_queue_share_its_limit(db: Fixture) {
@@ -302,7 +313,10 @@ async fn models_of_one_queue_share_its_limit(db: Fixture) {
             }
             let owners = [first_account[0], second_account[0]];
             let indices = |tasks: &Vec<Task>| {
-                let mut indices: Vec<_> = tasks.iter().map(|task| account_index(&owners, task)).collect();
+                let mut indices: Vec<_> = tasks
+                    .iter()
+                    .map(|task| account_index(&owners, task))
+                    .collect();
                 indices.sort_unstable();
                 indices
             };

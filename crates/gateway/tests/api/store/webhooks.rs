@@ -42,7 +42,10 @@ fn endpoint(account: AccountId) -> WebhookEndpoint {
 }
 
 /// An endpoint with deliveries that are due at 1, 2, ….
-fn due_deliveries(conn: &mut Conn<'_>, count: i64) -> Result<(WebhookEndpoint, Vec<DeliveryId>), StoreError> {
+fn due_deliveries(
+    conn: &mut Conn<'_>,
+    count: i64,
+) -> Result<(WebhookEndpoint, Vec<DeliveryId>), StoreError> {
     let (account, _) = owner(conn)?;
     let endpoint = endpoint(account);
     endpoints::insert(conn, &endpoint)?;
@@ -103,14 +106,23 @@ async fn an_endpoint_is_read_as_written(db: Fixture) {
         assert!(endpoints::all(conn)?.len() >= 2);
         let newest = endpoints::page(conn, account, page(1, false))?;
         let oldest = endpoints::page(conn, account, page(1, true))?;
-        assert_eq!((newest[0].id, oldest[0].id), (second_endpoint.id, first_endpoint.id));
+        assert_eq!(
+            (newest[0].id, oldest[0].id),
+            (second_endpoint.id, first_endpoint.id)
+        );
         first_endpoint.events = Some(vec![EventType::TaskFailed, EventType::Test]);
         first_endpoint.description = "mine".into();
         endpoints::update(conn, &first_endpoint)?;
         endpoints::set_secrets(conn, first_endpoint.id, "others")?;
         first_endpoint.secrets = "others".into();
-        assert_eq!(endpoints::by_id(conn, first_endpoint.id, account)?, Some(first_endpoint.clone()));
-        assert_eq!(endpoints::by_id(conn, first_endpoint.id, AccountId::new())?, None);
+        assert_eq!(
+            endpoints::by_id(conn, first_endpoint.id, account)?,
+            Some(first_endpoint.clone())
+        );
+        assert_eq!(
+            endpoints::by_id(conn, first_endpoint.id, AccountId::new())?,
+            None
+        );
         for number in 1..=3 {
             let failed = endpoints::note_failure(conn, first_endpoint.id, at(number))?.unwrap();
             assert_eq!(
@@ -118,8 +130,16 @@ async fn an_endpoint_is_read_as_written(db: Fixture) {
                 (number, Some(at(1)))
             );
         }
-        assert!(endpoints::disable(conn, first_endpoint.id, DisableReason::Gone)?);
-        assert!(!endpoints::disable(conn, first_endpoint.id, DisableReason::Failing)?);
+        assert!(endpoints::disable(
+            conn,
+            first_endpoint.id,
+            DisableReason::Gone
+        )?);
+        assert!(!endpoints::disable(
+            conn,
+            first_endpoint.id,
+            DisableReason::Failing
+        )?);
         let disabled = endpoints::by_id(conn, first_endpoint.id, account)?.unwrap();
         assert_eq!(
             (disabled.enabled, disabled.disabled_why),
@@ -127,16 +147,28 @@ async fn an_endpoint_is_read_as_written(db: Fixture) {
         );
         // Enabled again, it starts without failures.
         endpoints::update(conn, &first_endpoint)?;
-        assert_eq!(endpoints::by_id(conn, first_endpoint.id, account)?, Some(first_endpoint.clone()));
+        assert_eq!(
+            endpoints::by_id(conn, first_endpoint.id, account)?,
+            Some(first_endpoint.clone())
+        );
         endpoints::note_failure(conn, first_endpoint.id, at(9))?;
         endpoints::note_success(conn, first_endpoint.id)?;
-        assert_eq!(endpoints::by_id(conn, first_endpoint.id, account)?, Some(first_endpoint.clone()));
+        assert_eq!(
+            endpoints::by_id(conn, first_endpoint.id, account)?,
+            Some(first_endpoint.clone())
+        );
         endpoints::delete(conn, first_endpoint.id)?;
-        assert_eq!(endpoints::note_failure(conn, first_endpoint.id, at(9))?, None);
+        assert_eq!(
+            endpoints::note_failure(conn, first_endpoint.id, at(9))?,
+            None
+        );
         assert_eq!(endpoints::account_secrets(conn, account)?, None);
         let first_secrets = endpoints::first_account_secrets(conn, account, "a")?;
         let second_secrets = endpoints::first_account_secrets(conn, account, "b")?;
-        assert_eq!((first_secrets.as_deref(), second_secrets.as_deref()), (Some("a"), Some("a")));
+        assert_eq!(
+            (first_secrets.as_deref(), second_secrets.as_deref()),
+            (Some("a"), Some("a"))
+        );
         endpoints::set_account_secrets(conn, account, "c")?;
         assert_eq!(
             endpoints::account_secrets(conn, account)?.as_deref(),
@@ -151,16 +183,19 @@ async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due_deliveries(conn, 3)?;
         let lane = endpoint.id.to_string();
-        let candidates = |conn: &mut Conn<'_>, lanes: LanesWithRoom, full_accounts: &[AccountId]| {
-            let full_accounts = full_accounts.to_vec();
-            let capacity = SendCapacity {
-                lanes,
-                full_accounts,
+        let candidates =
+            |conn: &mut Conn<'_>, lanes: LanesWithRoom, full_accounts: &[AccountId]| {
+                let full_accounts = full_accounts.to_vec();
+                let capacity = SendCapacity {
+                    lanes,
+                    full_accounts,
+                };
+                let due_deliveries = deliveries::candidates(conn, &capacity, 1000, at(2))?;
+                let own = due_deliveries
+                    .into_iter()
+                    .filter(|delivery| delivery.lane == lane);
+                Ok::<_, StoreError>(own.map(|delivery| delivery.id).collect::<Vec<_>>())
             };
-            let due_deliveries = deliveries::candidates(conn, &capacity, 1000, at(2))?;
-            let own = due_deliveries.into_iter().filter(|delivery| delivery.lane == lane);
-            Ok::<_, StoreError>(own.map(|delivery| delivery.id).collect::<Vec<_>>())
-        };
         let all_but =
             |lanes: &[&String]| LanesWithRoom::AllBut(lanes.iter().copied().cloned().collect());
         assert_eq!(candidates(conn, all_but(&[]), &[])?, ids[..2]);
@@ -181,7 +216,10 @@ async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
         assert_eq!(claimed[0].body, "{\"number\":1}");
         assert_eq!(claimed[0].secrets.as_deref(), Some("sealed"));
         let remaining = deliveries::claim(conn, "w2", &ids, at(0))?;
-        assert_eq!(remaining.iter().map(|due| due.id).collect::<Vec<_>>(), ids[2..]);
+        assert_eq!(
+            remaining.iter().map(|due| due.id).collect::<Vec<_>>(),
+            ids[2..]
+        );
         // The answer to the second claim was lost.
         assert_eq!(deliveries::free_others(conn, "w2", &[])?, 1);
         // Only the holder records an attempt.
@@ -214,7 +252,10 @@ async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
             at(10)
         )?);
         let logged = delivery_log::by_id(conn, ids[0], endpoint.account)?.unwrap();
-        assert_eq!((logged.state, logged.attempts), (DeliveryState::Delivered, 2));
+        assert_eq!(
+            (logged.state, logged.attempts),
+            (DeliveryState::Delivered, 2)
+        );
         assert_eq!(delivery_log::attempts(conn, ids[0])?, [failed, succeeded]);
         assert_eq!(
             delivery_log::account_of(conn, ids[0])?,
@@ -228,7 +269,10 @@ async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
         }
         assert!(deliveries::redeliver(conn, ids[0], at(30))?);
         let reclaimed = deliveries::claim(conn, "w1", &ids[..1], at(0))?;
-        assert_eq!((reclaimed[0].attempts, reclaimed[0].earlier_attempts), (2, 2));
+        assert_eq!(
+            (reclaimed[0].attempts, reclaimed[0].earlier_attempts),
+            (2, 2)
+        );
         assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
         deliveries::pause(conn, &lane, at(99))?;
         let paused = delivery_log::by_id(conn, ids[2], endpoint.account)?.unwrap();

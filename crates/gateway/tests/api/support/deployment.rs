@@ -113,7 +113,9 @@ impl Deployment {
         let worker = self.worker.take().unwrap();
         worker.signal("-TERM");
         let worker = std::cell::RefCell::new(worker);
-        let ended = eventually("the worker ends", async || worker.borrow_mut().exit_status());
+        let ended = eventually("the worker ends", async || {
+            worker.borrow_mut().exit_status()
+        });
         assert!(ended.await.success());
     }
 

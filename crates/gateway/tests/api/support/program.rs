@@ -250,7 +250,10 @@ impl Server {
     /// Waits for its end; the exit status and the standard output.
     pub(crate) async fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let process = std::cell::RefCell::new(&mut self.process);
-        let status = eventually("the server ends", async || process.borrow_mut().exit_status()).await;
+        let status = eventually("the server ends", async || {
+            process.borrow_mut().exit_status()
+        })
+        .await;
         (status, self.stdout())
     }
 

@@ -95,7 +95,8 @@ pub(crate) fn assert_fields(value: &Value, fields: Fields, extra: &[&str]) {
         assert!(fits, "{name} should be {kind:?} in {value:#}");
     }
     for name in object.keys() {
-        let is_expected = fields.iter().any(|(field, _)| field == name) || extra.contains(&name.as_str());
+        let is_expected =
+            fields.iter().any(|(field, _)| field == name) || extra.contains(&name.as_str());
         assert!(is_expected, "{name} is not promised: {value:#}");
     }
 }

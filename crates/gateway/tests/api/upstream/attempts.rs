@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use simulator::{PlannedEnd, RequestRole};
 
 use super::{
-    LONG, wait_for_requests, assert_failed, at_submission, film, gateway, one_provider, order_film, plan,
-    provider, simulator, status, two_providers,
+    LONG, assert_failed, at_submission, film, gateway, one_provider, order_film, plan, provider,
+    simulator, status, two_providers, wait_for_requests,
 };
 use crate::support::spec::assert_time;
 use crate::support::{TestGateway, eventually};
@@ -117,7 +117,8 @@ async fn attempts_show_open_and_cancelled_jobs() {
     let task = order_film(&gateway, "a boat").await;
     let open = eventually("the provider accepts it", async || {
         let attempts_seen = attempts(&gateway, &task).await;
-        attempts_seen.first()
+        attempts_seen
+            .first()
             .filter(|attempts_seen| attempts_seen["status"] == "accepted")
             .cloned()
     })

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    LONG, wait_for_requests, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
-    without_workers,
+    LONG, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
+    wait_for_requests, without_workers,
 };
 use crate::support::{Answer, Client, TestGateway, eventually};
 
@@ -61,8 +61,12 @@ async fn wait_until_over(gateway: &TestGateway) -> Vec<String> {
         let is_over = |(state, stray): &(String, i64)| {
             *stray == 0 && state != "intended" && state != "accepted"
         };
-        (!submissions.is_empty() && submissions.iter().all(is_over))
-            .then(|| submissions.into_iter().map(|submission| submission.0).collect())
+        (!submissions.is_empty() && submissions.iter().all(is_over)).then(|| {
+            submissions
+                .into_iter()
+                .map(|submission| submission.0)
+                .collect()
+        })
     })
     .await
 }

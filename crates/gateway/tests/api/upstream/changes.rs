@@ -9,8 +9,8 @@ use simulator::{PlannedEnd, RequestRole, Simulator};
 
 use super::lives::die_while_sending;
 use super::{
-    KEY, BRIEF, request_count, wait_for_requests, film, gateway, keys, order_film, plan, provider, simulator,
-    submissions, without_workers,
+    BRIEF, KEY, film, gateway, keys, order_film, plan, provider, request_count, simulator,
+    submissions, wait_for_requests, without_workers,
 };
 use crate::support::{TestGateway, eventually};
 
@@ -62,7 +62,12 @@ async fn wait_until_put_off(gateway: &TestGateway, task: &str) {
 }
 
 /// Asserts that the task succeeds although other settings were in force for a while.
-async fn survives_settings(before: &str, meanwhile: &str, first: &Simulator, others: &[&Simulator]) {
+async fn survives_settings(
+    before: &str,
+    meanwhile: &str,
+    first: &Simulator,
+    others: &[&Simulator],
+) {
     let (gateway, task) = with_a_job(before, first).await;
     let gateway = gateway.restart(Some(meanwhile)).await;
     wait_until_put_off(&gateway, &task).await;
@@ -104,7 +109,10 @@ async fn a_job_waits_while_its_provider_has_another_protocol() {
 async fn a_job_waits_while_its_key_is_removed() {
     let first = simulator().await;
     let with_keys = |keys: &str| acme("openai-videos", &first, &format!("api_keys = [{keys}]"));
-    let (before, meanwhile) = (with_keys(&format!("\"{KEY}\", \"other\"")), with_keys("\"other\""));
+    let (before, meanwhile) = (
+        with_keys(&format!("\"{KEY}\", \"other\"")),
+        with_keys("\"other\""),
+    );
     Box::pin(survives_settings(&before, &meanwhile, &first, &[])).await;
     let used_keys = keys(&first, RequestRole::Poll);
     assert!(used_keys.iter().all(|key| key == KEY), "{used_keys:?}");
@@ -126,7 +134,8 @@ async fn a_reload_leaves_a_running_job_where_it_was_made() {
 #[tokio::test]
 async fn an_unconfirmed_order_is_repeated_only_at_the_same_endpoint() {
     let (first, second) = (simulator().await, simulator().await);
-    let settings_for = |simulator: &Simulator| acme("openai-videos", simulator, "idempotency = true");
+    let settings_for =
+        |simulator: &Simulator| acme("openai-videos", simulator, "idempotency = true");
     let gateway = without_workers(&settings_for(&first)).await;
     let task = order_film(&gateway, "a lake").await;
     die_while_sending(&gateway, SubmissionId::new()).await;

@@ -19,7 +19,8 @@ async fn refused(toml: &str) -> String {
         text(&result.stdout)
     );
     let name = file.display().to_string();
-    stderr.trim()
+    stderr
+        .trim()
         .trim_start_matches("mediagate: ")
         .replace(&name, "m.toml")
 }
@@ -171,7 +172,8 @@ async fn an_error_names_the_line_and_a_correction() {
         let message = refused(&toml).await;
         let location = format!("m.toml:{line}: ");
         assert!(
-            message.lines()
+            message
+                .lines()
                 .any(|fault| fault.starts_with(&location) && fault.contains(hint)),
             "{hint} in line {line} of\n{toml}\n{message}"
         );

@@ -15,7 +15,10 @@ async fn run(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = program(args);
     command.env("FAL_KEY", "a:b");
     let result = output(command).await;
-    let (stdout, stderr) = (text(&result.stdout).to_owned(), text(&result.stderr).to_owned());
+    let (stdout, stderr) = (
+        text(&result.stdout).to_owned(),
+        text(&result.stderr).to_owned(),
+    );
     (result.status.code(), stdout, stderr)
 }
 

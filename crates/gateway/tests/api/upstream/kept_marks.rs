@@ -62,7 +62,10 @@ async fn a_film_with_a_providers_marks_is_kept_byte_for_byte_and_described() {
         let video = &view["output"]["videos"][0];
         assert_eq!(
             (&video["bytes"], &video["sha256"]),
-            (&json!(received.film.len()), &json!(sha256_hex(received.film)))
+            (
+                &json!(received.film.len()),
+                &json!(sha256_hex(received.film))
+            )
         );
         let url = video["url"].as_str().unwrap();
         assert_eq!(gateway.get(url).await.bytes, received.film);
@@ -70,7 +73,10 @@ async fn a_film_with_a_providers_marks_is_kept_byte_for_byte_and_described() {
         let range = format!("bytes={}-{}", middle.start, middle.end - 1);
         let request = gateway.request(Method::GET, url).header("range", range);
         let part = gateway.send(request).await;
-        assert_eq!((part.status, &part.bytes[..]), (206, &received.film[middle]));
+        assert_eq!(
+            (part.status, &part.bytes[..]),
+            (206, &received.film[middle])
+        );
 
         assert_provenance(&video["provenance"], received);
         let id = video["id"].as_str().unwrap();
@@ -89,7 +95,11 @@ fn assert_provenance(provenance: &Value, received: &ReceivedFilm) {
         _ => ("unverified", None, received.tagged),
     };
     assert_eq!(
-        (&provenance["status"], &provenance["signer"], &provenance["generator"]),
+        (
+            &provenance["status"],
+            &provenance["signer"],
+            &provenance["generator"]
+        ),
         (&json!(status), &json!(signer), &json!(generator)),
         "{provenance}"
     );

@@ -9,8 +9,8 @@ use serde_json::json;
 use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{
-    wait_for_requests, assert_failed, change, film, one_provider, order_film, plan, provider, simulator,
-    submissions, without_workers,
+    assert_failed, change, film, one_provider, order_film, plan, provider, simulator, submissions,
+    wait_for_requests, without_workers,
 };
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::Server;
@@ -191,7 +191,11 @@ async fn leases_are_judged_by_the_databases_clock() {
         (claims(&ahead, &left_task).await == 2).then_some(())
     })
     .await;
-    assert_eq!(claims(&ahead, &held_task).await, 1, "the living worker keeps it");
+    assert_eq!(
+        claims(&ahead, &held_task).await,
+        1,
+        "the living worker keeps it"
+    );
     let deregister = |conn: &mut Conn<'_>| store::workers::deregister(conn, "alive");
     idle.app.store.write(deregister).await.unwrap();
     ahead.stop().await;

@@ -13,8 +13,8 @@ use simulator::{Fault, JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::music::{SUBMIT, band};
 use super::{
-    LONG, BRIEF, wait_for_requests, assert_failed, at_submission, chat_order, film, gateway, one_provider,
-    order_film, plan, provider, simulator, status, submissions, without_workers,
+    BRIEF, LONG, assert_failed, at_submission, chat_order, film, gateway, one_provider, order_film,
+    plan, provider, simulator, status, submissions, wait_for_requests, without_workers,
 };
 use crate::support::program::Home;
 use crate::support::{Client, TestGateway, eventually};
@@ -170,7 +170,11 @@ async fn an_order_that_a_crash_may_have_sent_is_not_repeated() {
         &gateway.finished(&task.id.to_string()).await,
         "submission_unconfirmed",
     );
-    assert_eq!(submissions(&simulator), 0, "the job is looked for, and not ordered again");
+    assert_eq!(
+        submissions(&simulator),
+        0,
+        "the job is looked for, and not ordered again"
+    );
     gateway.stop().await;
 }
 
@@ -192,7 +196,9 @@ async fn an_idempotent_order_is_repeated_after_a_crash() {
     let finished = gateway.finished(&task).await;
     assert_eq!(finished["status"], "succeeded", "{finished}");
     let journal = simulator.world().journal();
-    let orders = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let orders = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Submit);
     let keys: Vec<&str> = orders
         .map(|request| request.headers["idempotency-key"].to_str().unwrap())
         .collect();

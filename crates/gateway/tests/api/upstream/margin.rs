@@ -169,7 +169,10 @@ async fn events_show_a_failover() {
     while let Some(event) = events.next().await {
         let event_body = event.json();
         if event_body["task"]["id"] == task {
-            let step = (event_body["type"].clone(), event_body["task"]["provider"].clone());
+            let step = (
+                event_body["type"].clone(),
+                event_body["task"]["provider"].clone(),
+            );
             steps.push(step);
             if event_body["type"] == "task.ended" {
                 assert_eq!(event_body["task"]["status"], "succeeded", "{event_body}");

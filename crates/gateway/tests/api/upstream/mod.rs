@@ -19,6 +19,7 @@ mod margin;
 mod music;
 mod names;
 mod odd_answers;
+mod optional_settings;
 mod partitions;
 mod personas;
 mod prices;
@@ -31,7 +32,6 @@ mod songs;
 mod surplus;
 mod throttle;
 mod turns;
-mod wishes;
 
 use std::time::Duration;
 
@@ -70,7 +70,9 @@ fn provider(name: &str, protocol: &str, simulator: &Simulator, extra_lines: &str
     } else {
         format!("api_key = \"{KEY}\"\n")
     };
-    format!("[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{extra_lines}\n")
+    format!(
+        "[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{extra_lines}\n"
+    )
 }
 
 /// The table of the video model `film` with these routes, at 0.10 USD a second.
@@ -117,7 +119,10 @@ fn submissions(simulator: &Simulator) -> usize {
 /// The number of requests of a role that arrived.
 fn request_count(simulator: &Simulator, role: RequestRole) -> usize {
     let journal = simulator.world().journal();
-    journal.iter().filter(|request| request.role == role).count()
+    journal
+        .iter()
+        .filter(|request| request.role == role)
+        .count()
 }
 
 /// The API keys of the requests of a role that arrived, in order.

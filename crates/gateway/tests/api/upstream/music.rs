@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use simulator::{RequestRole, Simulator};
 
-use super::{request_count, gateway, provider, simulator, submissions};
+use super::{gateway, provider, request_count, simulator, submissions};
 use crate::support::gateway::finished;
 use crate::support::{Client, TestGateway};
 
@@ -70,7 +70,10 @@ async fn check_stems(protocol: &str, model: &str, options: &str, splits: &[&str]
                 .iter()
                 .map(|name| name.as_str().unwrap())
                 .collect();
-            assert!(groups.starts_with(&stem_names), "{groups:?} of {stem_names:?}");
+            assert!(
+                groups.starts_with(&stem_names),
+                "{groups:?} of {stem_names:?}"
+            );
             assert!(
                 matches!(groups[stem_names.len()..], [] | ["Other"]),
                 "{groups:?}"
@@ -241,9 +244,15 @@ async fn invalid_music_orders_are_refused_before_anything_is_sent() {
     let unknown_task = gateway
         .post(SUBMIT, &json!({"task": "yodel", "mv": "band"}))
         .await;
-    unknown_task.refused(400, "unsupported_value").on_param("task");
+    unknown_task
+        .refused(400, "unsupported_value")
+        .on_param("task");
     for task in ["gen_stem", "generate", "cover"] {
-        assert!(unknown_task.message().contains(task), "{}", unknown_task.message());
+        assert!(
+            unknown_task.message().contains(task),
+            "{}",
+            unknown_task.message()
+        );
     }
     let own = gateway.upload("Own").await;
     let persona = json!({"root_clip_id": own["id"], "name": "Nobody", "description": ""});

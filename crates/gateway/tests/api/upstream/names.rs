@@ -4,7 +4,7 @@
 use serde_json::json;
 use simulator::RequestRole;
 
-use super::{wait_for_requests, gateway, provider, simulator};
+use super::{gateway, provider, simulator, wait_for_requests};
 
 /// Names that match `veo-*` and that were once sent as other paths.
 const PATH_ESCAPES: [&str; 16] = [

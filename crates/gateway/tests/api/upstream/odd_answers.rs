@@ -49,7 +49,8 @@ async fn finished_order(gateway: &TestGateway, number: usize, case: Case) -> Val
 async fn order_each(gateway: &TestGateway, includes: fn(Case) -> bool) -> Vec<(Case, Value)> {
     let cases = (0..).zip(CASES.iter().copied());
     let cases = cases.filter(|(_, case)| includes(*case));
-    join_all(cases.map(async |(number, case)| (case, finished_order(gateway, number, case).await))).await
+    join_all(cases.map(async |(number, case)| (case, finished_order(gateway, number, case).await)))
+        .await
 }
 
 const fn any(_: Case) -> bool {
@@ -117,7 +118,11 @@ async fn check_job_followed_under(status: u16) {
     for (case, view) in &finished {
         assert_eq!(view["status"], "succeeded", "{} {view}", case.protocol);
     }
-    assert_eq!(submissions(&simulator), finished.len(), "one for each order");
+    assert_eq!(
+        submissions(&simulator),
+        finished.len(),
+        "one for each order"
+    );
     gateway.stop().await;
 }
 
@@ -181,7 +186,9 @@ async fn one_odd_answer_to_a_result_request_does_not_fail_the_task() {
     }))
     .await;
     let numbered = simulators.iter().enumerate();
-    let toml: String = numbered.map(|(number, simulator)| tables(number, case, simulator)).collect();
+    let toml: String = numbered
+        .map(|(number, simulator)| tables(number, case, simulator))
+        .collect();
     let gateway = gateway(&toml).await;
     let orders = (0..simulators.len()).map(|number| finished_order(&gateway, number, case));
     for (view, fault) in join_all(orders).await.into_iter().zip(odd_answers()) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use simulator::{LinkState, NetworkState, PlannedEnd, RequestRole};
 
-use super::{wait_for_requests, one_provider, order_film, plan, simulator, submissions};
+use super::{one_provider, order_film, plan, simulator, submissions, wait_for_requests};
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::{TestGateway, eventually, videos_order};
 

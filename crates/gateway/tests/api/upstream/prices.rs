@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use simulator::{Fault, RequestRole};
 
-use super::{request_count, chat_order, film, gateway, one_provider, provider, simulator, submissions};
+use super::{
+    chat_order, film, gateway, one_provider, provider, request_count, simulator, submissions,
+};
 use crate::support::TestGateway;
 
 const ROUTES: &str = r#"{ provider = "dear", model = "sora-2", price = { unit = "second", usd = "0.30" } },

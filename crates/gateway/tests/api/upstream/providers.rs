@@ -55,7 +55,10 @@ async fn a_refused_key_is_shown_until_an_order_is_accepted() {
     let gateway = gateway.restart(None).await;
     let staff = gateway.with_key(staff.key.as_deref().unwrap());
     let state_after_restart = route(&staff, "acme").await;
-    assert_eq!(state_after_restart["key_refused_at"], state["key_refused_at"]);
+    assert_eq!(
+        state_after_restart["key_refused_at"],
+        state["key_refused_at"]
+    );
     eventually("the refusal is known", async || {
         (is_available(&gateway).await == [false, false]).then_some(())
     })
@@ -64,16 +67,10 @@ async fn a_refused_key_is_shown_until_an_order_is_accepted() {
     let state = route(&staff, "acme").await;
     assert_eq!(state["key_refused_at"], Value::Null);
     assert_eq!(
-        (
-            &state["breaker"]["state"],
-            &state["last_hour"]["succeeded"]
-        ),
+        (&state["breaker"]["state"], &state["last_hour"]["succeeded"]),
         (&json!("closed"), &json!(1))
     );
-    assert!(
-        state["p50_seconds"].as_f64().unwrap() > 0.0,
-        "{state}"
-    );
+    assert!(state["p50_seconds"].as_f64().unwrap() > 0.0, "{state}");
     assert_eq!(is_available(&gateway).await, [true, true]);
     gateway.stop().await;
 }

@@ -5,7 +5,8 @@ use serde_json::json;
 use simulator::{PlannedEnd, RequestRole};
 
 use super::{
-    BRIEF, wait_for_requests, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
+    BRIEF, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
+    wait_for_requests,
 };
 use crate::support::eventually;
 

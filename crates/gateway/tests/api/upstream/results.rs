@@ -17,7 +17,11 @@ use crate::support::{TestGateway, eventually, sound};
 
 /// A simulator with a fault on the next requests of a role, its gateway, and the
 /// finished task of one order.
-async fn order_with_fault(fault: Fault, role: RequestRole, times: u32) -> (Simulator, TestGateway, Value) {
+async fn order_with_fault(
+    fault: Fault,
+    role: RequestRole,
+    times: u32,
+) -> (Simulator, TestGateway, Value) {
     let simulator = simulator().await;
     simulator
         .world()
@@ -43,7 +47,8 @@ fn assert_complete(view: &Value) {
 
 #[tokio::test]
 async fn a_page_with_a_videos_content_type_is_no_video() {
-    let (_simulator, gateway, view) = order_with_fault(Fault::Lying, RequestRole::Download, 100).await;
+    let (_simulator, gateway, view) =
+        order_with_fault(Fault::Lying, RequestRole::Download, 100).await;
     assert_failed(&view, "generation_failed");
     let message = view["error"]["message"].as_str().unwrap();
     assert!(message.contains("not an MP4"), "{message}");
@@ -57,7 +62,8 @@ async fn a_truncated_download_is_repeated() {
         (Fault::DropInBody, 1),
         (Fault::DropBefore, 2),
     ] {
-        let (_simulator, gateway, view) = order_with_fault(fault, RequestRole::Download, times).await;
+        let (_simulator, gateway, view) =
+            order_with_fault(fault, RequestRole::Download, times).await;
         assert_complete(&view);
         gateway.stop().await;
     }
@@ -73,14 +79,16 @@ async fn slow_downloads_and_failed_polls_do_not_fail_the_task() {
     .await;
     assert_complete(&view);
     gateway.stop().await;
-    let (_simulator, gateway, view) = order_with_fault(super::status(500), RequestRole::Poll, 2).await;
+    let (_simulator, gateway, view) =
+        order_with_fault(super::status(500), RequestRole::Poll, 2).await;
     assert_complete(&view);
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn an_unknown_job_status_does_not_fail_the_task() {
-    let (simulator, gateway, view) = order_with_fault(Fault::UnknownWord, RequestRole::Poll, 2).await;
+    let (simulator, gateway, view) =
+        order_with_fault(Fault::UnknownWord, RequestRole::Poll, 2).await;
     assert_complete(&view);
     assert!(super::request_count(&simulator, RequestRole::Poll) >= 3);
     gateway.stop().await;
@@ -88,7 +96,8 @@ async fn an_unknown_job_status_does_not_fail_the_task() {
 
 #[tokio::test]
 async fn a_job_that_is_not_found_for_a_moment_is_polled_again() {
-    let (_simulator, gateway, view) = order_with_fault(super::status(404), RequestRole::Poll, 5).await;
+    let (_simulator, gateway, view) =
+        order_with_fault(super::status(404), RequestRole::Poll, 5).await;
     assert_complete(&view);
     gateway.stop().await;
 }

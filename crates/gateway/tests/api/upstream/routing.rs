@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    wait_for_requests, assert_failed, at_submission, chat_order, film, gateway, one_provider, order_film, plan,
-    provider, simulator, status, submissions, two_providers,
+    assert_failed, at_submission, chat_order, film, gateway, one_provider, order_film, plan,
+    provider, simulator, status, submissions, two_providers, wait_for_requests,
 };
 use crate::support::{TestGateway, eventually};
 

@@ -57,7 +57,11 @@ async fn check_film(far: &TestGateway, near: &TestGateway, url: &str) {
     assert!(url.starts_with(&near.base), "its own copy: {url}");
     let file = near.without_key().get(url).await;
     assert_eq!((file.status, &file.bytes[4..8]), (200, &b"ftyp"[..]));
-    assert_eq!(task_states(far).await, ["succeeded"], "one task at the far gateway");
+    assert_eq!(
+        task_states(far).await,
+        ["succeeded"],
+        "one task at the far gateway"
+    );
 }
 
 #[tokio::test]
@@ -237,7 +241,11 @@ async fn an_order_with_a_lost_answer_is_repeated_and_makes_one_task() {
     let task = answer.header("x-task-id").unwrap().to_owned();
     let view = near.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
-    assert_eq!(task_states(&far).await, ["succeeded"], "one task at the far gateway");
+    assert_eq!(
+        task_states(&far).await,
+        ["succeeded"],
+        "one task at the far gateway"
+    );
     near.stop().await;
     far.stop().await;
 }

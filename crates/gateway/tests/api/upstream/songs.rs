@@ -44,7 +44,9 @@ async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) 
 
 fn submitted(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut submissions = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let mut submissions = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Submit);
     let body = submissions.next().unwrap().body.clone();
     assert!(submissions.next().is_none());
     body
@@ -136,7 +138,9 @@ async fn a_song_by_lyria() {
 /// The bodies of the submissions, in their order.
 fn all_submitted(simulator: &Simulator) -> Vec<Value> {
     let journal = simulator.world().journal();
-    let submissions = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let submissions = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Submit);
     submissions.map(|request| request.body.clone()).collect()
 }
 

@@ -40,7 +40,9 @@ async fn settings_in_a_prompt_are_refused_where_the_provider_reads_them() {
         let message = json!([{"role": "user", "content": prompt}]);
         let chat = json!({"model": model, "messages": message});
         let answer = gateway.post("/v1/chat/completions", &chat).await;
-        answer.refused(400, "unsupported_value").on_param("messages");
+        answer
+            .refused(400, "unsupported_value")
+            .on_param("messages");
         let quote = json!({"endpoint": "/v1/videos", "body": video});
         let quote = gateway.post("/v1/quote", &quote).await;
         assert_eq!(quote.status, 400, "{}", quote.text());
@@ -113,7 +115,11 @@ async fn a_delivery_beyond_the_order_costs_the_operator_and_is_counted() {
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");
         let video = &view["output"]["videos"][0];
-        assert_eq!(video["seconds"].as_f64(), Some(12.0), "the delivered length is shown");
+        assert_eq!(
+            video["seconds"].as_f64(),
+            Some(12.0),
+            "the delivered length is shown"
+        );
         charged.push(view["cost_usd"].clone());
         assert_eq!(provider_cost().await, json!(cost));
     }
@@ -133,6 +139,9 @@ async fn a_delivery_beyond_the_order_costs_the_operator_and_is_counted() {
     let task = order_film(&gateway, "a lake").await;
     gateway.finished(&task).await;
     let later_metrics = operator.get("/metrics").await.whole_text();
-    assert!(later_metrics.contains(r#"what="length"} 2"#), "{later_metrics}");
+    assert!(
+        later_metrics.contains(r#"what="length"} 2"#),
+        "{later_metrics}"
+    );
     gateway.stop().await;
 }

@@ -8,7 +8,8 @@ use mediagate_worker::WorkerPool;
 use simulator::{JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    request_count, film, gateway, keys, one_provider, order_film, plan, provider, simulator, submissions,
+    film, gateway, keys, one_provider, order_film, plan, provider, request_count, simulator,
+    submissions,
 };
 use crate::support::{TestGateway, eventually};
 

@@ -5,13 +5,15 @@ use mediagate_worker::WorkerPool;
 use serde_json::{Value, json};
 use simulator::{PlannedEnd, RequestRole, Simulator};
 
-use super::{LONG, wait_for_requests, film, plan, provider, simulator};
+use super::{LONG, film, plan, provider, simulator, wait_for_requests};
 use crate::support::{Client, TestGateway};
 
 /// The prompts of the orders that arrived at the provider, in order.
 fn prompts(simulator: &Simulator) -> Vec<String> {
     let journal = simulator.world().journal();
-    let orders = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let orders = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Submit);
     orders
         .map(|request| request.body["prompt"].as_str().unwrap().to_owned())
         .collect()

@@ -133,7 +133,8 @@ async fn n_makes_different_videos_and_the_answer_has_the_first_tasks_id() {
 #[tokio::test]
 async fn the_options_and_the_seed_are_applied() {
     // Each film's watermark is different.
-    let unmarked = TestGateway::builder().set(|settings| settings.provenance.watermark = Some(false));
+    let unmarked =
+        TestGateway::builder().set(|settings| settings.provenance.watermark = Some(false));
     let gateway = unmarked.start().await;
     let mut order = video_order();
     order["video"] = json!({"size": "640x480", "seconds": 1.5, "seed": 7});
@@ -587,7 +588,10 @@ async fn a_price_is_charged_by_the_second_and_shown() {
     gateway.stop().await;
 }
 
-fn stream_request(gateway: &TestGateway, change: impl FnOnce(&mut Value)) -> reqwest::RequestBuilder {
+fn stream_request(
+    gateway: &TestGateway,
+    change: impl FnOnce(&mut Value),
+) -> reqwest::RequestBuilder {
     let mut order = video_order();
     order["stream"] = json!(true);
     change(&mut order);
@@ -652,14 +656,20 @@ async fn a_stream_has_role_progress_url_stop_usage_and_done() {
         .collect();
     assert_eq!(steps[0], ("queued", 0));
     assert_eq!(steps.last(), Some(&("succeeded", 100)));
-    assert!(steps.is_sorted_by_key(|(_, progress)| *progress), "{steps:?}");
+    assert!(
+        steps.is_sorted_by_key(|(_, progress)| *progress),
+        "{steps:?}"
+    );
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_stream_without_usage_ends_with_stop() {
     let gateway = TestGateway::start().await;
-    let mut events = Events::open(stream_request(&gateway, |_| {})).await.rest().await;
+    let mut events = Events::open(stream_request(&gateway, |_| {}))
+        .await
+        .rest()
+        .await;
     assert_eq!(events.pop().unwrap().data, "[DONE]");
     let last = events.pop().unwrap().json();
     assert_eq!(last["choices"][0]["finish_reason"], "stop");

@@ -1,7 +1,7 @@
 //! `/v1/…`.
 
 mod chat;
-mod glances;
+mod film_examination;
 mod models;
 mod neighbours;
 mod provenance;

@@ -32,7 +32,11 @@ fn in_each_place(fields: &Value) -> [(&'static str, Value); 3] {
     let mut nested = chat.clone();
     nested["video"] = fields.clone();
     let video = json!({"model": "animatic-1", "prompt": "a lake at dawn"});
-    [(VIDEOS, with_fields(video)), (CHAT, with_fields(chat)), (CHAT, nested)]
+    [
+        (VIDEOS, with_fields(video)),
+        (CHAT, with_fields(chat)),
+        (CHAT, nested),
+    ]
 }
 
 /// The job of an accepted order, and its reservation.
@@ -62,7 +66,11 @@ async fn a_length_is_accepted_under_any_name() {
             let quote = gateway.post("/v1/quote", &quote).await.ok();
             assert_eq!(quote["reserve_usd"], "0.20", "{body}");
             let (job, reserved) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
-            assert_eq!((job.milliseconds, reserved), (2000, json!("0.20")), "{body}");
+            assert_eq!(
+                (job.milliseconds, reserved),
+                (2000, json!("0.20")),
+                "{body}"
+            );
         }
     }
     // In a form every value is text.
@@ -234,7 +242,8 @@ async fn too_many_pictures_are_refused_under_the_native_name() {
         let answer = gateway.post(endpoint, &body).await;
         answer.refused(400, "unsupported_value").on_param(param);
     }
-    for (endpoint, body) in in_each_place(&json!({"last_frame_image": url(64), "end_image": url(72)}))
+    for (endpoint, body) in
+        in_each_place(&json!({"last_frame_image": url(64), "end_image": url(72)}))
     {
         if body.get("end_image").is_some() && endpoint == CHAT {
             // At the top level of a chat `end_image` is not a known field.

@@ -360,9 +360,17 @@ async fn a_foreign_file_has_no_match_and_damaged_files_do_no_harm() {
             .wrapping_add(u8::try_from(index % 251).unwrap());
     }
     let mut lying_tables = bytes.clone();
-    let index = lying_tables.windows(4).position(|kind| kind == b"stsz").unwrap();
+    let index = lying_tables
+        .windows(4)
+        .position(|kind| kind == b"stsz")
+        .unwrap();
     lying_tables[index + 8..index + 24].fill(0xff);
-    for hostile in [noise, lying_tables, bytes[..bytes.len() / 2].to_vec(), Vec::new()] {
+    for hostile in [
+        noise,
+        lying_tables,
+        bytes[..bytes.len() / 2].to_vec(),
+        Vec::new(),
+    ] {
         let report = check(&gateway, hostile).await.ok();
         assert_eq!(report["ours"]["exact"], false);
     }
@@ -430,7 +438,8 @@ async fn checks_without_a_key_need_the_setting_and_are_limited() {
     // Concurrently: one after the other, the limit would recover meanwhile.
     let checks = (0..11).map(|_| check(&stranger, song.clone()));
     let answers = futures_util::future::join_all(checks).await;
-    let (answered, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
+    let (answered, refused): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 200);
     assert_eq!((answered.len(), refused.len()), (10, 1));
     refused[0].refused(429, "rate_limit_exceeded");
     check(&gateway, song).await.ok();
@@ -441,7 +450,8 @@ async fn checks_without_a_key_need_the_setting_and_are_limited() {
 async fn a_label_is_drawn_into_the_film_and_an_unknown_one_is_refused() {
     let gateway = TestGateway::start().await;
     let (_, plain, plain_bytes) = make_film(&gateway, json!({"seconds": "1"})).await;
-    let (_, labelled, labelled_bytes) = make_film(&gateway, json!({"seconds": "1", "label": "ai"})).await;
+    let (_, labelled, labelled_bytes) =
+        make_film(&gateway, json!({"seconds": "1", "label": "ai"})).await;
     assert!(plain.get("label_text").is_none() && plain_bytes != labelled_bytes);
     assert!(
         labelled["label_text"]
@@ -510,7 +520,11 @@ async fn config_check_names_the_error() {
         ]))
         .await;
         assert_eq!(result.status.code(), Some(2));
-        assert!(text(&result.stderr).contains(expected), "{}", text(&result.stderr));
+        assert!(
+            text(&result.stderr).contains(expected),
+            "{}",
+            text(&result.stderr)
+        );
     }
     std::fs::write(&file, "[provenance]\npublic = true").unwrap();
     let result = output(program(&[

@@ -37,8 +37,11 @@ async fn finished_videos_are_delivered_and_charged_and_failed_ones_are_named() {
         .start()
         .await;
     let client = gateway.client.clone();
-    let waiting =
-        tokio::spawn(async move { client.post("/v1/chat/completions", &two_videos(false)).await });
+    let waiting = tokio::spawn(async move {
+        client
+            .post("/v1/chat/completions", &two_videos(false))
+            .await
+    });
     fail_one(&mut gateway, ErrorCode::GenerationFailed).await;
     let answer = waiting.await.unwrap();
     assert_eq!(answer.header("x-cost-usd"), Some("0.30"));
@@ -87,8 +90,11 @@ async fn a_stream_names_failed_videos_too() {
 async fn if_all_fail_the_first_failure_is_the_answer() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let client = gateway.client.clone();
-    let waiting =
-        tokio::spawn(async move { client.post("/v1/chat/completions", &two_videos(false)).await });
+    let waiting = tokio::spawn(async move {
+        client
+            .post("/v1/chat/completions", &two_videos(false))
+            .await
+    });
     for _ in 0..2 {
         eventually("a task waits", async || {
             let list = gateway.get("/v1/tasks?status=queued").await.ok();

@@ -119,7 +119,11 @@ async fn pictures_of_a_film_name_it_and_an_avatar_is_signed() {
             (&json!("image/jpeg"), &json!(true)),
             "{report}"
         );
-        assert_eq!(report["ingredients"].as_array().unwrap().len(), 1, "{report}");
+        assert_eq!(
+            report["ingredients"].as_array().unwrap().len(),
+            1,
+            "{report}"
+        );
         assert_eq!(report["actions"][0]["action"], "c2pa.opened");
     }
     let clip = upload(&gateway, "Voice", sound::wav(2, 1)).await;
@@ -146,7 +150,10 @@ async fn a_prompt_is_included_if_configured() {
         .await;
     let (_, _, bytes) = make_film(&gateway, json!({"seconds": "1"})).await;
     let report = check(&gateway, bytes).await.ok();
-    assert_eq!(report["prompt"], "a lake at dawn, slow pan left", "{report}");
+    assert_eq!(
+        report["prompt"], "a lake at dawn, slow pan left",
+        "{report}"
+    );
     gateway.stop().await;
 }
 
@@ -174,7 +181,10 @@ async fn an_unreachable_signer_fails_the_task_and_a_certificate_is_used() {
             .starts_with("Acme Media")
     );
     gateway.stop().await;
-    let gateway = TestGateway::builder().toml(&with_unreachable_signer).start().await;
+    let gateway = TestGateway::builder()
+        .toml(&with_unreachable_signer)
+        .start()
+        .await;
     let order =
         json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1"});
     let answer = gateway.post("/v1/videos", &order).await;

@@ -16,7 +16,10 @@ const PATH: &str = "/v1/chat/completions";
 async fn priced_gateway() -> TestGateway {
     let builder = TestGateway::builder().without_workers().toml(PRICED);
     let wait = std::time::Duration::from_millis(20);
-    builder.set(|settings| settings.wait_limit = Some(wait)).start().await
+    builder
+        .set(|settings| settings.wait_limit = Some(wait))
+        .start()
+        .await
 }
 
 fn order_with(fields: &Value) -> Value {
@@ -156,7 +159,9 @@ async fn a_connection_test_is_answered_with_a_sentence_and_costs_nothing() {
     let unknown = json!({"max_tokens": 5, "model": "no-such"});
     let answer = gateway.post(PATH, &order_with(&unknown)).await;
     answer.refused(404, "model_not_found").on_param("model");
-    let answer = gateway.post(PATH, &order_with(&json!({"max_tokens": 0}))).await;
+    let answer = gateway
+        .post(PATH, &order_with(&json!({"max_tokens": 0})))
+        .await;
     answer.refused(400, "invalid_value").on_param("max_tokens");
     let answer = gateway
         .post(PATH, &order_with(&json!({"max_completion_tokens": "5"})))
@@ -170,14 +175,20 @@ async fn a_connection_test_is_answered_with_a_sentence_and_costs_nothing() {
         ..NewKey::default()
     };
     let reader = gateway.caller("default", reader).await;
-    let answer = reader.post(PATH, &order_with(&json!({"max_tokens": 5}))).await;
+    let answer = reader
+        .post(PATH, &order_with(&json!({"max_tokens": 5})))
+        .await;
     answer.refused(403, "insufficient_scope");
     let answer = gateway.without_key();
-    let answer = answer.post(PATH, &order_with(&json!({"max_tokens": 5}))).await;
+    let answer = answer
+        .post(PATH, &order_with(&json!({"max_tokens": 5})))
+        .await;
     answer.refused(401, "missing_api_key");
 
     // Sixteen tokens are a film.
-    let film = gateway.post(PATH, &order_with(&json!({"max_tokens": 16}))).await;
+    let film = gateway
+        .post(PATH, &order_with(&json!({"max_tokens": 16})))
+        .await;
     film.refused(503, "still_running");
     gateway.stop().await;
 }
@@ -258,7 +269,12 @@ async fn a_key_can_refuse_housekeeping_requests() {
     in_parts["messages"][0]["content"] = json!([{"type": "text", "text": TITLE}]);
     let title = "Provide a concise, 5-word-or-less title for the conversation, using title case \
                  conventions. Only return the title itself.\n\nConversation:\nUser: a lake";
-    for order in [order_of(TITLE), in_parts, order_of(title), with_system_message] {
+    for order in [
+        order_of(TITLE),
+        in_parts,
+        order_of(title),
+        with_system_message,
+    ] {
         assert_refused(&strict.post(PATH, &order).await, "messages");
         let quote = json!({"endpoint": PATH, "body": order});
         assert_refused(&strict.post("/v1/quote", &quote).await, "body.messages");

@@ -91,7 +91,8 @@ async fn other_accounts_and_keys_without_the_scope_are_refused() {
     };
     assert_all_refused(&other, 404, "webhook_not_found").await;
     assert_all_refused(&without_scope, 403, "insufficient_scope").await;
-    without_scope.get("/v1/webhooks/secret")
+    without_scope
+        .get("/v1/webhooks/secret")
         .await
         .refused(403, "insufficient_scope");
     assert_eq!(other.get("/v1/webhooks").await.ok()["data"], json!([]));

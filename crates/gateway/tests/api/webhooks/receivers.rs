@@ -61,9 +61,13 @@ async fn every_failure_is_logged_with_its_class_and_retried() {
             "{delivery}"
         );
         let response = attempt["response"].as_str().unwrap_or_default();
-        assert!(response.starts_with(text) && response.len() <= 1024, "{response}");
+        assert!(
+            response.starts_with(text) && response.len() <= 1024,
+            "{response}"
+        );
         assert_eq!(delivery["state"], "waiting");
-        let next: Timestamp = Timestamp::parse(delivery["next_attempt_at"].as_str().unwrap()).unwrap();
+        let next: Timestamp =
+            Timestamp::parse(delivery["next_attempt_at"].as_str().unwrap()).unwrap();
         let attempted_at = Timestamp::parse(attempt["at"].as_str().unwrap()).unwrap();
         let pause = next.since(attempted_at).as_millis();
         assert!((4000..=6000).contains(&pause), "{pause}");
@@ -80,7 +84,10 @@ async fn every_failure_is_logged_with_its_class_and_retried() {
         .unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let sent = send_test(&gateway, &endpoint).await;
-    assert_eq!(wait_for_attempts(&gateway, &sent, 1).await["state"], "delivered");
+    assert_eq!(
+        wait_for_attempts(&gateway, &sent, 1).await["state"],
+        "delivered"
+    );
     // No receiver is listening.
     let url = receiver.url("/");
     drop(receiver);
@@ -105,7 +112,8 @@ async fn retry_after_of_a_receiver_is_respected() {
     let sent = send_test(&gateway, &endpoint).await;
     let delivery = wait_for_attempts(&gateway, &sent, 2).await;
     let next = Timestamp::parse(delivery["next_attempt_at"].as_str().unwrap()).unwrap();
-    let pause = next.since(Timestamp::parse(delivery["attempts"][1]["at"].as_str().unwrap()).unwrap());
+    let pause =
+        next.since(Timestamp::parse(delivery["attempts"][1]["at"].as_str().unwrap()).unwrap());
     assert!((5700..=8700).contains(&pause.as_secs()), "{pause:?}");
     let posted = receiver.posted();
     // The same event with a new signature.
@@ -124,7 +132,11 @@ async fn a_retry_after_without_a_date_header_uses_the_gateways_clock_and_is_not_
     let until = until.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     for (retry_after, shortest, longest) in [(until, 7199, 8640), ("12".to_owned(), 12, 15)] {
         let receiver = WebhookReceiver::start_with_script(move |_, _| {
-            Reaction::Answer(503, vec![("retry-after", retry_after.clone())], String::new())
+            Reaction::Answer(
+                503,
+                vec![("retry-after", retry_after.clone())],
+                String::new(),
+            )
         });
         let receiver = receiver.await.unwrap();
         let endpoint = register(&gateway, &receiver, json!({})).await;

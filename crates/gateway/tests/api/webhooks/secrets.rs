@@ -18,7 +18,10 @@ async fn both_secrets_are_valid_for_a_day_after_a_rotation() {
     let (gateway, receiver) = start().await;
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let rotated = gateway
-        .post(&format!("/v1/webhooks/{}/rotate", id(&endpoint)), &Value::Null)
+        .post(
+            &format!("/v1/webhooks/{}/rotate", id(&endpoint)),
+            &Value::Null,
+        )
         .await
         .ok();
     assert_ne!(rotated["secret"], endpoint["secret"]);
@@ -47,7 +50,10 @@ async fn an_old_secret_is_invalid_after_a_day() {
     let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let rotated = gateway
-        .post(&format!("/v1/webhooks/{}/rotate", id(&endpoint)), &Value::Null)
+        .post(
+            &format!("/v1/webhooks/{}/rotate", id(&endpoint)),
+            &Value::Null,
+        )
         .await
         .ok();
     gateway

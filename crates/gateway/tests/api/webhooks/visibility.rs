@@ -81,7 +81,10 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
         // It receives events that are not about tasks.
         let test = format!("/v1/webhooks/{}/test", id(&limited_hook));
         limited.post(&test, &Value::Null).await.ok();
-        assert_eq!(body(&limited_receiver.wait_for_count(1).await[0])["type"], "test");
+        assert_eq!(
+            body(&limited_receiver.wait_for_count(1).await[0])["type"],
+            "test"
+        );
         // A key that changes an endpoint's URL becomes its key, so that another key's endpoint gives no access.
         let elsewhere = json!({"url": limited_receiver.url("/taken")});
         let moved = change(&limited, &reader_hook, elsewhere).await;
@@ -99,7 +102,12 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
         limited.post(&recover, &since).await.ok();
         let task = old["task_id"].as_str().unwrap();
         delivery_in(&reader, task, "held").await;
-        assert_eq!(limited_receiver.posted().len(), 1, "{:?}", limited_receiver.posted());
+        assert_eq!(
+            limited_receiver.posted().len(),
+            1,
+            "{:?}",
+            limited_receiver.posted()
+        );
     }
 }
 

@@ -105,8 +105,14 @@ async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
     order_until(&gateway, order("told"), "succeeded").await;
     let refund = MicroDollars::new(-40_000);
     let note = "too dark".into();
-    let to_adjust =
-        accounting::adjust(app, author().into(), to_adjust.parse().unwrap(), refund, note).await;
+    let to_adjust = accounting::adjust(
+        app,
+        author().into(),
+        to_adjust.parse().unwrap(),
+        refund,
+        note,
+    )
+    .await;
     to_adjust.unwrap();
 
     let plan = |end| JobPlan {
@@ -180,7 +186,10 @@ impl From<StoreError> for RolledBack {
 }
 
 /// The number of rows that the statements change, and the mismatches that the check then finds.
-async fn mismatches_after(gateway: &TestGateway, sql: &'static [&'static str]) -> (u64, Vec<Mismatch>) {
+async fn mismatches_after(
+    gateway: &TestGateway,
+    sql: &'static [&'static str],
+) -> (u64, Vec<Mismatch>) {
     let outcome = gateway
         .app
         .store
@@ -211,9 +220,9 @@ async fn every_change_is_found(builder: Builder) {
     for change in &changes {
         let (row_count, found) = mismatches_after(&gateway, change.sql).await;
         assert!(row_count > 0, "{}: nothing was changed", change.name);
-        let is_found = found
-            .iter()
-            .any(|mismatch| mismatch.kind == change.kind && mismatch.detail.contains(change.detail));
+        let is_found = found.iter().any(|mismatch| {
+            mismatch.kind == change.kind && mismatch.detail.contains(change.detail)
+        });
         if !is_found {
             missed.push(format!(
                 "{}: wanted {} with {:?}, found {found:#?}",

@@ -76,7 +76,11 @@ async fn an_unreadable_film_delays_no_other_and_is_given_up() {
         symlink(&path, &path).unwrap();
     }
     post_processing::examine_films(app).await.unwrap();
-    assert_eq!(without_fingerprint(&gateway).await, broken, "the others were read");
+    assert_eq!(
+        without_fingerprint(&gateway).await,
+        broken,
+        "the others were read"
+    );
     assert!(!post_processing::is_any_due(app).await);
     // They are tried again after longer and longer pauses, and then given up.
     let mut attempts = 1;
@@ -90,7 +94,10 @@ async fn an_unreadable_film_delays_no_other_and_is_given_up() {
             break;
         }
     }
-    assert_eq!((without_fingerprint(&gateway).await, attempts), (Vec::new(), 6));
+    assert_eq!(
+        (without_fingerprint(&gateway).await, attempts),
+        (Vec::new(), 6)
+    );
     // A film that becomes readable in time gets its fingerprint.
     let readable_later = keep_film(&gateway).await;
     let path = file(&app.config.media_path(), readable_later);

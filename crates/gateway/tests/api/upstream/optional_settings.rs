@@ -15,7 +15,9 @@ const VIDEOS: &str = "/v1/videos";
 /// The body of the only submission that arrived.
 fn submitted(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut submissions = journal.iter().filter(|request| request.role == RequestRole::Submit);
+    let mut submissions = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Submit);
     let body = submissions.next().unwrap().body.clone();
     assert!(submissions.next().is_none());
     body
@@ -126,7 +128,9 @@ routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false 
     let mut mute = chat(&json!({"audio": true}));
     mute["model"] = "mute".into();
     let refused = gateway.post(CHAT, &mute).await;
-    refused.refused(400, "unsupported_value").on_param("video.audio");
+    refused
+        .refused(400, "unsupported_value")
+        .on_param("video.audio");
     let mut mute = order(&json!({"audio": false}));
     mute["model"] = "mute".into();
     let refused = gateway.post(VIDEOS, &mute).await;
@@ -257,7 +261,10 @@ async fn resolution_and_aspect_ratio_replace_the_size() {
     let body =
         json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1", "resolution": "480p"});
     let video_object = gateway.post(VIDEOS, &body).await.ok();
-    assert!(video_object["size"].as_str().unwrap().ends_with("x480"), "{video_object}");
+    assert!(
+        video_object["size"].as_str().unwrap().ends_with("x480"),
+        "{video_object}"
+    );
     let body = chat(&json!({"resolution": "1080p", "aspect_ratio": "9:16"}));
     let body = gateway.post(CHAT, &body).await.ok();
     assert_eq!(body["object"], "chat.completion", "{body}");
