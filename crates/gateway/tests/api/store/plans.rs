@@ -137,7 +137,7 @@ async fn record_statements() -> StatementLog {
     super::contract::all_on_sqlite().await;
     super::intents::all_on_sqlite().await;
     super::money::all_on_sqlite().await;
-    super::books::all_on_sqlite().await;
+    super::accounting::all_on_sqlite().await;
     super::records::all_on_sqlite().await;
     super::upkeep::all_on_sqlite().await;
     super::rates::all_on_sqlite().await;
@@ -363,7 +363,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let (account, key) = super::owner(conn)?;
     let task = super::task((account, key), at(0));
     tasks::insert(conn, &task)?;
-    let submission = super::books::submission(&task, 1);
+    let submission = super::accounting::submission(&task, 1);
     let handle = JobHandle(serde_json::json!({"id": "1"}));
     accounts::all(conn)?;
     accounts::rename(conn, account, "name")?;
@@ -435,7 +435,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     accounts::key_name(conn, key)?;
     submissions::note_refused(conn, &submission, ("account", "no money"), at(1))?;
     submissions::of_task(conn, task.id, 100)?;
-    let submission = super::books::submission(&task, 2);
+    let submission = super::accounting::submission(&task, 2);
     submissions::intend(conn, &submission, "w")?;
     submissions::lock_provider(conn, "acme")?;
     submissions::release_from_follower(conn, submission.id, "w", at(1))?;

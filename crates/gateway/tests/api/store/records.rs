@@ -129,7 +129,7 @@ async fn unfinished_tasks_are_not_deleted(db: Fixture) {
         provider: "acme".into(),
         ..accepted[1].clone()
     };
-    let submission = super::books::submission(&hosted, 1);
+    let submission = super::accounting::submission(&hosted, 1);
     let id = submission.id;
     db.write(move |conn| submissions::intend(conn, &submission, "w"))
         .await;
