@@ -25,6 +25,7 @@ on_both! {
     concurrent_claims_never_get_the_same_task
     a_heartbeat_renews_and_a_release_returns_a_task
     provider_tasks_are_claimed_by_model_and_started_once
+    what_is_due_is_found_by_one_statement
     submissions_are_counted_until_they_end
     progress_rises_only_for_the_holder
     a_task_ends_once
@@ -338,6 +339,31 @@ async fn a_heartbeat_renews_and_a_release_returns_a_task(db: Fixture) {
         claimed.is_some(),
         "a worker that leaves releases everything"
     );
+}
+
+async fn what_is_due_is_found_by_one_statement(db: Fixture) {
+    let due = async |now| {
+        let due = db.read(move |conn| tasks::due_work(conn, MODELS, at(now))).await;
+        (due.embedded, due.hosted, due.deliveries)
+    };
+    assert_eq!(due(9).await, (false, false, false));
+    db.write(|conn| {
+        let owner = owner(conn)?;
+        let mut hosted = task(owner, at(5));
+        (hosted.provider, hosted.model) = ("acme".into(), "x".into());
+        tasks::insert(conn, &hosted)?;
+        tasks::insert(conn, &task(owner, at(6)))
+    })
+    .await;
+    assert_eq!(due(4).await, (false, false, false), "not due yet");
+    assert_eq!(due(5).await, (false, true, false));
+    assert_eq!(due(6).await, (true, true, false));
+    let other_models = db.read(|conn| tasks::due_work(conn, "[\"other\"]", at(6)));
+    assert!(!other_models.await.embedded, "another process has its model");
+    db.write(|conn| tasks::claim_upstream(conn, "a", "x", TaskState::Queued, 1, at(6)))
+        .await;
+    db.write(|conn| tasks::claim(conn, "a", MODELS, at(6))).await;
+    assert_eq!(due(9).await, (false, false, false), "all are claimed");
 }
 
 async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
