@@ -168,7 +168,7 @@ mod tests {
     /// A single test, because the exporter is global to the process.
     #[test]
     fn spans_nest_and_none_begins_outside_a_trace() {
-        let ended = Ended::default();
+        let ended = EndedSpans::default();
         let provider = SdkTracerProvider::builder().with_span_processor(ended.clone());
         global::set_tracer_provider(provider.build());
         global::set_text_map_propagator(TraceContextPropagator::new());

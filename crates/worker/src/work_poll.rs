@@ -21,7 +21,7 @@ pub(crate) async fn poll(context: Arc<WorkerContext>) {
     let app = &context.app;
     while !context.stop.is_cancelled() {
         context.pause(INTERVAL).await;
-        let (models, now) = (model_offers::engines_json(app), app.clock.now());
+        let (models, now) = (model_offers::embedded_models_json(app), app.clock.now());
         let due = app
             .store
             .read(move |conn| store::tasks::due_work(conn, &models, now));

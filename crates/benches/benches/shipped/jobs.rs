@@ -221,5 +221,6 @@ fn handles(program: &Program) -> usize {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = rusqlite::Connection::open_with_flags(program.database(), flags).unwrap();
     let sql = "SELECT count(*) FROM submissions WHERE handle IS NOT NULL";
-    database.query_row(sql, [], |row| row.get(0)).unwrap()
+    let count: i64 = database.query_row(sql, [], |row| row.get(0)).unwrap();
+    usize::try_from(count).unwrap()
 }

@@ -225,7 +225,7 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
     )
     .await?;
     for mismatch in mismatches.iter().take(MOST_LOGGED) {
-        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the ledger does not add up");
+        tracing::error!(what = mismatch.kind, id = %mismatch.id, why = %mismatch.detail, "the ledger does not add up");
     }
     let count = i64::try_from(mismatches.len()).unwrap_or(i64::MAX);
     app.store

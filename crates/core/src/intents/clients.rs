@@ -232,7 +232,7 @@ impl ClientRegistry {
         let table = self.table();
         let ended = table.entries.iter().filter_map(|(id, entry)| {
             let disconnect = entry
-                .left
+                .disconnect
                 .filter(|_| entry.creation != CreationState::UnderWay)?;
             Some(ClientDeparture {
                 id: *id,

@@ -418,7 +418,8 @@ async fn a_budget_includes_reservations_and_recovers_what_is_released() {
         .ok();
     assert_eq!(stems["cost_usd"], "0.08");
     // 0.18 of 0.25 are used: another one does not fit into this key's budget, but into others'.
-    poor.post("/v1/videos", &videos_order())
+    limited
+        .post("/v1/videos", &videos_order())
         .await
         .refused(402, "budget_exceeded");
     assert_eq!(

@@ -78,7 +78,7 @@ impl Scene {
             copy_database(&scene.data(), &backup);
             // A copied folder contains these files, too.
             for name in ["mark", "signing.key"] {
-                std::fs::copy_database(scene.data().join(name), backup.join(name)).unwrap();
+                std::fs::copy(scene.data().join(name), backup.join(name)).unwrap();
             }
         }
         // The job at the provider takes forever, and the others overtake it.
@@ -157,7 +157,7 @@ fn copy_database(source: &Path, target: &Path) {
     for name in ["mediagate.db", "mediagate.db-wal", "mediagate.db-shm"] {
         let _ = std::fs::remove_file(target.join(name));
         if source.join(name).exists() {
-            std::fs::copy_database(source.join(name), target.join(name)).unwrap();
+            std::fs::copy(source.join(name), target.join(name)).unwrap();
         }
     }
 }

@@ -34,7 +34,7 @@ fn variables(text: &str) -> BTreeSet<&str> {
         .match_indices("MEDIAGATE_")
         .map(|(start, _)| name_at(start));
     // `MEDIAGATE_…` stands for all of them.
-    found.filter(|name| *name != "MEDIAGATE_").collect()
+    names.filter(|name| *name != "MEDIAGATE_").collect()
 }
 
 fn collect_files(folder: &Path, paths: &mut Vec<PathBuf>) {

@@ -50,7 +50,7 @@ impl FromRequestParts<App> for OperatorWrite {
 pub(crate) type FingerprintedInput<T> = (T, Fingerprint);
 
 impl OperatorWrite {
-    pub(crate) const fn caller(&self) -> &Caller {
+    pub(crate) fn caller(&self) -> &Caller {
         &self.context.caller
     }
 

@@ -146,10 +146,10 @@ impl Resolve for CheckedResolver {
     }
 }
 
-/// Reading the platform's roots takes long, so they are read once for the
-/// process.
+/// Reading the platform's roots takes long, so they are read once for the process.
+static TLS_CONFIG: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
+
 fn tls(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
-    static TLS_CONFIG: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
     let mut config = TLS_CONFIG.get_or_init(platform_tls).clone()?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(config)

@@ -131,12 +131,12 @@ async fn check_bell(pair: &Pair, proxy: &FaultProxy) {
     proxy.reset();
     pair.assert_changes_are_seen().await;
     // Half open: nobody answers.
-    way.heal();
+    proxy.heal();
     let held = NetworkState::both(simulator::LinkState::held());
     proxy.set(held);
     pair.assert_changes_are_seen().await;
     // Late: the ring arrives after the poll.
-    way.heal();
+    proxy.heal();
     proxy.set(NetworkState::both(simulator::LinkState::with_delay(
         std::time::Duration::from_millis(300),
     )));

@@ -263,7 +263,7 @@ async fn a_rejection_recorded_late_frees_no_second_retry() {
         let repeated_retry = attempt(retry_client, "/v1/videos", &order, 1).await;
         assert_eq!(task_of(&repeated_retry), retry_task);
         // A later refusal is another order's.
-        two.app.intents.write_departures().await.unwrap();
+        second_gateway.app.intents.write_departures().await.unwrap();
         let other = attempt(&first_client, "/v1/videos", &order, 0).await;
         other.refused(429, "too_many_tasks");
         cancel(&retry_task).await;

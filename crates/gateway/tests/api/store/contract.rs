@@ -343,7 +343,9 @@ async fn a_heartbeat_renews_and_a_release_returns_a_task(db: Fixture) {
 
 async fn what_is_due_is_found_by_one_statement(db: Fixture) {
     let due = async |now| {
-        let due = db.read(move |conn| tasks::due_work(conn, MODELS, at(now))).await;
+        let due = db
+            .read(move |conn| tasks::due_work(conn, MODELS, at(now)))
+            .await;
         (due.embedded, due.hosted, due.deliveries)
     };
     assert_eq!(due(9).await, (false, false, false));
@@ -359,10 +361,14 @@ async fn what_is_due_is_found_by_one_statement(db: Fixture) {
     assert_eq!(due(5).await, (false, true, false));
     assert_eq!(due(6).await, (true, true, false));
     let other_models = db.read(|conn| tasks::due_work(conn, "[\"other\"]", at(6)));
-    assert!(!other_models.await.embedded, "another process has its model");
+    assert!(
+        !other_models.await.embedded,
+        "another process has its model"
+    );
     db.write(|conn| tasks::claim_upstream(conn, "a", "x", TaskState::Queued, 1, at(6)))
         .await;
-    db.write(|conn| tasks::claim(conn, "a", MODELS, at(6))).await;
+    db.write(|conn| tasks::claim(conn, "a", MODELS, at(6)))
+        .await;
     assert_eq!(due(9).await, (false, false, false), "all are claimed");
 }
 

@@ -202,8 +202,8 @@ impl Cluster {
             client.execute(&sql, &[]).unwrap()
         };
         // The driver runs a runtime of its own, which may not start on a thread of ours.
-        let ask = move || std::thread::spawn(ask).join().unwrap();
-        tokio::task::spawn_blocking(ask).await.unwrap()
+        let run = move || std::thread::spawn(execute).join().unwrap();
+        tokio::task::spawn_blocking(run).await.unwrap()
     }
 
     /// A standby as far as commits are concerned: it stores the log that it receives.

@@ -21,7 +21,7 @@ struct ReceivedFilm {
 
 const FILMS: [ReceivedFilm; 3] = [
     // XMP that names IPTC's source type, and a signature by this project's own signer.
-    Came {
+    ReceivedFilm {
         film: include_bytes!("../../../../provenance/tests/data/provider.mp4"),
         marks: &["c2pa", "xmp", "iptc"],
         signed: Some((
@@ -31,14 +31,14 @@ const FILMS: [ReceivedFilm; 3] = [
         tagged: Some("Provider Studio"),
     },
     // Signed by the official library for Python, with a time stamp.
-    Came {
+    ReceivedFilm {
         film: include_bytes!("../../../../provenance/tests/data/signed_elsewhere.mp4"),
         marks: &["c2pa"],
         signed: Some(("Elsewhere Signing (Elsewhere Films)", "Elsewhere Video 3.2")),
         tagged: Some("Lavf59.27.100"),
     },
     // XMP by ExifTool.
-    Came {
+    ReceivedFilm {
         film: include_bytes!("../../../../provenance/tests/data/tagged_elsewhere.mp4"),
         marks: &["xmp", "iptc"],
         signed: None,

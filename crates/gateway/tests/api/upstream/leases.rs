@@ -346,7 +346,7 @@ async fn a_task_of_an_unknown_model_fails_after_ten_minutes() {
     let polls = std::cell::Cell::new(0);
     let failed = eventually("it fails", async || {
         // Every third poll, six minutes pass.
-        looks.set(polls.get() + 1);
+        polls.set(polls.get() + 1);
         if polls.get() % 3 == 0 {
             gateway.app.clock.advance(Duration::from_mins(6));
         }

@@ -45,7 +45,7 @@ fn check_same_answer(
         return;
     }
     // A joined stream starts with its present state.
-    found.unless(before.streamed || before.bytes == after.bytes, || {
+    violations.unless(before.streamed || before.bytes == after.bytes, || {
         format!(
             "the key of {tag} got two answers:\n{}\n{}",
             String::from_utf8_lossy(&before.bytes),

@@ -72,7 +72,7 @@ fn check_task(task: &Task, entries: &[&Row], violations: &mut Violations) {
     };
     let (reserved, settled, released) = (count("reserve"), count("settle"), count("release"));
     // Every model of these settings has a price.
-    found.unless(reserved == 1, || {
+    violations.unless(reserved == 1, || {
         format!("not one reservation: {}", context())
     });
     let is_closed = match task.state.as_str() {
