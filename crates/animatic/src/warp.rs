@@ -67,16 +67,16 @@ impl<'a> PlateSampler<'a> {
                 (true, _, true) => level_row(self.plate, path, row, dither, replace_pixel),
                 (true, _, false) => level_row(self.plate, path, row, dither, blend_over),
                 (_, true, true) => {
-                    sample_row(self.plate, path, row, dither, quad_inside, replace_pixel)
+                    sample_row(self.plate, path, row, dither, quad_inside, replace_pixel);
                 }
                 (_, true, false) => {
-                    sample_row(self.plate, path, row, dither, quad_inside, blend_over)
+                    sample_row(self.plate, path, row, dither, quad_inside, blend_over);
                 }
                 (_, false, true) => {
-                    sample_row(self.plate, path, row, dither, quad_at_edge, replace_pixel)
+                    sample_row(self.plate, path, row, dither, quad_at_edge, replace_pixel);
                 }
                 (_, false, false) => {
-                    sample_row(self.plate, path, row, dither, quad_at_edge, blend_over)
+                    sample_row(self.plate, path, row, dither, quad_at_edge, blend_over);
                 }
             }
         }

@@ -74,6 +74,7 @@ impl Program {
     }
 
     /// Kills it as a crash does, and starts it again on the same data.
+    #[must_use]
     pub fn crash_and_restart(mut self) -> Self {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -82,6 +83,7 @@ impl Program {
     }
 
     /// Stops it as a service manager does, and starts it again on the same data.
+    #[must_use]
     pub fn stop_and_restart(mut self) -> Self {
         let id = self.process();
         let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
@@ -112,6 +114,11 @@ impl Program {
     /// CPU time of the process so far, without its children's.
     pub fn cpu(&self) -> Duration {
         cpu_times_of(&self.process())[..2].iter().sum()
+    }
+
+    /// CPU seconds since an earlier [`Self::cpu`].
+    pub fn cpu_seconds_since(&self, earlier: Duration) -> f64 {
+        self.cpu().saturating_sub(earlier).as_secs_f64()
     }
 
     /// Resident memory, in MiB.

@@ -58,7 +58,7 @@ impl Runner {
         let cpu = || self.process.as_deref().map(benches::cpu_time_of);
         let before = cpu();
         let result = benches::measured(&load).await;
-        let used = cpu().zip(before).map(|(after, before)| after - before);
+        let used = cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
         let micros = used.unwrap_or(Duration::ZERO).as_secs_f64() * 1e6;
         (result, micros / (result.per_second * SECONDS))
     }

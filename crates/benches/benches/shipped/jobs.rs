@@ -103,7 +103,7 @@ async fn follow(program: &Program, provider: &mut Provider, model: &str, count: 
             here.len()
         );
     };
-    let cpu = (program.cpu() - cpu).as_secs_f64();
+    let cpu = program.cpu_seconds_since(cpu);
     let polls = (polls(provider) - earlier_polls) as f64;
     let ends = provider.ends();
     let new = here.iter().filter(|(id, _)| !earlier.contains_key(*id));

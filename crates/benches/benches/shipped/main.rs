@@ -16,6 +16,7 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::cast_precision_loss,
+    clippy::disallowed_methods,
     reason = "a benchmark may fail loudly, and prints rounded figures"
 )]
 

@@ -62,7 +62,7 @@ async fn run(program: &Program, model: &str) -> (f64, f64) {
     let load = ClientLoad::new(program.address, 32, SECONDS, request);
     let before = program.cpu();
     let rate = benches::throughput(&load).await;
-    let cpu = (program.cpu() - before).as_secs_f64() * 1e6;
+    let cpu = program.cpu_seconds_since(before) * 1e6;
     (rate, cpu / (rate * SECONDS))
 }
 
@@ -83,5 +83,5 @@ pub(crate) async fn order(program: &Program, model: &str, count: usize) {
 async fn idle_cpu(program: &Program) -> f64 {
     let (before, started) = (program.cpu(), Instant::now());
     tokio::time::sleep(Duration::from_secs(4)).await;
-    (program.cpu() - before).as_secs_f64() / started.elapsed().as_secs_f64()
+    program.cpu_seconds_since(before) / started.elapsed().as_secs_f64()
 }

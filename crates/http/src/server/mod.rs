@@ -92,7 +92,7 @@ pub async fn serve(
                         let served = connection::AcceptedConnection {
                             stream,
                             peer,
-                            connection: connection,
+                            connection,
                             limits: limits.clone(),
                             draining: shutdown.draining.clone(),
                         };

@@ -173,7 +173,7 @@ fn a_value_that_does_not_fit_is_unreadable_by_the_name_of_its_column() {
         let sql = concat!("SELECT ", columns!(), " FROM parcels");
         match all::<Parcel>(conn, sql) {
             Err(StoreError::Unreadable { column, value }) => {
-                assert_eq!((column, &*value), expected)
+                assert_eq!((column, &*value), expected);
             }
             other => panic!("{other:?}"),
         }

@@ -208,7 +208,7 @@ async fn poll(
         let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
         match poll_result {
             Ok(PollOutcome::Running { poll_after, .. }) => {
-                (failures, requested_pause) = (0, poll_after)
+                (failures, requested_pause) = (0, poll_after);
             }
             Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Completed),
             Err(error) if is_end_confirmed || error.ends_job() => {

@@ -81,7 +81,7 @@ const VERTEX: &str = concat!(
 /// A key of an identifier and a secret.
 const PAIR: &str = "api_key = \"simulated-id:simulated-secret\"";
 
-/// A graph in the format that ComfyUI exports.
+/// A graph in the format that `ComfyUI` exports.
 const GRAPH: &str = r#"
 fps = 16
 patch = { prompt = "6.inputs.text", seed = "3.inputs.seed", width = "50.inputs.width", height = "50.inputs.height", frames = "50.inputs.length" }

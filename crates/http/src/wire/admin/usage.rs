@@ -239,7 +239,7 @@ impl AdminUsageList {
 
 fn add(total: &mut HourlySum, sum: &HourlySum) {
     let add_amount = |total_amount: &mut MicroDollars, amount: MicroDollars| {
-        *total_amount = total_amount.plus(amount)
+        *total_amount = total_amount.plus(amount);
     };
     total.succeeded += sum.succeeded;
     total.failed += sum.failed;
