@@ -1,6 +1,9 @@
 //! Shared parts of the benchmarks: a gateway on loopback, and a client light enough not to affect
 //! the result. The client runs in a separate process (this program, started again), so that the
 //! server's CPU time can be measured separately.
+//!
+//! The benchmarks are in `benches`. Begin with `benches/shipped/main.rs`, which measures the program as it is
+//! shipped; `part_…` measure parts of it. This crate must not be used by the product.
 
 #![expect(
     clippy::unwrap_used,

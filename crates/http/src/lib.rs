@@ -1,9 +1,9 @@
-//! The HTTP interface: the whole API, on one screen.
+//! The HTTP interface of the gateway.
 //!
 //! Only this crate knows HTTP. A handler extracts, calls one function of the domain and builds the
 //! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every
 //! response has, [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections.
-//! Begin with [`router`].
+//! Begin with `api` in this file, which lists the endpoints; those of operators are in `admin`.
 //!
 //! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about
 //! money: the functions of `mediagate-core` do.

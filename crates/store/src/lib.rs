@@ -1,6 +1,7 @@
 //! All SQL, for both databases. Only this crate knows rusqlite and tokio-postgres.
 //!
-//! One statement text serves `SQLite` and Postgres. Functions in the submodules, one for each group of
+//! Most statements have one text for `SQLite` and Postgres; where the two differ, [`Conn::dialect`] takes
+//! both. Functions in the submodules, one for each group of
 //! tables, take a [`Conn`] and do one thing each; the caller of [`Store::write`] owns the transaction, and
 //! everything is on disk when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
 //!

@@ -1,4 +1,4 @@
-//! The gateway's operations, one verb or family of verbs per module. They use the store, the files and the
+//! The gateway's operations, one group of them per module. They use the store, the files and the
 //! models; no HTTP, no SQL.
 
 pub mod accounting;
