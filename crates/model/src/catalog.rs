@@ -46,7 +46,7 @@ pub enum ModelBackend {
 pub enum EmbeddedEngine {
     /// Films from a prompt, or from a picture.
     Animatic,
-    /// Stems by signal processing.
+    /// Stems by signal processing and small neural nets.
     Stems,
     /// Stems by an operator's ONNX model.
     Onnx,

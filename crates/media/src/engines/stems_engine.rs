@@ -23,13 +23,11 @@ pub fn model() -> Model {
     Model {
         id: "stems-dsp-1".into(),
         aliases: vec!["chirp-*".into()],
-        summary: "Separates a song into vocals, drums, bass and the rest, by signal processing."
-            .into(),
+        summary: "Separates a song into vocals, drums, bass and the rest, with signal processing and two small neural nets.".into(),
         notes: vec![
             "Runs in this gateway. No data leaves the machine.".into(),
-            "Uses no pretrained weights. Expect audible bleed between stems.".into(),
-            "The stems sum exactly to the mix. The mix has a watermark if the operator enabled it."
-                .into(),
+            "Its nets were trained only on generated songs. Expect audible bleed between stems.".into(),
+            "The stems sum to the mix. The mix has a watermark if the operator enabled it.".into(),
         ],
         limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {

@@ -130,8 +130,7 @@ fn model(graphs: &onnx::SeparationModel) -> Model {
     let mut notes = vec![
         "Runs in this gateway. No data leaves the machine.".to_owned(),
         "A neural model installed by the operator of this gateway.".to_owned(),
-        "The stems sum exactly to the mix. The mix has a watermark if the operator enabled it."
-            .to_owned(),
+        "The stems sum to the mix. The mix has a watermark if the operator enabled it.".to_owned(),
     ];
     let manifest = graphs.manifest();
     if !manifest.license.is_empty() {
