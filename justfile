@@ -31,7 +31,7 @@ demo:
 simulate *arguments:
     cargo run --package simulator -- --listen 127.0.0.1:4000 "$@"
 
-# A benchmark of the gateway: submit, task_get, chat, upstream
+# A benchmark of the gateway: shipped, cluster, part_chat, part_submit, part_bucket, part_webhooks
 bench name:
     cargo bench --package benches --bench "$1"
 
