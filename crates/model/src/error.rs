@@ -52,7 +52,7 @@ codes! {
     InvalidApiKey = "invalid_api_key", 401, Authentication;
     /// The key has expired.
     ExpiredApiKey = "expired_api_key", 401, Authentication;
-    /// The key was revoked.
+    /// The key that was sent was revoked.
     RevokedApiKey = "revoked_api_key", 401, Authentication;
     /// The key's budget, or the account's budget or credit, does not cover the price.
     BudgetExceeded = "budget_exceeded", 402, Budget;
@@ -70,8 +70,8 @@ codes! {
     ModelNotFound = "model_not_found", 404, NotFound;
     /// The account has no such clip.
     ClipNotFound = "clip_not_found", 404, NotFound;
-    /// The account has no such task. If the record of a repeated request was removed, the message
-    /// states its cost.
+    /// The account has no such task. Also for a repeated request whose task was deleted; the message
+    /// then states the task's cost if it is known.
     TaskNotFound = "task_not_found", 404, NotFound;
     /// The account has no such persona.
     PersonaNotFound = "persona_not_found", 404, NotFound;
@@ -83,7 +83,7 @@ codes! {
     KeyNotFound = "key_not_found", 404, NotFound;
     /// There is no such account.
     AccountNotFound = "account_not_found", 404, NotFound;
-    /// There is no such route to a provider.
+    /// No model has a route with this provider and model.
     ProviderNotFound = "provider_not_found", 404, NotFound;
     /// The account has no such media file, or the URL's signature is wrong.
     MediaNotFound = "media_not_found", 404, NotFound;
@@ -99,7 +99,7 @@ codes! {
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
     /// The account has reached the maximum number of these objects.
     LimitReached = "limit_reached", 409, Conflict;
-    /// The API key was revoked.
+    /// The key that the request should change was revoked.
     KeyRevoked = "key_revoked", 409, Conflict;
     /// An account with this handle already exists.
     HandleTaken = "handle_taken", 409, Conflict;
@@ -107,8 +107,8 @@ codes! {
     NotAdjustable = "not_adjustable", 409, Conflict;
     /// The video is not finished yet.
     VideoNotReady = "video_not_ready", 409, Conflict;
-    /// The media URL has expired, or the file was removed. For a repeated request, the message
-    /// states the cost.
+    /// The media URL has expired, or the file was removed. If this answers a repeated request, the
+    /// message states what the first one cost.
     LinkExpired = "link_expired", 410, NotFound;
     /// The body is larger than the limit in the message.
     BodyTooLarge = "body_too_large", 413, InvalidRequest;
@@ -122,9 +122,9 @@ codes! {
     ImageFetchFailed = "image_fetch_failed", 422, Media;
     /// Fetching the image's URL is not allowed.
     ImageFetchBlocked = "image_fetch_blocked", 422, Media;
-    /// The file to check could not be fetched from its URL.
+    /// A provenance check could not fetch the file from its URL.
     FileFetchFailed = "file_fetch_failed", 422, Media;
-    /// Fetching the URL of the file to check is not allowed.
+    /// A provenance check may not fetch the file from this URL.
     FileFetchBlocked = "file_fetch_blocked", 422, Media;
     /// The image cannot be read.
     ImageInvalid = "image_invalid", 422, Media;
@@ -140,13 +140,16 @@ codes! {
     AudioTooLong = "audio_too_long", 422, Media;
     /// The model's provider refuses this content.
     ContentPolicy = "content_policy", 422, Provider;
-    /// The model's provider rejected the request.
+    /// The model's provider rejected the request, or the URL of its result is not allowed. Or an
+    /// embedded engine crashed three times at the task.
     ProviderRejected = "provider_rejected", 422, Provider;
-    /// It is unknown whether the provider accepted the task. Nothing is charged, and nothing is sent twice.
+    /// It is unknown whether the provider accepted the task, or the accepted job exceeded
+    /// `job_limit`. Nothing is charged, and nothing is sent twice.
     SubmissionUnconfirmed = "submission_unconfirmed", 424, Provider;
     /// The task was cancelled while the client waited for it.
     TaskCancelled = "cancelled", 409, Conflict;
-    /// The key's limit of requests per minute is exceeded.
+    /// The key's limit of requests per minute is exceeded, or the limit of provenance checks without
+    /// a key.
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
     /// The key has reached its limit of open tasks.
     TooManyTasks = "too_many_tasks", 429, RateLimit;
@@ -154,7 +157,8 @@ codes! {
     InternalError = "internal_error", 500, Server;
     /// All routes to the model are down, or no provider accepted the task.
     ProviderUnavailable = "provider_unavailable", 503, Provider;
-    /// The provider accepted the task, but it failed.
+    /// The task failed: at the provider, or in an embedded engine. Or its source was removed before it
+    /// began.
     GenerationFailed = "generation_failed", 503, Provider;
     /// The wait timed out. The task continues.
     StillRunning = "still_running", 503, Server;
