@@ -5,7 +5,7 @@
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 //!
 //! This crate must not know what a setting does: it only knows what is set, where, and which
-//! settings are invalid.
+//! settings are invalid. Begin with [`Settings`].
 
 mod assembly;
 mod bell;

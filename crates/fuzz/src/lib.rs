@@ -10,6 +10,7 @@
 //! ```
 //!
 //! The feature `c2pa` adds the target for Content Credentials, as it adds them to the gateway.
+//! Begin with [`TARGETS`]. No other crate may use this one.
 
 #![expect(
     clippy::unwrap_used,

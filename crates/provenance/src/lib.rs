@@ -4,7 +4,7 @@
 //! ([`watermark`]), fingerprints that survive re-encoding ([`fingerprint`]) and, with the feature
 //! `c2pa`, signed Content Credentials (`credentials`). It must not know: HTTP, SQL, async, tasks,
 //! accounts, the clock, or the caller. Bytes and planes in, results out; nothing here opens a
-//! connection.
+//! connection. Begin with [`marks`].
 
 #[cfg(feature = "c2pa")]
 pub mod credentials;

@@ -20,7 +20,7 @@
 //! outbound guard and redaction.
 //!
 //! This crate knows nothing of tasks, accounts, prices or storage; its caller decides whether
-//! something is ordered again, and who pays.
+//! something is ordered again, and who pays. Begin with [`Adapter`], then with one of `adapters`.
 
 pub mod adapters;
 pub mod catalogue;

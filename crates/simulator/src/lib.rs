@@ -15,7 +15,8 @@
 //! Every provider is a *model*: a submission makes a [`Job`] that is queued, runs, and ends as
 //! planned; its state is computed when it is requested. No answers are prerecorded. The simulator
 //! shares no code with the adapters: both were written from the providers' documents, so that a
-//! mistake in one is not repeated in the other.
+//! mistake in one is not repeated in the other. It must not know the gateway. Begin with `world`, then
+//! with one of `models`.
 
 mod control;
 mod fault;

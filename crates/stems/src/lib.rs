@@ -3,7 +3,7 @@
 //! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV, FLAC,
 //! MP3, AAC, M4A, Ogg Vorbis), [`separate()`] (the signal processing and the nets) and [`encode`] (24-bit FLAC,
 //! float WAV). It must not know about HTTP, a database, or an async runtime: it is plain functions
-//! over memory, safe to call from any thread, and safe on untrusted bytes.
+//! over memory, safe to call from any thread, and safe on untrusted bytes. Begin with [`separate()`].
 //!
 //! # What it promises
 //!
