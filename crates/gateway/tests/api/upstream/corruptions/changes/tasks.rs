@@ -193,7 +193,7 @@ pub(super) const TASKS: &[Change] = &[
     Change {
         name: "money in a state that there is not",
         kind: "task",
-        detail: "none of money",
+        detail: "is not a state of money",
         sql: &[
             "UPDATE tasks SET money = 'gone' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
@@ -257,7 +257,7 @@ pub(super) const TASKS: &[Change] = &[
     Change {
         name: "a task in a state that there is not",
         kind: "task",
-        detail: "is no state",
+        detail: "is not a task state",
         sql: &[
             "UPDATE tasks SET state = 'lost' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
