@@ -13,7 +13,7 @@
     reason = "a benchmark may fail loudly"
 )]
 pub mod finished_tasks;
-pub mod program;
+pub mod gateway_process;
 
 /// The allocator of the program.
 #[global_allocator]

@@ -60,7 +60,7 @@ pub(super) fn is_unavailable(code: rusqlite::ErrorCode) -> bool {
 }
 
 /// A write that waits for the writer thread.
-struct QueuedWrite {
+struct WriteRequest {
     run: WriteClosure,
     /// Whether it must be on disk before it is answered.
     is_durable: bool,
@@ -70,9 +70,9 @@ pub(super) struct SqliteBackend {
     pub(super) path: PathBuf,
     /// The write-ahead log. It stays the same file as long as this process has a connection.
     log: Option<File>,
-    writes: crossbeam_channel::Sender<QueuedWrite>,
+    writes: crossbeam_channel::Sender<WriteRequest>,
     /// Writes with priority.
-    urgent_writes: crossbeam_channel::Sender<QueuedWrite>,
+    urgent_writes: crossbeam_channel::Sender<WriteRequest>,
     readers: Mutex<Vec<Connection>>,
     pub(super) process_locks: ProcessLocks,
     pulse: Arc<DatabaseHealth>,
@@ -93,8 +93,8 @@ struct WriterThread {
     writer_lock: WriterLock,
     /// Whether commits wait for the disk (`synchronous=FULL`).
     is_synced: Cell<bool>,
-    writes: crossbeam_channel::Receiver<QueuedWrite>,
-    urgent_writes: crossbeam_channel::Receiver<QueuedWrite>,
+    writes: crossbeam_channel::Receiver<WriteRequest>,
+    urgent_writes: crossbeam_channel::Receiver<WriteRequest>,
     pulse: Arc<DatabaseHealth>,
 }
 
@@ -159,7 +159,7 @@ impl SqliteBackend {
             WritePriority::High | WritePriority::Heartbeat => &self.urgent_writes,
         };
         let (run, answered) = write(work);
-        let write = QueuedWrite {
+        let write = WriteRequest {
             run,
             is_durable: !matches!(lane, WritePriority::Heartbeat),
         };
@@ -240,7 +240,7 @@ where
 }
 
 /// A full queue means that the disk is much too slow for the load.
-fn refuse(refused: &TrySendError<QueuedWrite>) -> StoreError {
+fn refuse(refused: &TrySendError<WriteRequest>) -> StoreError {
     match refused {
         TrySendError::Full(_) => StoreError::Busy,
         TrySendError::Disconnected(_) => StoreError::Closed,
@@ -274,14 +274,14 @@ impl WriterThread {
     }
 
     /// Waits for a write; `None` when the store is closed.
-    fn next_blocking(&self) -> Option<QueuedWrite> {
+    fn next_blocking(&self) -> Option<WriteRequest> {
         crossbeam_channel::select_biased! {
             recv(self.urgent_writes) -> write => write.ok(),
             recv(self.writes) -> write => write.ok(),
         }
     }
 
-    fn next_waiting(&self) -> Option<QueuedWrite> {
+    fn next_waiting(&self) -> Option<WriteRequest> {
         self.urgent_writes
             .try_recv()
             .or_else(|_| self.writes.try_recv())
@@ -290,7 +290,7 @@ impl WriterThread {
 
     fn write_group(
         &self,
-        first: QueuedWrite,
+        first: WriteRequest,
         answers: &mut Vec<CommitCallback>,
     ) -> Result<(), StoreError> {
         let writer = &self.connection;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use benches::ClientLoad;
-use benches::program::{Program, chat_models, post};
+use benches::gateway_process::{GatewayProcess, chat_models, post};
 use serde_json::{Value, json};
 
 use crate::{peers, upstream};
@@ -33,7 +33,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    fn gateway(program: &Program, model: &str) -> Self {
+    fn gateway(program: &GatewayProcess, model: &str) -> Self {
         Self {
             name: format!("Mediagate `{model}`"),
             address: program.address,
@@ -58,7 +58,9 @@ impl Runner {
         let cpu = || self.process.as_deref().map(benches::cpu_time_of);
         let before = cpu();
         let result = benches::measured(&load).await;
-        let used = cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let used = cpu()
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
         let micros = used.unwrap_or(Duration::ZERO).as_secs_f64() * 1e6;
         (result, micros / (result.per_second * SECONDS))
     }
@@ -111,7 +113,7 @@ async fn at_once_table(upstream: &upstream::Upstream) {
             one.p50 - base.p50
         );
     }
-    let program = Program::start(&models(upstream.address));
+    let program = GatewayProcess::start(&models(upstream.address));
     let at_rest = program.resident();
     for model in ["known", "linked", "kept"] {
         gateway_row(&Runner::gateway(&program, model), base.p50).await;
@@ -151,7 +153,7 @@ async fn many_callers(upstream: &upstream::Upstream) {
     let peers = peers::start(upstream.address);
     let mut runners = vec![peers.direct()];
     runners.extend(peers.own());
-    let program = Program::start(&models(upstream.address));
+    let program = GatewayProcess::start(&models(upstream.address));
     runners.extend(["linked", "kept"].map(|model| Runner::gateway(&program, model)));
     let mut direct = None;
     for runner in &runners {

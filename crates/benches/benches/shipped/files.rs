@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use benches::ClientLoad;
-use benches::program::{Program, chat_models, free_address, on_gateway_cpu};
+use benches::gateway_process::{GatewayProcess, chat_models, free_address, on_gateway_cpu};
 use serde_json::{Value, json};
 
 use crate::{peers, upstream};
@@ -16,7 +16,7 @@ const SECONDS: f64 = 3.0;
 
 pub(crate) async fn measure() {
     let upstream = upstream::start(Duration::ZERO);
-    let program = Program::start(&chat_models(upstream.address, &[("kept", "")]));
+    let program = GatewayProcess::start(&chat_models(upstream.address, &[("kept", "")]));
     let (film, task) = stored_film(&program);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("film.mp4"), program.get_bytes(&film)).unwrap();
@@ -72,7 +72,7 @@ pub(crate) async fn measure() {
 }
 
 /// The paths of a film that the gateway has stored, and of its task.
-fn stored_film(program: &Program) -> (String, String) {
+fn stored_film(program: &GatewayProcess) -> (String, String) {
     let message = json!({"role": "user", "content": upstream::LARGE});
     let body = json!({"model": "kept", "messages": [message]});
     program.send(peers::CHAT, &body.to_string());

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use benches::program::Program;
+use benches::gateway_process::GatewayProcess;
 use mediagate_model::clock::Clock;
 
 use crate::figures::Spread;
@@ -19,7 +19,7 @@ const FEW: usize = 1000;
 
 pub(crate) async fn measure() {
     let mut provider = Provider::start();
-    let program = Program::start(&models(&provider.url));
+    let program = GatewayProcess::start(&models(&provider.url));
     println!(
         "## Open jobs\n\n| jobs | accepted by the provider, a second | polls a second | end at the provider until \
          end here: p50, s | p99, s | max, s | CPU for each poll, µs | peak memory, MiB |\n|---|---|---|---|---|---|---|---|"
@@ -75,7 +75,12 @@ impl Run {
 }
 
 /// Orders jobs and waits until all have ended.
-async fn follow(program: &Program, provider: &mut Provider, model: &str, count: usize) -> Run {
+async fn follow(
+    program: &GatewayProcess,
+    provider: &mut Provider,
+    model: &str,
+    count: usize,
+) -> Run {
     let earlier = ended_here(program);
     let earlier_polls = polls(provider);
     let (started, cpu) = (Instant::now(), program.cpu());
@@ -127,7 +132,7 @@ fn polls(provider: &mut Provider) -> u64 {
 }
 
 /// When each job's task ended here, in microseconds since the epoch, by the provider's id.
-fn ended_here(program: &Program) -> HashMap<String, i64> {
+fn ended_here(program: &GatewayProcess) -> HashMap<String, i64> {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = rusqlite::Connection::open_with_flags(program.database(), flags).unwrap();
     let sql = "SELECT s.handle, t.finished_at FROM submissions s JOIN tasks t ON t.id = s.task_id
@@ -148,7 +153,7 @@ async fn against_a_loop(provider: &mut Provider) {
         lengths: (15_000, 30_000),
         latency_ms: 0,
     });
-    let program = Program::start(&models(&provider.url));
+    let program = GatewayProcess::start(&models(&provider.url));
     follow(&program, provider, "open", FEW).await;
     let run = follow(&program, provider, "open", FEW).await;
     run.print(&format!("{FEW} jobs of 15 to 30 s"));
@@ -177,7 +182,7 @@ async fn after_a_crash(provider: &mut Provider) {
         lengths: (600_000, 601_000),
         latency_ms: 100,
     });
-    let program = Program::start(&models(&provider.url));
+    let program = GatewayProcess::start(&models(&provider.url));
     let earlier = provider.polls().len();
     order(&program, "open", OPEN).await;
     let started = Instant::now();
@@ -217,7 +222,7 @@ async fn after_a_crash(provider: &mut Provider) {
 }
 
 /// Jobs whose ids are stored.
-fn handles(program: &Program) -> usize {
+fn handles(program: &GatewayProcess) -> usize {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let database = rusqlite::Connection::open_with_flags(program.database(), flags).unwrap();
     let sql = "SELECT count(*) FROM submissions WHERE handle IS NOT NULL";

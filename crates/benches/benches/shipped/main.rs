@@ -37,7 +37,7 @@ fn main() {
     benches::client_or_continue();
     upstream::serve_or_continue();
     provider::play_or_continue();
-    benches::program::split_processors();
+    benches::gateway_process::split_processors();
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     let is_chosen = |part| {
         let mut parts = chosen.iter().filter(|word| PARTS.contains(&word.as_str()));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use benches::program::Program;
+use benches::gateway_process::GatewayProcess;
 use benches::{ClientLoad, NUMBER};
 
 use crate::provider::{Jobs, Provider};
@@ -23,11 +23,11 @@ pub(crate) async fn measure() {
     });
     // The first model's orders wait: its provider takes one job at a time. So the orders are only
     // accepted, and what is done for them afterwards does not count.
-    let program = Program::start(&models(&provider.url));
+    let program = GatewayProcess::start(&models(&provider.url));
     let (rate, cpu) = run(&program, "waiting").await;
     println!("| accepted only | {rate:.0} | {cpu:.0} |");
     drop(program);
-    let program = Program::start(&models(&provider.url));
+    let program = GatewayProcess::start(&models(&provider.url));
     order(&program, "open", OPEN).await;
     let started = Instant::now();
     while provider.polls().len() < OPEN {
@@ -57,7 +57,7 @@ fn models(url: &str) -> String {
 }
 
 /// Accepted orders a second, and microseconds of CPU for each.
-async fn run(program: &Program, model: &str) -> (f64, f64) {
+async fn run(program: &GatewayProcess, model: &str) -> (f64, f64) {
     let request = program.post("/v1/videos", &body(model));
     let load = ClientLoad::new(program.address, 32, SECONDS, request);
     let before = program.cpu();
@@ -71,7 +71,7 @@ fn body(model: &str) -> String {
 }
 
 /// Orders this many videos.
-pub(crate) async fn order(program: &Program, model: &str, count: usize) {
+pub(crate) async fn order(program: &GatewayProcess, model: &str, count: usize) {
     const CALLERS: usize = 25;
     let request = program.post("/v1/videos", &body(model));
     let mut load = ClientLoad::new(program.address, CALLERS, 600.0, request);
@@ -80,7 +80,7 @@ pub(crate) async fn order(program: &Program, model: &str, count: usize) {
 }
 
 /// The share of a core that the program uses while nobody calls it.
-async fn idle_cpu(program: &Program) -> f64 {
+async fn idle_cpu(program: &GatewayProcess) -> f64 {
     let (before, started) = (program.cpu(), Instant::now());
     tokio::time::sleep(Duration::from_secs(4)).await;
     program.cpu_seconds_since(before) / started.elapsed().as_secs_f64()

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use benches::program::{free_address, on_gateway_cpu};
+use benches::gateway_process::{free_address, on_gateway_cpu};
 
 use crate::chats::Runner;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use benches::program::Program;
+use benches::gateway_process::GatewayProcess;
 
 /// How long an idle process is watched.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -11,7 +11,7 @@ const STARTS: usize = 9;
 pub(crate) async fn measure() {
     println!("## At rest\n\n| SQLite, no models but the embedded ones | |\n|---|---|");
     let mut starts: Vec<f64> = Vec::new();
-    let mut program = Program::start("");
+    let mut program = GatewayProcess::start("");
     println!(
         "| first start until the first response, ms | {:.0} |",
         millis(&program)
@@ -35,6 +35,6 @@ pub(crate) async fn measure() {
     println!("| written to the disk, KiB a second | {written:.1} |\n");
 }
 
-fn millis(program: &Program) -> f64 {
+fn millis(program: &GatewayProcess) -> f64 {
     program.started_in.as_secs_f64() * 1000.0
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::{cpu_times_of, folder_on_disk};
 
 /// A running `mediagate serve`. Dropping it kills the process and deletes its data.
-pub struct Program {
+pub struct GatewayProcess {
     child: Child,
     /// Where it listens.
     pub address: SocketAddr,
@@ -21,14 +21,14 @@ pub struct Program {
     folder: tempfile::TempDir,
 }
 
-impl Drop for Program {
+impl Drop for GatewayProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-impl Program {
+impl GatewayProcess {
     /// Starts it on a new folder with these providers and models; every other setting keeps its
     /// default.
     pub fn start(models: &str) -> Self {
