@@ -6,7 +6,7 @@
 
 use crate::direction::{Direction, FadeColour, FilmLook};
 use crate::options::RenderOptions;
-use crate::scene::noise::{GRAIN_SIDE, lattice, smoothstep, softened, square};
+use crate::scene::noise::{GRAIN_SIDE, blur, lattice, smoothstep, tile};
 
 /// The grading of a shot's frames.
 pub(crate) struct ColourGrade {
@@ -217,14 +217,14 @@ fn chain_matrices(first: &[[f32; 4]; 3], second: &[[f32; 3]; 3]) -> [[f32; 4]; 3
     })
 }
 
-/// A square of grain: noise about zero, a little larger than a pixel, most of it within 1.
+/// A tile of grain: noise about zero, a little larger than a pixel, most of it within 1.
 fn film_grain(seed: u64) -> Vec<f32> {
-    let raw = square(|x, y| {
+    let raw = tile(|x, y| {
         // The sum of three uniform numbers is nearly normally distributed, like film grain.
         let uniform = |n: u64| lattice(x, y, seed.wrapping_add(n));
         1.1 * (uniform(11) + uniform(12) + uniform(13) - 1.5)
     });
-    softened(&raw, [0.22, 0.79, 0.22])
+    blur(&raw, [0.22, 0.79, 0.22])
 }
 
 #[expect(

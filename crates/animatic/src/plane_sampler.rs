@@ -56,7 +56,7 @@ impl PlaneSampler {
                     width: f64::from(size.0),
                     ..part
                 };
-                resampled(resizer, (plane, size), (size.0, height), full_width)
+                resample(resizer, (plane, size), (size.0, height), full_width)
             };
             let luma = squeeze(plate_yuv.y(), (columns, rows), height, *first)?;
             let mut chroma = squeeze(plate_yuv.u(), chroma_size, height / 2, first.halved())?;
@@ -80,7 +80,7 @@ impl PlaneSampler {
                     ..part
                 };
                 let size_of_strip = (width, size.1);
-                let bytes = resampled(resizer, (plane, size), size_of_strip, full_height)?;
+                let bytes = resample(resizer, (plane, size), size_of_strip, full_height)?;
                 Ok::<_, RenderError>(PlaneStrip {
                     bytes,
                     size: size_of_strip,
@@ -147,7 +147,7 @@ impl PlaneStrip {
     }
 }
 
-fn resampled(
+fn resample(
     resizer: &mut Resizer,
     from: (&[u8], (u32, u32)),
     size: (u32, u32),

@@ -213,7 +213,7 @@ pub(super) fn times(a: SceneColour, b: SceneColour) -> SceneColour {
     [a[0] * b[0], a[1] * b[1], a[2] * b[2]]
 }
 
-pub(super) fn scaled(a: SceneColour, factor: f32) -> SceneColour {
+pub(super) fn scale_colour(a: SceneColour, factor: f32) -> SceneColour {
     [a[0] * factor, a[1] * factor, a[2] * factor]
 }
 

@@ -8,7 +8,7 @@
     reason = "positions are clipped to the frame, colours to a byte"
 )]
 
-use crate::warp::rounded;
+use crate::warp::round_to_u8;
 
 /// Red, green and blue, 0 to 255.
 pub(super) type SpriteColour = [f32; 3];
@@ -171,7 +171,7 @@ impl<'a> SpriteFrame<'a> {
                     let noise = DITHER[y % 2][x % 2];
                     for (channel, over) in pixel.iter_mut().zip(colour) {
                         let under = f32::from(*channel);
-                        *channel = rounded(under + (over - under) * opacity + noise);
+                        *channel = round_to_u8(under + (over - under) * opacity + noise);
                     }
                 }
             }

@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const OVERLAP: Duration = Duration::from_secs(3);
 /// Rows of each kind that a poll reads.
 const MOST_ROWS: u32 = 500;
-/// Most handles that are cached.
+/// Maximum number of handles in the cache.
 const MOST_HANDLES: usize = 1000;
 /// How far back an interrupted stream can be resumed.
 const REPLAY_WINDOW: Duration = Duration::from_mins(5);

@@ -22,7 +22,7 @@ use mediagate_store::{self as store, Conn};
 
 /// How long a session lasts.
 pub const SESSION_TTL: Duration = Duration::from_hours(12);
-/// Most sessions of one key at once; one more ends the oldest.
+/// Maximum number of simultaneous sessions of one key; one more ends the oldest.
 const MAX_SESSIONS: i64 = 100;
 /// Digits of a session's hash that the audit log shows.
 const LOGGED_DIGITS: usize = 16;

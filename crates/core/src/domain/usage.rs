@@ -104,7 +104,7 @@ pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, 
     Ok((rows.into_iter().collect(), names.collect()))
 }
 
-/// Most rows of a report about all accounts.
+/// Maximum number of rows of a report about all accounts.
 pub const MOST_ROWS: i64 = 10_000;
 
 /// Rows in their order, and the names of their accounts and keys, by id.

@@ -32,7 +32,7 @@ use mediagate_model::submission::Submission;
 /// Former providers that are remembered.
 const MAX_FORMER_SITES: usize = 64;
 
-/// Most polls a second of one provider, unless it or the operator allows fewer.
+/// Maximum number of polls per second of one provider, unless it or the operator allows fewer.
 const MAX_POLLS: u32 = 10_000;
 
 /// Providers by the operator's names for them.

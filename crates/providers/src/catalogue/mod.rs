@@ -55,7 +55,7 @@ pub struct KnownModel {
     pub seconds: Option<Durations>,
     /// The length if the request has none.
     pub default_seconds: Option<u32>,
-    /// Most source pictures that are frames.
+    /// Maximum number of source pictures that are frames.
     pub pictures: Option<usize>,
     /// Whether a picture is required.
     pub needs_picture: Option<bool>,

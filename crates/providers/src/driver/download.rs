@@ -17,9 +17,9 @@ use crate::port::{Call, CallTarget, OutputSource};
 use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-/// Most tries without new data.
+/// Maximum number of tries without new data.
 const MAX_FRUITLESS_TRIES: u32 = 3;
-/// Most tries in total.
+/// Maximum number of tries in total.
 const MAX_TRIES: u32 = 20;
 /// Timeout for the beginning of the answer.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_mins(1);

@@ -10,7 +10,7 @@ use crate::order::Order;
 use crate::port::{CallEffect, FoundJob, MatchCertainty};
 use crate::secret::Secret;
 
-/// Most calls of one look-up: pages of a list.
+/// Maximum number of calls of one look-up: pages of a list.
 const MAX_PAGES: usize = 5;
 
 /// The result of a look-up.

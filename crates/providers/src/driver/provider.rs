@@ -35,7 +35,7 @@ pub struct ProviderRules {
     pub hosts: Vec<String>,
     /// Non-public networks that URLs in answers may point to.
     pub allow_networks: Vec<IpNet>,
-    /// Most bytes of a result.
+    /// Maximum size of a result, in bytes.
     pub max_result_bytes: u64,
     /// Timeout of connecting, including name lookup and TLS.
     pub connect_timeout: Duration,

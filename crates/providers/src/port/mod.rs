@@ -284,7 +284,7 @@ pub struct PollPace {
     pub batch: usize,
     /// Least time between two batch calls of one credential.
     pub gap: Duration,
-    /// Most polls a second that the provider documents.
+    /// Maximum number of polls per second, as the provider documents it.
     pub calls_per_second: Option<u32>,
 }
 

@@ -21,7 +21,7 @@ use super::message::{ReplyBody, Route, SimulatedReply, SimulatedRequest};
 use crate::fault::Fault;
 use crate::world::ReceivedRequest;
 
-/// Most bytes of a request.
+/// Maximum size of a request, in bytes.
 pub(crate) const MAX_REQUEST_BYTES: usize = 300_000_000;
 
 /// Marks an answer that is never sent: the connection is closed.

@@ -11,11 +11,11 @@ use symphonia::core::io::MediaSource;
 use super::error::DecodeError;
 use super::format::AudioFormat;
 
-/// Most chunks, blocks or boxes besides the sound. Programs write a few dozen.
+/// Maximum number of chunks, blocks or boxes besides the sound. Programs write a few dozen.
 const MAX_PARTS: usize = 1_000;
-/// Most boxes of an MPEG-4 file: one in fragments of a second has ten for each.
+/// Maximum number of boxes of an MPEG-4 file; one in fragments of a second has ten per fragment.
 const MAX_BOXES: usize = 100_000;
-/// Most comments of an Ogg file.
+/// Maximum number of comments of an Ogg file.
 const MAX_COMMENTS: u32 = 10_000;
 /// Longest chunk with the sample format, in bytes.
 const MAX_FORMAT: usize = 64 * 1024;

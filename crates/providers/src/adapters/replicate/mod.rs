@@ -70,7 +70,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// Most bytes of a file within a request; as the documentation advises.
+/// Maximum size of a file within a request, in bytes, as the documentation advises.
 const MAX_INLINE_BYTES: usize = 256_000;
 
 /// The stems of Demucs, with its own names, in the order of a full split.
