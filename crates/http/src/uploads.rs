@@ -21,7 +21,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::assets;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
-use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::ClipOperation;
@@ -70,8 +70,8 @@ pub(super) async fn audio(
         (source, title, "url", fingerprint)
     };
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let make = async |visit: &IntentVisit| {
-        let clip = music::upload(&app, caller, visit, source, title, param).await?;
+    let make = async |attempt: &IntentAttempt| {
+        let clip = music::upload(&app, caller, attempt, source, title, param).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Clip(Box::new(
             clip,
         ))))

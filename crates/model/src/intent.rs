@@ -57,8 +57,8 @@ pub struct Intent {
     pub answer: Option<String>,
     /// The process whose caller waits for the answer, or that works on it.
     pub holder: Option<String>,
-    /// The number of its requests.
-    pub visits: u32,
+    /// Number of requests for it so far, retries included. Each is an attempt with this number.
+    pub attempts: u32,
     /// Until when a request with the same body joins it; no end if `None`.
     pub joinable_until: Option<Timestamp>,
     /// When something other than a task was about to be sent to a provider.

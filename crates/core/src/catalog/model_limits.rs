@@ -95,7 +95,7 @@ fn music_narrowed(
         let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         match &mut limits.stems {
             Some(stems) => {
-                stems.rests.retain(|group| groups.contains(group));
+                stems.complements.retain(|group| groups.contains(group));
                 stems.groups = groups;
             }
             None => {
@@ -157,7 +157,7 @@ fn music_joined(mut a: MusicLimits, b: MusicLimits) -> MusicLimits {
     a.stems = match (a.stems, b.stems) {
         (Some(mut a), Some(b)) => {
             add_missing(&mut a.groups, b.groups);
-            add_missing(&mut a.rests, b.rests);
+            add_missing(&mut a.complements, b.complements);
             a.two |= b.two;
             a.full |= b.full;
             a.other |= b.other;

@@ -187,7 +187,7 @@ impl FeedCursor {
             ];
             Ok(kinds)
         });
-        let kinds = store::await_commit(read).await?;
+        let kinds = store::await_within_limit(read).await?;
         for (kind, events) in (0u8..).zip(kinds) {
             let since = &mut self.since[usize::from(kind)];
             if let Some(last) = events.last() {

@@ -58,7 +58,7 @@ pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
         let now = store::workers::now(conn, clock)?;
         store::replicas::other_replicas(conn, &name, now)
     });
-    let peers = store::await_commit(read).await?;
+    let peers = store::await_within_limit(read).await?;
     Ok(peers
         .into_iter()
         .map(|(name, marks)| (name, parse_mark(&marks)))

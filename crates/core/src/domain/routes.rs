@@ -161,7 +161,7 @@ async fn records(
         }
         Ok(records)
     });
-    store::await_commit(read).await
+    store::await_within_limit(read).await
 }
 
 /// The time within which this percentage ended; `sorted` in microseconds.
@@ -181,8 +181,8 @@ pub async fn submissions(
     let read = app
         .store
         .long_read(move |conn| store::submissions::page(conn, filter, one_more));
-    let mut submissions = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut submissions, limit);
+    let mut submissions = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut submissions, limit);
     Ok((submissions, has_more))
 }
 

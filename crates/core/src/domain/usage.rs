@@ -86,7 +86,7 @@ pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, 
             store::accounts::keys_of(conn, filter.account, now)?,
         ))
     });
-    let (usage_rows, keys) = store::await_commit(read).await?;
+    let (usage_rows, keys) = store::await_within_limit(read).await?;
     let group = |day, model: String, key| UsageGroup {
         day: selection.by_day.then_some(day),
         model: selection.by_model.then_some(model),
@@ -147,7 +147,7 @@ pub async fn all_accounts(
         }
         Ok(Some(report))
     });
-    let mut report = store::await_commit(read).await?;
+    let mut report = store::await_within_limit(read).await?;
     if let Some(report) = &mut report {
         let handle = |group: &hourly_sums::HourlyGroup| report.handles.get(&group.account).cloned();
         report

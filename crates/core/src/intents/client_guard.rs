@@ -50,7 +50,7 @@ impl ClientGuard {
         self.id
     }
 
-    /// The number of the visit.
+    /// The number of the attempt.
     pub const fn number(&self) -> u32 {
         self.number
     }

@@ -18,7 +18,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::operator::{AnswerBuilder, OperatorAction};
-use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::Error;
@@ -112,10 +112,10 @@ impl OperatorWrite {
         // The first response may have the secret. It is passed on separately from the stored
         // answer.
         let first: Mutex<Option<W>> = Mutex::new(None);
-        let make = async |visit: &IntentVisit| {
+        let make = async |attempt: &IntentAttempt| {
             let result = make(OperatorAction::from_request(
                 author,
-                visit,
+                attempt,
                 build_stored.clone(),
             ))
             .await?;

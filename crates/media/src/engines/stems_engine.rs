@@ -34,14 +34,14 @@ pub fn model() -> Model {
         limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {
                 groups: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
-                rests: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
+                complements: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
                 two: true,
                 full: true,
                 other: true,
             }),
             tasks: Vec::new(),
             personas: false,
-            songs: SongLimits::DIALECT,
+            songs: SongLimits::API_DEFAULT,
         }),
         price: None,
         passthrough_fields: Vec::new(),

@@ -61,7 +61,7 @@ impl Adapter for AudioShakeAdapter {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: GROUPS.to_vec(),
                 two: true,
-                rests: vec![StemGroup::Vocals],
+                complements: vec![StemGroup::Vocals],
                 full: true,
                 other: false,
             }))

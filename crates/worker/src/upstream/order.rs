@@ -156,7 +156,7 @@ async fn stems(
         limits
             .stems
             .as_ref()
-            .is_some_and(|stems| stems.two && stems.rests.contains(group))
+            .is_some_and(|stems| stems.two && stems.complements.contains(group))
     };
     let is_full = match job.stem_task {
         SeparationMode::Twelve => true,

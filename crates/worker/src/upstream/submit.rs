@@ -113,7 +113,7 @@ impl HostedTask<'_> {
         let routes = model
             .map(mediagate_model::catalog::Model::routes)
             .unwrap_or_default();
-        let ordered_routes = route_order::draw_order(routes, crate::random);
+        let ordered_routes = route_order::weighted_order(routes, crate::random);
         let capable_routes: Vec<_> =
             routing::capable_routes(app, ordered_routes, &self.task.payload, source_provider)
                 .into_iter()

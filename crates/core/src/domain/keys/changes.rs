@@ -290,7 +290,7 @@ pub async fn page(
         .store
         .long_read(move |conn| accounts::key_page(conn, account, one_more, now));
     let mut records = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut records, limit);
+    let has_more = store::page::truncate_to_limit(&mut records, limit);
     Ok((records, has_more))
 }
 

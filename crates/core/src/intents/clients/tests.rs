@@ -30,7 +30,7 @@ fn a_client_for_whom_nothing_was_made_leaves_no_entry() {
     assert!(matches!(registry.state_of(id), Some(ClientState::Waiting)));
     drop(client);
     assert_eq!(
-        (registry.state_of(id), registry.departures().len()),
+        (registry.state_of(id), registry.disconnects().len()),
         (None, 0)
     );
     // Refused by the database's own transaction.
@@ -49,7 +49,7 @@ async fn a_client_that_left_during_a_write_is_waited_for() {
     let client = begin(&registry, id, key);
     let accepting = client.accepting();
     drop(client);
-    assert!(registry.departures().is_empty(), "not before it is written");
+    assert!(registry.disconnects().is_empty(), "not before it is written");
     let body = body(key, "body");
     let waiting = registry.wait_until_settled(&body);
     tokio::pin!(waiting);
@@ -58,7 +58,7 @@ async fn a_client_that_left_during_a_write_is_waited_for() {
     drop(accepting);
     waiting.await;
     assert_eq!(registry.state_of(id), Some(ClientState::Gone));
-    assert_eq!(registry.departures().len(), 1);
+    assert_eq!(registry.disconnects().len(), 1);
     registry.mark_written(id, 1, true);
     assert_eq!(registry.state_of(id), None);
 }
@@ -135,8 +135,8 @@ fn a_reserved_intent_stays_known_when_its_client_leaves() {
     let client = begin(&registry, id, KeyId::new());
     client.accepting().reserved();
     drop(client);
-    let departures = registry.departures();
-    assert!(departures.len() == 1 && departures[0].reserved);
+    let disconnects = registry.disconnects();
+    assert!(disconnects.len() == 1 && disconnects[0].reserved);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
 }
 
 #[test]
-fn a_later_visit_leaves_an_earlier_one_without_effect() {
+fn a_later_attempt_leaves_an_earlier_one_without_effect() {
     let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
     let first = enter(&registry, id, key);
     let second = registry.enter(id, 2, body(key, "body"), PeerSocket::default(), true);

@@ -86,7 +86,7 @@ impl Adapter for ElevenLabsAdapter {
                     GROUPS.to_vec()
                 },
                 two: true,
-                rests: if model == SIX {
+                complements: if model == SIX {
                     Vec::new()
                 } else {
                     vec![StemGroup::Vocals]

@@ -120,7 +120,7 @@ impl Adapter for FalAdapter {
                 // A group that is not requested is in no other file, so the rest is the sum of a
                 // full split.
                 two: false,
-                rests: Vec::new(),
+                complements: Vec::new(),
                 full: true,
                 other: true,
             }))),

@@ -91,7 +91,7 @@ impl Adapter for LalalAdapter {
         (kind == MediaKind::Music).then(|| {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
                 two: true,
-                rests: groups.clone(),
+                complements: groups.clone(),
                 groups,
                 full: !is_phoenix,
                 other: !is_phoenix,

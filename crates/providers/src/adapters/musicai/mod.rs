@@ -113,21 +113,21 @@ struct MusicAiAdapter {
 impl Adapter for MusicAiAdapter {
     fn limits(&self, kind: MediaKind, _: &str) -> Option<ModelLimits> {
         let mut groups: Vec<StemGroup> = Vec::new();
-        let mut rests = Vec::new();
+        let mut complements = Vec::new();
         for stem in &self.stems {
             match stem {
                 StemTarget::Only(group) if !groups.contains(group) => groups.push(*group),
-                StemTarget::Without(group) => rests.push(*group),
+                StemTarget::Without(group) => complements.push(*group),
                 _ => {}
             }
         }
-        rests.retain(|group| groups.contains(group));
+        complements.retain(|group| groups.contains(group));
         (kind == MediaKind::Music).then(|| {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
                 two: true,
                 full: groups.len() > 1,
                 groups,
-                rests,
+                complements,
                 other: self.stems.contains(&StemTarget::Other),
             }))
         })

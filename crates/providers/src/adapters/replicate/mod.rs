@@ -134,7 +134,7 @@ impl Adapter for ReplicateAdapter {
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
                 two: true,
-                rests: STEMS.iter().map(|(group, _)| *group).collect(),
+                complements: STEMS.iter().map(|(group, _)| *group).collect(),
                 full: true,
                 other: true,
             }))),

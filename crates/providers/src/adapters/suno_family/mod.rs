@@ -94,13 +94,13 @@ impl Adapter for SunoFamilyAdapter {
                 stems: Some(StemLimits {
                     groups: StemGroup::ALL.to_vec(),
                     two: true,
-                    rests: StemGroup::ALL.to_vec(),
+                    complements: StemGroup::ALL.to_vec(),
                     full: true,
                     other: false,
                 }),
                 tasks: self.tasks.clone(),
                 personas: true,
-                songs: SongLimits::DIALECT,
+                songs: SongLimits::API_DEFAULT,
             })
         })
     }
