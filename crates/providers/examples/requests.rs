@@ -54,7 +54,7 @@ fn case(name: &'static str, model: &str, work: WorkSpec) -> Case {
         name,
         options: json!({}),
         order: Order {
-            key: "key-of-the-order".into(),
+            idempotency_key: "key-of-the-order".into(),
             model: model.into(),
             extra: serde_json::Map::new(),
             work,

@@ -17,7 +17,7 @@ pub(super) struct LocalBell {
     pub(super) upstream: IdleWorkers,
     pub(super) deliveries: IdleWorkers,
     pub(super) cancellations: broadcast::Sender<TaskId>,
-    /// Since when rings do not reach other processes.
+    /// The time from which rings have not reached other processes.
     silent_since: Mutex<Option<Instant>>,
 }
 

@@ -51,7 +51,7 @@ pub(super) struct ClientDisconnect {
     pub(super) number: u32,
     /// Whether the intent was in the database before anything was made for it.
     pub(super) reserved: bool,
-    /// Until when a request with the same body joins the intent.
+    /// The time until which a request with the same body joins the intent.
     pub(super) joinable_until: Option<Timestamp>,
 }
 

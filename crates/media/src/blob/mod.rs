@@ -312,7 +312,7 @@ impl BlobStore {
         }
     }
 
-    /// Since when the bucket has failed or the folder has been missing, if that was so at the last
+    /// When the bucket began to fail or the folder went missing, if that was still so at the last
     /// request.
     pub fn unavailable_since(&self) -> Option<Instant> {
         match &self.0 {

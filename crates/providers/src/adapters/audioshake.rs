@@ -108,7 +108,7 @@ impl Adapter for AudioShakeAdapter {
             .map(|model| json!({"model": model, "formats": ["wav"]}))
             .collect();
         // By the metadata, an unclear submission can be found in the dashboard.
-        let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
+        let body = json!({"assetId": id, "targets": targets, "metadata": order.idempotency_key});
         Ok(AdapterStep::next(
             Call::post("submit", "/tasks", body).mark_submission(),
         ))

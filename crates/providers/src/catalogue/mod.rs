@@ -45,7 +45,7 @@ pub struct KnownModel {
     pub aliases: Vec<String>,
     /// A short name for display and for a gateway's callers.
     pub name: String,
-    /// The family of its work.
+    /// The kind of media that it makes.
     pub kind: MediaKind,
     /// Options that the provider's table needs for it.
     pub options: Map<String, Value>,

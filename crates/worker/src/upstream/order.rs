@@ -68,7 +68,7 @@ pub(super) async fn build(
     Ok(PreparedOrder {
         order: Order {
             // Set when the submission is created: it is the submission's id.
-            key: String::new(),
+            idempotency_key: String::new(),
             model: model.to_owned(),
             work,
             extra: extra(task, route),

@@ -126,7 +126,7 @@ impl HostedTask<'_> {
             Err(OrderError::Internal(error)) => return Err(internal_ending(&error)),
         };
         let order = Order {
-            key: submission.id.to_string(),
+            idempotency_key: submission.id.to_string(),
             ..prepared.order
         };
         let sent = SentOrder {

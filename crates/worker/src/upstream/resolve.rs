@@ -269,7 +269,7 @@ async fn look_up_late(app: &App, submission: &Submission) -> Result<Option<JobHa
         return Ok(None);
     };
     let order = Order {
-        key: submission.id.to_string(),
+        idempotency_key: submission.id.to_string(),
         ..prepared.order
     };
     let sent = SentOrder {

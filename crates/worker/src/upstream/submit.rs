@@ -189,7 +189,7 @@ impl HostedTask<'_> {
             let order = Order {
                 // The id of the row is used as the idempotency key at the provider. After a crash
                 // another process can repeat the request under the same key.
-                key: submission.id.to_string(),
+                idempotency_key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
             let sent = SentOrder {

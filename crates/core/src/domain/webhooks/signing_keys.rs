@@ -27,7 +27,7 @@ pub struct SigningKeys(Vec<SigningKey>);
 struct SigningKey {
     /// 32 bytes in base64.
     seed: String,
-    /// Until when it is used; `None` for the newest. Microseconds.
+    /// The end of its use, in microseconds; `None` for the newest.
     until: Option<i64>,
 }
 

@@ -13,7 +13,7 @@ use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
 use mediagate_model::money::MicroDollars;
-use mediagate_model::route::{RouteError, RouteNote};
+use mediagate_model::route::{RouteError, StoredRouteState};
 use mediagate_model::submission::{JobCost, SubmissionFilter};
 use mediagate_model::task::{MediaKind, Task, TaskState};
 use mediagate_store::statement_log::{self, StatementLog, StatementParameter};
@@ -250,15 +250,15 @@ fn run_operator_statements(
     routes::set_error(conn, &route, &error, true)?;
     routes::clear_refusal(conn, &route)?;
     routes::set_paused(conn, &route, Some(at(3)))?;
-    let route_note = routes::note_of(conn, &route)?;
-    let expected = RouteNote {
+    let route_state = routes::stored_state(conn, &route)?;
+    let expected = StoredRouteState {
         paused_at: Some(at(3)),
-        tried_at: Some(at(1)),
+        retry_requested_at: Some(at(1)),
         refused_at: None,
         error: Some(error),
     };
-    assert_eq!(route_note, expected);
-    assert!(routes::notes(conn)?.contains(&(route, route_note)));
+    assert_eq!(route_state, expected);
+    assert!(routes::stored_states(conn)?.contains(&(route, route_state)));
     routes::outcomes(conn, "acme", at(0), std::time::Duration::from_mins(5))?;
     routes::success_durations(conn, "acme", at(0))?;
     let key_row = accounts::key_by_id(conn, key)?.unwrap();

@@ -127,7 +127,7 @@ impl Adapter for ChatVideoAdapter {
             .with_long_timeout(MAX_ANSWER_BYTES)
             .mark_submission();
         Ok(if self.deduplicates {
-            call.with_header("idempotency-key", &order.key)
+            call.with_header("idempotency-key", &order.idempotency_key)
         } else {
             call
         })

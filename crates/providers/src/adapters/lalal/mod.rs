@@ -214,7 +214,9 @@ impl LalalAdapter {
             presets["splitter"] = json!(order.model);
         }
         let body = json!({
-            "source_id": source, "presets": presets, "idempotency_key": uuid4(&order.key),
+            "source_id": source,
+            "presets": presets,
+            "idempotency_key": uuid4(&order.idempotency_key),
         });
         Ok(Call::post("submit", path, body).mark_submission())
     }

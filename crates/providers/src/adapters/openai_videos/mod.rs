@@ -129,7 +129,7 @@ impl Adapter for OpenAiVideosAdapter {
             .with_body(body)
             .mark_submission();
         Ok(if self.deduplicates {
-            call.with_header("idempotency-key", &order.key)
+            call.with_header("idempotency-key", &order.idempotency_key)
         } else {
             call
         })

@@ -66,7 +66,7 @@ impl Upload {
             ("file", TemplateValue::File(OrderFile::new(file))),
             // For providers that want a different name for each file of an order.
             ("number", TemplateValue::Plain(json!(ids.len() + 1))),
-            ("key", TemplateValue::Plain(json!(order.key))),
+            ("key", TemplateValue::Plain(json!(order.idempotency_key))),
             ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         let call = self.encoded().call(UPLOAD, recipe, &values)?;

@@ -268,7 +268,7 @@ impl SunoFamilyAdapter {
         };
         let call = Call::post(stage, path, body).mark_submission();
         Ok(if self.deduplicates {
-            call.with_header("idempotency-key", &order.key)
+            call.with_header("idempotency-key", &order.idempotency_key)
         } else {
             call
         })

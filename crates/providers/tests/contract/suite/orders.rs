@@ -19,7 +19,7 @@ const MILLISECONDS: u64 = 500;
 
 fn order(model: &str, work: WorkSpec) -> Order {
     Order {
-        key: "01970000-0000-4000-8000-00000000c0de".into(),
+        idempotency_key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: model.into(),
         extra: serde_json::Map::new(),
         work,
