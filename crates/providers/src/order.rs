@@ -96,7 +96,7 @@ pub enum WorkSpec {
     Video(VideoSpec),
     /// The stems of a recording.
     Stems(SeparationSpec),
-    /// A song, by the fields of the music endpoint's API.
+    /// A song, by the fields of the music API.
     Song(SongSpec),
     /// A persona.
     Persona(PersonaSpec),
@@ -295,7 +295,7 @@ pub struct PersonaSpec {
     pub is_public: bool,
 }
 
-/// The instrument groups of the music endpoint's API.
+/// The instrument groups of the music API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StemGroup {

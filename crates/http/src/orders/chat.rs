@@ -1,4 +1,4 @@
-//! The requests of the chat-completions dialect.
+//! The requests of the chat-completions API.
 
 pub mod answer_format;
 pub mod housekeeping;

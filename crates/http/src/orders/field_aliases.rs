@@ -282,7 +282,7 @@ mod tests {
     const A: &str = "https://x/a.png";
     const B: &str = "https://x/b.png";
 
-    /// Reads fields in each place of each dialect: of a video, of a chat, and inside its `video`.
+    /// Reads fields in each place of each API: of a video, of a chat, and inside its `video`.
     fn everywhere(fields: &Value) -> [Result<VideoOrder, Error>; 3] {
         let with = |mut body: Value, fields: &Value| {
             for (name, value) in fields.as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! The separation of a clip, as ordered in the music dialect.
+//! The separation of a clip, as ordered through the music API.
 
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};

@@ -1,4 +1,4 @@
-//! Songs, and all other tasks of the music dialect's providers.
+//! Songs, and all other tasks of providers with the same music API.
 
 use utoipa::openapi::{RefOr, Schema};
 

@@ -1,4 +1,4 @@
-//! The requests of the `OpenAI` Videos dialect.
+//! The requests of the `OpenAI` Videos API.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -73,7 +73,7 @@ request! {
     }
 }
 
-/// The names of this dialect's fields.
+/// The names of this API's fields.
 const PARAMS: ParamNames = ParamNames {
     seconds: "seconds",
     size: "size",

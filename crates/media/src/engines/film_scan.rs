@@ -81,7 +81,7 @@ pub fn scan_film(
     file: &Path,
     purpose: ScanPurpose,
     keys: &[WatermarkKey],
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> (FilmScan, Option<Vec<u8>>) {
     let file = match File::open(file) {
         Ok(file) => BufReader::new(file),
@@ -109,7 +109,7 @@ pub fn scan_film(
             // A frame that is too small is ignored.
             let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
         }
-        print.seconds() < purpose.seconds() && !watch.is_stopped()
+        print.seconds() < purpose.seconds() && !engine_control.is_stopped()
     };
     let result = playback::play(file, purpose.frames(), &mut visit);
     let mark = detector.and_then(|detector: VideoDetector| {

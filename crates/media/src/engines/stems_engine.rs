@@ -83,7 +83,7 @@ pub fn separate(
     source: &Path,
     mark: Option<WatermarkPayload>,
     folder: &Path,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Vec<MadeClip>, EngineError> {
     // The source was within the limits when it was uploaded.
     let limits = DecodeLimits {
@@ -92,7 +92,7 @@ pub fn separate(
         fold_down: true,
         ..DecodeLimits::default()
     };
-    let is_running = || !watch.is_stopped();
+    let is_running = || !engine_control.is_stopped();
     let source_error = |error: ClipError| match error {
         ClipError::Engine(error) => error,
         ClipError::Decode(error) => EngineError::Source(error.to_string()),
@@ -106,8 +106,8 @@ pub fn separate(
     let mut engine: Box<dyn SeparationEngine> = engine.map_err(engine_error)?;
     let mut writer = StemClipWriter::new(job, stems, &scan.shape, mark, folder)?;
     let mut control = SeparationControl {
-        progress: &mut |share| watch.report(share * SEPARATION_SHARE),
-        cancelled: &|| watch.is_stopped(),
+        progress: &mut |share| engine_control.report(share * SEPARATION_SHARE),
+        cancelled: &|| engine_control.is_stopped(),
     };
     // The callback can only ask to stop, so the error is kept here.
     let mut result = Ok(());
@@ -130,7 +130,7 @@ pub fn separate(
         return Err(error);
     }
     result.map_err(engine_error)?;
-    writer.finish(watch)
+    writer.finish(engine_control)
 }
 
 /// Share of the progress that is separation; the rest is drawing covers.
@@ -208,8 +208,8 @@ impl StemClipWriter {
     /// Adds samples of a stem and writes what is complete. Returns whether to continue.
     fn push_stem(&mut self, stem: usize, samples: &[Vec<f32>]) -> bool {
         append(&mut self.stems[stem], samples);
-        // Samples of the stems arrive at different times. A rest is the mix without a stem, so both
-        // are needed.
+        // Samples of the stems arrive at different times. A complement is the mix without a stem,
+        // so both are needed.
         let lengths = self
             .stems
             .iter()
@@ -262,7 +262,7 @@ impl StemClipWriter {
         Ok(())
     }
 
-    fn finish(mut self, watch: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
+    fn finish(mut self, engine_control: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
         // A marker holds the last samples back until it has seen what follows them.
         let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
         self.write_parts(last)?;
@@ -270,14 +270,14 @@ impl StemClipWriter {
         let total = self.clips.len();
         let mut clips = Vec::with_capacity(total);
         for (index, clip) in self.clips.into_iter().enumerate() {
-            if watch.is_stopped() {
+            if engine_control.is_stopped() {
                 return Err(EngineError::Stopped);
             }
             clips.push(MadeClip {
                 is_marked,
                 ..clip.finish()?
             });
-            watch.report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
+            engine_control.report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
         }
         Ok(clips)
     }

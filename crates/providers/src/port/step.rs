@@ -150,7 +150,7 @@ pub enum OutputKind {
     Video,
     /// A part of the recording.
     Stem(StemTarget),
-    /// A clip of the music dialect: the provider's own record of it.
+    /// A clip of the music API: the provider's own record of it.
     Clip(Box<ClipFacts>),
     /// A persona: the provider's id and its own record.
     Persona {
@@ -161,7 +161,7 @@ pub enum OutputKind {
     },
 }
 
-/// A clip of the music dialect as its provider describes it.
+/// A clip of the music API as its provider describes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClipFacts {
     /// Its id at the provider.

@@ -1,4 +1,4 @@
-//! Songs: the request of the dialect's clients, which names no task, and how it is
+//! Songs: the request of the music API's clients, which names no task, and how it is
 //! sent to providers of other protocols.
 
 use serde_json::{Value, json};
@@ -257,7 +257,7 @@ async fn a_song_can_be_continued_only_by_its_own_provider() {
 }
 
 #[tokio::test]
-async fn a_song_by_a_relay_of_the_dialect() {
+async fn a_song_by_a_relay_of_the_music_api() {
     let simulator = simulator().await;
     let gateway = song_gateway(&simulator, "suno-family", "chirp-auk").await;
     let body = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain", "mv": "singer"});
@@ -267,7 +267,7 @@ async fn a_song_by_a_relay_of_the_dialect() {
     assert_eq!(
         sent.get("task"),
         None,
-        "the dialect's own request names none"
+        "the API's own request names none"
     );
     assert_eq!(sent["prompt"], "[Verse] rain");
     drop(sent);

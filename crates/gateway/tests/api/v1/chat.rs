@@ -230,7 +230,7 @@ async fn a_picture_becomes_the_first_frame() {
 }
 
 #[tokio::test]
-async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ignored() {
+async fn the_prompt_is_the_last_user_message_and_extras_of_other_apis_are_ignored() {
     let gateway = gateway_with_short_wait().await;
     let order = json!({
         "model": "animatic-1",

@@ -183,7 +183,7 @@ fn messages(video: &VideoSpec) -> Value {
     Value::Array(messages)
 }
 
-/// Mediagate's extension of the dialect.
+/// Mediagate's extension of the chat-completions API.
 fn options(video: &VideoSpec) -> Value {
     let mut options = json!({
         "seconds": video.seconds,

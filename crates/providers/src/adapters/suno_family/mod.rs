@@ -1,4 +1,4 @@
-//! `suno-family`: the music dialect of Suno-style aggregators, which Mediagate offers too.
+//! `suno-family`: the music API of Suno-style aggregators, which Mediagate offers too.
 //!
 //! Sources, all third-party: the public pages of several aggregators, new-api's source, notes of
 //! the web client's traffic; and Mediagate's own endpoints. No SDK. Where the sources disagree,

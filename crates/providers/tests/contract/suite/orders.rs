@@ -120,7 +120,7 @@ pub(crate) fn full_stems(model: &str, targets: Vec<StemTarget>) -> Order {
     separation(model, targets, true)
 }
 
-/// A song by an operation of the music dialect.
+/// A song by an operation of the music API.
 pub(crate) fn song(model: &str, task: &str) -> Order {
     let fields =
         json!({"title": "Song", "tags": "calm piano", "prompt": "[Verse] rain on the sea"});

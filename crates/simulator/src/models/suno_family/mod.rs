@@ -1,4 +1,4 @@
-//! `suno-family`: an aggregator of the music dialect.
+//! `suno-family`: an aggregator with the music API.
 //!
 //! What differs between services is chosen by the model's name, so that one simulated model covers
 //! them all: `mv` with `bare` in it is answered with the bare record, `record` with the task record
