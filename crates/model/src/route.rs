@@ -34,7 +34,8 @@ pub struct RouteError {
 pub struct RouteCounts {
     pub succeeded: u64,
     pub failed: u64,
-    /// It is unknown whether the provider accepted them, or it became known too late.
+    /// Unclear and found submissions: whether the provider accepted them was not known when their
+    /// tasks ended.
     pub unconfirmed: u64,
     pub refused: u64,
 }

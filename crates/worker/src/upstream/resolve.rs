@@ -139,7 +139,7 @@ impl HostedTask<'_> {
                 // Two identical orders may find the same job at the same moment. Only one may have
                 // it.
                 store::submissions::lock_provider(conn, &provider)?;
-                if store::submissions::is_known(conn, &provider, &handle, since)? {
+                if store::submissions::belongs_to_another(conn, &provider, &handle, since)? {
                     return Ok(false);
                 }
                 Ok(store::submissions::accept(conn, id, &acceptance, now)?)
@@ -171,20 +171,20 @@ pub(super) async fn look_up(app: &App, sent: SentOrder<'_>) -> Result<JobLookup,
     let comparison = app.store.read(move |conn| -> Result<_, Error> {
         let mut unclaimed = Vec::new();
         for handle in jobs {
-            if !store::submissions::is_known(conn, &name, &handle, since)? {
+            if !store::submissions::belongs_to_another(conn, &name, &handle, since)? {
                 unclaimed.push(handle);
             }
         }
-        let unknown_count = store::submissions::count_unknown_since(conn, &name, &model, since)?;
-        Ok((unclaimed, unknown_count))
+        let undecided_count = store::submissions::count_undecided_since(conn, &name, &model, since)?;
+        Ok((unclaimed, undecided_count))
     });
     // Without the database it cannot be determined which of these jobs belong to other orders.
-    let Ok((unclaimed, unknown_count)) = comparison.await else {
+    let Ok((unclaimed, undecided_count)) = comparison.await else {
         return Ok(JobLookup::Unknown);
     };
-    // These jobs cannot be distinguished. If there are no more of them than unresolved submissions
+    // These jobs cannot be distinguished. If there are no more of them than undecided submissions
     // of ours, they all count as ours, and any submission may be assigned any of them.
-    let is_ours = unclaimed.len() <= usize::try_from(unknown_count).unwrap_or(usize::MAX);
+    let is_ours = unclaimed.len() <= usize::try_from(undecided_count).unwrap_or(usize::MAX);
     Ok(match unclaimed.into_iter().next() {
         Some(handle) if is_ours => JobLookup::Found(handle),
         _ => JobLookup::Unknown,
@@ -224,13 +224,14 @@ pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
             .write(move |conn| -> Result<bool, Error> {
                 if let Some(handle) = handle {
                     store::submissions::lock_provider(conn, &provider)?;
-                    let is_known = store::submissions::is_known(conn, &provider, &handle, since)?;
+                    let is_taken =
+                        store::submissions::belongs_to_another(conn, &provider, &handle, since)?;
                     let acceptance = JobAcceptance {
                         handle: Some(handle),
                         results: None,
                         cost: None,
                     };
-                    if !is_known && store::submissions::mark_found(conn, id, &acceptance, now)? {
+                    if !is_taken && store::submissions::mark_found(conn, id, &acceptance, now)? {
                         return Ok(true);
                     }
                 }

@@ -433,7 +433,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         }
     }
     accounts::key_name(conn, key)?;
-    submissions::note_refused(conn, &submission, ("account", "no money"), at(1))?;
+    submissions::insert_refused(conn, &submission, ("account", "no money"), at(1))?;
     submissions::of_task(conn, task.id, 100)?;
     let submission = super::accounting::submission(&task, 2);
     submissions::intend(conn, &submission, "w")?;
@@ -455,8 +455,8 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     };
     submissions::set_cost(conn, submission.id, cost)?;
     submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
-    submissions::is_known(conn, "acme", &handle, at(1))?;
-    submissions::count_unknown_since(conn, "acme", "m", at(1))?;
+    submissions::belongs_to_another(conn, "acme", &handle, at(1))?;
+    submissions::count_undecided_since(conn, "acme", "m", at(1))?;
     let mark = restored::DatabaseMark {
         database: "d".into(),
         count: 1,
