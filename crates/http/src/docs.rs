@@ -149,7 +149,7 @@ fn merge_flattened_in(schema: &mut RefOr<Schema>, originals: &BTreeMap<String, R
     }
 }
 
-/// One object with the fields of all parts; `None` if a part is no object.
+/// One object with the fields of all parts; `None` if a part is not an object.
 fn merged(sum: &AllOf, originals: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
     let mut object = Object::with_type(Type::Object);
     object.description.clone_from(&sum.description);

@@ -38,7 +38,7 @@ struct Case {
 enum End {
     /// It is waited for, and fetched.
     Fetched,
-    /// It is called off.
+    /// It is cancelled.
     CalledOff,
     /// It is looked for, as if the submission's answer had been lost.
     LookedFor,
@@ -391,7 +391,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What was received; where the simulator listens is no part of it.
+/// What was received; where the simulator listens is not part of it.
 fn journal(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
     let journal: Value = journal

@@ -357,7 +357,7 @@ mod tests {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: Some(_),
+                unknown_status: Some(_),
                 ..
             }
         ));

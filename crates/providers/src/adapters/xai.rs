@@ -301,7 +301,7 @@ mod tests {
                 matches!(
                     step,
                     AdapterStep::Running {
-                        unknown_word: None,
+                        unknown_status: None,
                         ..
                     }
                 ),
@@ -319,7 +319,7 @@ mod tests {
         ));
         let step = polled(200, &json!({"status": "warming_up"})).unwrap();
         assert!(
-            matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "warming_up")
+            matches!(step, AdapterStep::Running { unknown_status: Some(word), .. } if word == "warming_up")
         );
     }
 

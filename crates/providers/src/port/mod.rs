@@ -174,7 +174,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// Reads the answer to a poll, or to a call that followed it. It gets answers of every status:
     /// some providers report a failed job by one. An unknown status word is
-    /// [`AdapterStep::Running`] with `unknown_word` set.
+    /// [`AdapterStep::Running`] with `unknown_status` set.
     fn read_poll(
         &self,
         handle: &JobHandle,

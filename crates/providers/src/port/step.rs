@@ -54,7 +54,7 @@ pub enum AdapterStep {
         /// When the provider asks to be polled next.
         poll_after: Option<Duration>,
         /// A status word that this adapter does not know.
-        unknown_word: Option<String>,
+        unknown_status: Option<String>,
     },
     /// The job is done.
     Done {
@@ -82,7 +82,7 @@ impl AdapterStep {
         Self::Running {
             progress,
             poll_after: None,
-            unknown_word: None,
+            unknown_status: None,
         }
     }
 
@@ -91,7 +91,7 @@ impl AdapterStep {
         Self::Running {
             progress: None,
             poll_after: None,
-            unknown_word: Some(word.into()),
+            unknown_status: Some(word.into()),
         }
     }
 

@@ -281,7 +281,7 @@ fn ends_have_their_class() {
     assert_eq!(error.message, "KSampler: out of memory");
     assert!(matches!(
         ended("pondering", &json!({}), &json!([])),
-        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "pondering"
+        Ok(AdapterStep::Running { unknown_status: Some(word), .. }) if word == "pondering"
     ));
 }
 

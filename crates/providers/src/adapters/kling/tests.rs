@@ -140,7 +140,7 @@ fn every_status_word() {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             }
         ));
@@ -149,7 +149,7 @@ fn every_status_word() {
     assert!(matches!(
         step,
         AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         }
     ));

@@ -89,7 +89,7 @@ fn only_known_words_end_a_job() {
             matches!(
                 step,
                 AdapterStep::Running {
-                    unknown_word: None,
+                    unknown_status: None,
                     ..
                 }
             ),
@@ -98,7 +98,7 @@ fn only_known_words_end_a_job() {
     }
     let step = poll(200, &json!({"status": "PAUSED"})).unwrap();
     assert!(
-        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "PAUSED")
+        matches!(step, AdapterStep::Running { unknown_status: Some(word), .. } if word == "PAUSED")
     );
     for error in [
         json!({"code": "E1", "title": "Bad", "message": "no sound"}),

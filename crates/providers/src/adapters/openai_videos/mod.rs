@@ -193,7 +193,7 @@ impl Adapter for OpenAiVideosAdapter {
             Some(status) if status.is_open() => Ok(AdapterStep::Running {
                 progress: percent_at(&body, "/progress", 100.0),
                 poll_after: poll_after(answer),
-                unknown_word: None,
+                unknown_status: None,
             }),
             None if address(&body).is_some() => result_step(handle, &word, &body),
             None if body["error"].is_object() => Err(failure(&body)),

@@ -150,7 +150,7 @@ impl Recipe {
         AdapterStep::Running {
             progress,
             poll_after: self.pace.poll_after(answer),
-            unknown_word: None,
+            unknown_status: None,
         }
     }
 

@@ -240,7 +240,7 @@ pub(super) async fn a_lost_job_is_found_behind_many_others(mut stage: Stage) {
         let input = other.input.clone();
         stage
             .world()
-            .accept(simulates, id, input, other.model_data.clone());
+            .accept(simulates, id, input, other.provider_data.clone());
     }
     let handle = only_job(&find(&stage, since).await, identity);
     let journal = stage.world().journal();

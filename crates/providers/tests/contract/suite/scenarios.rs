@@ -93,7 +93,7 @@ async fn refused(stage: Stage, fault: Fault, class: ErrorClass) -> ProviderError
     assert_eq!((stage.submissions(), stage.accepted()), (1, 0));
     match submitted {
         Err(SubmitError::Refused(error)) if error.class == class => error,
-        other => panic!("{other:?} is no {class:?}"),
+        other => panic!("{other:?} is not {class:?}"),
     }
 }
 
@@ -232,10 +232,10 @@ pub(super) async fn an_unknown_word(stage: Stage) {
     stage.finish(clone(&accepted)).await.unwrap();
     stage.fault(Fault::UnknownWord, RequestRole::Poll, 1);
     match stage.poll(handle).await.unwrap() {
-        PollOutcome::Running { unknown_word, .. } => {
+        PollOutcome::Running { unknown_status, .. } => {
             let is_wordless = WORDLESS.contains(&stage.case.protocol);
             assert!(
-                is_wordless || unknown_word.is_some(),
+                is_wordless || unknown_status.is_some(),
                 "the unknown word is reported"
             );
         }

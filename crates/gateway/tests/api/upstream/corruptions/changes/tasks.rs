@@ -255,9 +255,9 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a task in a state that there is not",
+        name: "a task in a state that does not exist",
         kind: "task",
-        detail: "is no state",
+        detail: "is not a valid state",
         sql: &[
             "UPDATE tasks SET state = 'lost' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
