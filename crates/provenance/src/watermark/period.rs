@@ -63,7 +63,7 @@ impl PlaneAutocorrelation {
         let (width, height) = (padded(plane_width), padded(plane_height));
         let values = PlaneSpectrum::from_plane(plane, plane_width, width, height)
             .map(|value| value.norm_sqr().into())
-            .plane();
+            .into_plane();
         #[expect(clippy::cast_precision_loss, reason = "a small picture's sides")]
         let max_lag = (plane_width as f32 * 0.85, plane_height as f32 * 0.85);
         Self {
