@@ -128,7 +128,7 @@ fn record(
 ) -> Result<Value, Error> {
     let record = PersonaRecord::new(persona, clips, account, links);
     let record = record.ok_or_else(|| Error::internal("a persona without its root clip"))?;
-    record.branded(&app.config.persona_brand_field)
+    record.to_json_with_brand(&app.config.persona_brand_field)
 }
 
 fn parse(id: &str) -> Result<PersonaId, Error> {

@@ -103,7 +103,7 @@ impl LedgerAudit {
             CheckStep::DaysAfter(day) => self.day(conn, day, bounds)?,
             CheckStep::EntriesAfter(at, id) => self.entries(conn, (at, &id))?,
             CheckStep::TasksAfter(id) => self.tasks(conn, &id)?,
-            CheckStep::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
+            CheckStep::EndedAfter(at, id) => self.check_ended_tasks(conn, (at, &id))?,
             CheckStep::IntentsAfter(id) => self.intents(conn, &id)?,
             CheckStep::Finished => CheckStep::Finished,
         };
@@ -186,7 +186,7 @@ impl LedgerAudit {
         Ok(CheckStep::TasksAfter(last))
     }
 
-    fn ended(
+    fn check_ended_tasks(
         &mut self,
         conn: &mut Conn<'_>,
         (at, id): (i64, &str),

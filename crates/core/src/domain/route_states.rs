@@ -93,15 +93,15 @@ pub fn combined_state(
 ) -> CombinedRouteState {
     let own = app.models.upstream.breaker_state(route, app.clock.now());
     let name = app.server.name().to_owned();
-    joined(Some((name, own)), route, peers)
+    combine(Some((name, own)), route, peers)
 }
 
 /// The state of a route in the `servers`, for a command, which sends no orders itself.
 pub fn combined_server_state(servers: &PeerRouteStates, route: &Route) -> CombinedRouteState {
-    joined(None, route, servers)
+    combine(None, route, servers)
 }
 
-fn joined(
+fn combine(
     own: Option<(String, BreakerSnapshot)>,
     route: &Route,
     peers: &PeerRouteStates,

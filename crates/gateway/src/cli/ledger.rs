@@ -73,7 +73,7 @@ pub(super) struct AdjustArgs {
     #[arg(long, value_name = "ID")]
     task: TaskId,
     /// Amount in US dollars: positive to charge, negative to refund
-    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed_amount)]
     amount: MicroDollars,
     /// Reason, recorded in the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]

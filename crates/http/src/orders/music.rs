@@ -9,7 +9,7 @@ use super::callback::CallbackFields;
 use super::separation::SeparationFields;
 use super::song::{SongFields, SongWords};
 use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
-use crate::fields::request::{SchemaList, merged, reference};
+use crate::fields::request::{SchemaList, merge_objects, reference};
 use crate::fields::types::OptionalText;
 use crate::fields::{self, BodyFields, request};
 use mediagate_core::domain::music::SeparationOrder;
@@ -43,7 +43,7 @@ impl SubmitRequest {
             SeparationFields::object(),
             CallbackFields::object(),
         ];
-        merged("A separation of a clip.", parts)
+        merge_objects("A separation of a clip.", parts)
     }
 
     fn song() -> Object {
@@ -55,7 +55,7 @@ impl SubmitRequest {
         ];
         let about = "A song, or another music task of a provider. Fields that are not listed are \
                      passed to the provider.";
-        merged(about, parts)
+        merge_objects(about, parts)
     }
 }
 

@@ -162,9 +162,9 @@ impl BlobStore {
         Ok(Self(BlobBackend::Folder(LocalFolder::open(folder, None))))
     }
 
-    /// Files in the local folder that has this mark. While there is no such folder, the store is
+    /// A store in the local folder that has this mark. While there is no such folder, the store is
     /// unavailable.
-    pub fn marked(folder: &FsPath, mark: String) -> Self {
+    pub fn in_marked_folder(folder: &FsPath, mark: String) -> Self {
         Self(BlobBackend::Folder(LocalFolder::open(folder, Some(mark))))
     }
 

@@ -322,7 +322,7 @@ impl PgSession {
         sql: &'static str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
-        let statement = self.prepared(sql)?;
+        let statement = self.prepare(sql)?;
         self.run(async |client| client.execute(&statement, values).await)
     }
 
@@ -332,7 +332,7 @@ impl PgSession {
         sql: &'static str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let statement = self.prepared(sql)?;
+        let statement = self.prepare(sql)?;
         self.run(async |client| client.query(&statement, values).await)
     }
 
@@ -347,7 +347,7 @@ impl PgSession {
         self.pending_sql.push_str(sql);
     }
 
-    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+    fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }

@@ -10,7 +10,7 @@ use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed_ending};
 use super::results::{self, ResultError};
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
@@ -344,7 +344,7 @@ fn timeout_ending(job: &AcceptedJob) -> RunEnding {
     let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
     let mut submission = job.submission.clone();
     submission.state = job.state;
-    let (_, closing) = unconfirmed(&submission, "the job did not finish within job_limit", None);
+    let (_, closing) = unconfirmed_ending(&submission, "the job did not finish within job_limit", None);
     let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
     (outcome, closing)
 }

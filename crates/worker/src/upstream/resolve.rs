@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use providers::{JobHandle, Order, ProviderError};
 
 use super::hosted_task::{
-    AcceptedJob, HostedTask, RunEnding, SentOrder, internal_ending, unconfirmed,
+    AcceptedJob, HostedTask, RunEnding, SentOrder, internal_ending, unconfirmed_ending,
 };
 use super::order;
 use crate::finish::RunOutcome;
@@ -62,7 +62,7 @@ impl HostedTask<'_> {
             return Err(if app.clock.now().since(created_at) < REPEAT_WINDOW {
                 (RunOutcome::RetryLater(REPEAT_PAUSE), None)
             } else {
-                unconfirmed(sent.submission, reason, None)
+                unconfirmed_ending(sent.submission, reason, None)
             });
         }
         for pause in LOOKUP_PAUSES {
@@ -97,19 +97,19 @@ impl HostedTask<'_> {
                     }
                 }
                 Ok(JobLookup::Unsupported) => {
-                    return Err(unconfirmed(sent.submission, reason, None));
+                    return Err(unconfirmed_ending(sent.submission, reason, None));
                 }
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
                     // The provider refuses the search itself, and would refuse it again.
                     if !error.class.is_transient() {
-                        return Err(unconfirmed(sent.submission, reason, None));
+                        return Err(unconfirmed_ending(sent.submission, reason, None));
                     }
                 }
             }
         }
-        Err(unconfirmed(
+        Err(unconfirmed_ending(
             sent.submission,
             reason,
             // The caller gets an answer now. The search continues for the operator, who may be

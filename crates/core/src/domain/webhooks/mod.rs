@@ -344,7 +344,7 @@ pub async fn rotate(
             let owner = owner_of(account, Some(id));
             // Decrypted in the transaction, so that of two simultaneous rotations the second builds
             // on the first.
-            let keys = SigningKeys::unseal(&app_handle, &owner, &endpoint.secrets)?.rotated(now)?;
+            let keys = SigningKeys::unseal(&app_handle, &owner, &endpoint.secrets)?.rotate(now)?;
             endpoints::set_secrets(conn, id, &keys.seal(&app_handle, &owner)?)?;
             author.note(conn, "webhook.rotate", &id, (None, None), now)?;
             let verification_key = keys.verification_key(endpoint.scheme)?;
@@ -401,7 +401,7 @@ pub async fn rotate_account(
             // replaces the first one's key.
             let sealed = endpoints::account_secrets(conn, account)?
                 .ok_or_else(|| Error::internal("no secret for callbacks"))?;
-            let keys = SigningKeys::unseal(&app_handle, &owner, &sealed)?.rotated(now)?;
+            let keys = SigningKeys::unseal(&app_handle, &owner, &sealed)?.rotate(now)?;
             endpoints::set_account_secrets(conn, account, &keys.seal(&app_handle, &owner)?)?;
             author.note(conn, "webhook.rotate", &account, (None, None), now)?;
             Ok(keys)

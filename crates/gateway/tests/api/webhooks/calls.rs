@@ -88,7 +88,7 @@ async fn every_api_has_a_callback_field() {
         .ok();
     assert_eq!(job["data"]["notify_hook"], url("/stems"));
     let posted = receiver
-        .posted()
+        .received()
         .into_iter()
         .find(|post| post.path == "/stems")
         .unwrap();

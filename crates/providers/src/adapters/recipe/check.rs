@@ -17,7 +17,7 @@ use super::{limits, order_values};
 pub(super) fn read(text: &str) -> Result<Recipe, RecipeFault> {
     let recipe: Recipe = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
-        RecipeFault::new(&span, explained(error.message()))
+        RecipeFault::new(&span, with_suggestion(error.message()))
     })?;
     recipe.check()?;
     Ok(recipe)

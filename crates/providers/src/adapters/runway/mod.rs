@@ -167,7 +167,7 @@ impl RunwayAdapter {
         for (_, file) in pictures(video).skip(ready.len()) {
             let Some(address) = address(file) else {
                 let body = json!({"filename": file.name, "type": "ephemeral"});
-                let call = versioned(Call::post("slot", "/v1/uploads", body));
+                let call = with_version(Call::post("slot", "/v1/uploads", body));
                 return Ok(call.with_carried_data(json!({"ready": ready})));
             };
             ready.push(address);
@@ -246,7 +246,7 @@ impl RunwayAdapter {
         } else {
             "/v1/text_to_video"
         };
-        Ok(versioned(Call::post("submit", path, Value::Object(fields))).mark_submission())
+        Ok(with_version(Call::post("submit", path, Value::Object(fields))).mark_submission())
     }
 }
 
@@ -267,7 +267,7 @@ fn address(file: &MediaFile) -> Option<String> {
     file.url.clone().or_else(data_url)
 }
 
-fn versioned(call: Call) -> Call {
+fn with_version(call: Call) -> Call {
     call.with_header("X-Runway-Version", VERSION)
 }
 
