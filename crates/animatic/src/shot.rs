@@ -138,7 +138,7 @@ impl Shot {
     }
 
     /// A small copy of a frame that [`Self::draw_yuv`] has just drawn with `rgba`.
-    pub(crate) fn small(
+    pub(crate) fn small_copy(
         &mut self,
         frame: usize,
         rgba: &[u8],

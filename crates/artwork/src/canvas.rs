@@ -117,7 +117,7 @@ impl Canvas {
     }
 
     /// The picture as PNG bytes. It is opaque: every picture starts with a wash or a shade.
-    pub(crate) fn png(self) -> Result<Vec<u8>, ArtworkError> {
+    pub(crate) fn into_png(self) -> Result<Vec<u8>, ArtworkError> {
         let rgb: Vec<u8> = self
             .pixmap
             .pixels()

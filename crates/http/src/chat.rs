@@ -106,7 +106,7 @@ pub(super) async fn complete(
             tasks,
         };
         if stream {
-            let chunks = response.stream(include_usage, is_repeated, client_guard.clone());
+            let chunks = response.into_stream(include_usage, is_repeated, client_guard.clone());
             let events = Sse::new(chunks).keep_alive(keep_alive());
             return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
@@ -205,7 +205,7 @@ impl ChatResponse {
 
     /// The completion as a stream of chunks, starting at once. If the request joined an order, the
     /// chunks start from now.
-    fn stream(
+    fn into_stream(
         self,
         include_usage: bool,
         is_repeated: bool,

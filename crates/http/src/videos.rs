@@ -71,12 +71,12 @@ pub(super) async fn create(
     let (order, fingerprint, memory) = if is_multipart(request.headers()) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
-        let mut fingerprint = Fingerprint::for_order::<VideoOrder>().json(&form);
+        let mut fingerprint = Fingerprint::for_order::<VideoOrder>().with_json(&form);
         for (name, file) in &files {
             if *name != FILES[0] {
-                fingerprint = fingerprint.json(&Value::from(*name));
+                fingerprint = fingerprint.with_json(&Value::from(*name));
             }
-            fingerprint = fingerprint.file(&Sha256::digest(file));
+            fingerprint = fingerprint.with_file(&Sha256::digest(file));
         }
         (read_form(&form, files)?, fingerprint, memory)
     } else {

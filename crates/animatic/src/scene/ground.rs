@@ -8,7 +8,7 @@ use super::stage::SceneStage;
 /// Water from the horizon to the bottom, mirroring what stands behind it.
 pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, seed: u64) {
     // Everything behind the water is finished first, because the water reflects it.
-    let mirror = stage.mirror();
+    let mirror = stage.build_mirror();
     let canvas = stage.canvas_at(0.4);
     let sun = light.sun_position.0 * canvas.aspect();
     let deep = times([0.10, 0.24, 0.32], blend(light.ground, [1.0; 3], 0.25));

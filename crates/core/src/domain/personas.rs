@@ -52,7 +52,7 @@ pub async fn create(
     // must not be refused.
     assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
-    let (record, accepting) = (attempt.record(), attempt.accepting());
+    let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let creation = async move {
         match make(&app, account, &record, new, &clips).await {
             Ok((persona, image)) => {
@@ -62,7 +62,7 @@ pub async fn create(
                 Ok((store::await_within_limit(stored).await?, clips))
             }
             failed => {
-                accepting.done(&failed);
+                accepting.record_result(&failed);
                 failed.map(|(persona, _)| (persona, clips))
             }
         }
@@ -166,7 +166,7 @@ async fn keep(
         retry::store(write).await?;
     } else {
         let inserted = write().await;
-        accepting.done(&inserted);
+        accepting.record_result(&inserted);
         inserted?;
     }
     crash::point("persona-made");

@@ -77,7 +77,7 @@ pub async fn accept(
     draft: TaskDraft,
 ) -> Result<Vec<Task>, Error> {
     let (app, key) = (app.clone(), caller.key.clone());
-    let (record, accepting) = (attempt.record(), attempt.accepting());
+    let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let span = TraceSpan::begin("accept", SpanKind::Internal);
     let acceptance = async move {
@@ -94,7 +94,7 @@ pub async fn accept(
         let outcome = write.await;
         // Repeats of this request wait for this. If the outcome of the write is open, none of them
         // may conclude that nothing was made.
-        accepting.done(&outcome);
+        accepting.record_result(&outcome);
         if let Err(error) = &outcome {
             if claim.take().is_some() {
                 // The claim had reserved slots at the dispatcher. They are free again for waiting

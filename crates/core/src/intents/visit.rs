@@ -134,15 +134,15 @@ impl IntentAttempt {
 
     /// Writes the intent, even if its caller disconnects.
     async fn reserve(&self) -> Result<(), Error> {
-        let (record, accepting) = (self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.begin_acceptance());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let write = tokio::spawn(async move {
             let result = record.write(|_| Ok(((), None))).await;
             if result.is_ok() {
-                accepting.reserved();
+                accepting.record_reservation();
                 crash::point("intent-reserved");
             } else {
-                accepting.done(&result);
+                accepting.record_result(&result);
             }
             result
         });
@@ -156,11 +156,11 @@ impl IntentAttempt {
         result: IntentResult,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
-        let (record, accepting) = (self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.begin_acceptance());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let write = tokio::spawn(async move {
             let written = record.make(result, None, work).await;
-            accepting.done(&written);
+            accepting.record_result(&written);
             written
         });
         store::await_within_limit(async { write.await.map_err(Error::internal)? }).await
@@ -172,7 +172,7 @@ impl IntentAttempt {
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(T, StoredAnswer), Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let (record, accepting) = (self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.begin_acceptance());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let write = tokio::spawn(async move {
             let written = record.with_result(IntentResult::Change).write(move |conn| {
@@ -180,7 +180,7 @@ impl IntentAttempt {
                 Ok((value, Some(answer)))
             });
             let written = written.await;
-            accepting.done(&written);
+            accepting.record_result(&written);
             written
         });
         store::await_within_limit(async { write.await.map_err(Error::internal)? }).await
@@ -197,8 +197,8 @@ impl IntentAttempt {
     }
 
     /// Until the guard is dropped, other requests must not conclude that nothing was made.
-    pub fn accepting(&self) -> AcceptanceGuard {
-        self.client.accepting()
+    pub fn begin_acceptance(&self) -> AcceptanceGuard {
+        self.client.begin_acceptance()
     }
 
     /// Whether it is certain that nothing was made.

@@ -66,7 +66,7 @@ impl OperatorWrite {
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<FingerprintedInput<T>, Error> {
         let fingerprint = self.fingerprint();
-        let parse = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
+        let parse = |value: &Value| Ok((read(value)?, fingerprint.with_json(value)));
         let (input, _) = body.read(app, parse).await?;
         Ok(input)
     }
@@ -82,7 +82,7 @@ impl OperatorWrite {
             self.read(app, body, read).await
         } else {
             let empty = Value::Object(serde_json::Map::new());
-            Ok((read(&empty)?, self.fingerprint().json(&empty)))
+            Ok((read(&empty)?, self.fingerprint().with_json(&empty)))
         }
     }
 
@@ -151,7 +151,7 @@ impl OperatorWrite {
         let fingerprint = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
             fingerprint
         } else {
-            fingerprint.unique()
+            fingerprint.make_unique()
         };
         self.make(app, fingerprint, change, show).await
     }

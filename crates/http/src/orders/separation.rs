@@ -40,7 +40,7 @@ request! {
 }
 
 pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<SeparationOrder> {
-    let callback = CallbackFields::read(body).callback(body);
+    let callback = CallbackFields::read(body).single_callback(body);
     Some(SeparationOrder {
         model: request.mv,
         source: request.continue_clip_id?,

@@ -120,7 +120,7 @@ pub(super) fn order(
             .chain(lists.into_iter().flatten().flatten())
             .collect(),
         persona: request.persona_id,
-        callback: CallbackFields::read(body).callback(body),
+        callback: CallbackFields::read(body).single_callback(body),
     }
 }
 

@@ -36,10 +36,10 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
     while let Some(next) = reader.next(offset, size)? {
         match &next.kind {
             b"moov" => {
-                reader.movie(next, &mut video, &mut fragments.defaults)?;
+                reader.read_movie(next, &mut video, &mut fragments.defaults)?;
                 fragments.track = video.as_ref().map_or(0, |video: &Mp4Track| video.id);
             }
-            b"moof" => reader.fragment(next, &mut fragments)?,
+            b"moof" => reader.read_fragment(next, &mut fragments)?,
             _ => {}
         }
         offset = next.end;
@@ -181,7 +181,7 @@ impl Mp4Reader {
     }
 
     /// Finds the first video track.
-    fn movie(
+    fn read_movie(
         &mut self,
         movie: Mp4Box,
         video: &mut Option<Mp4Track>,
@@ -190,7 +190,7 @@ impl Mp4Reader {
         self.for_each_box(movie, &mut |reader, next| match &next.kind {
             b"trak" => {
                 let mut track = Mp4Track::default();
-                reader.track(next, &mut track, TABLE_DEPTH)?;
+                reader.read_track(next, &mut track, TABLE_DEPTH)?;
                 if track.is_video && video.is_none() {
                     *video = Some(track);
                 }
@@ -207,7 +207,7 @@ impl Mp4Reader {
         })
     }
 
-    fn track(
+    fn read_track(
         &mut self,
         parent: Mp4Box,
         track: &mut Mp4Track,
@@ -217,7 +217,7 @@ impl Mp4Reader {
             // In version 1 of these boxes times take 64 bits, which moves what follows.
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
-                b"mdia" | b"minf" | b"stbl" if depth > 0 => reader.track(next, track, depth - 1)?,
+                b"mdia" | b"minf" | b"stbl" if depth > 0 => reader.read_track(next, track, depth - 1)?,
                 b"tkhd" => {
                     let (id, size) = if is_long(reader)? { (20, 88) } else { (12, 76) };
                     track.id = reader.number(next, id)?;
@@ -274,7 +274,7 @@ impl Mp4Reader {
         if are_inside { Ok(()) } else { Err(TRUNCATED) }
     }
 
-    fn fragment(
+    fn read_fragment(
         &mut self,
         parent: Mp4Box,
         totals: &mut FragmentTotals,
