@@ -40,7 +40,7 @@ impl WaveformSketch {
         self.bars.push(channels);
     }
 
-    /// The cover of the samples so far, PNG bytes.
+    /// Draws the cover of the samples so far; PNG bytes.
     pub fn draw_cover(&self, side: u32) -> Result<Vec<u8>, ArtworkError> {
         let mut canvas = Canvas::new(side)?;
         let ((palette, glow), style) = style(&self.seed);
