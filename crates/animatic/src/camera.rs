@@ -7,7 +7,7 @@
 //! scaled and placed as one piece until every view lies within the plate; that is why a pan over
 //! a picture of the frame's own shape is seen through a slightly closer lens.
 //!
-//! It knows nothing of pixels' values. Angles are radians, positive is clockwise on the screen.
+//! It is independent of pixels' values. Angles are radians, positive is clockwise on the screen.
 
 mod easing;
 mod moves;

@@ -1,6 +1,6 @@
 //! A square canvas measured in hundredths of its side, and the shapes the pictures are built from.
 //!
-//! Knows nothing of sound, accounts or personas. A shape that cannot be built (a number that is not
+//! It is independent of sound, accounts and personas. A shape that cannot be built (a number that is not
 //! finite, an empty outline) is left out of the picture rather than being an error: every seed must
 //! give a picture.
 

@@ -1,7 +1,7 @@
 //! Artwork of records: covers of clips, avatars of personas and accounts.
 //!
 //! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
-//! drawn again at any time. Does no I/O and knows no record.
+//! drawn again at any time. It does no I/O and is independent of the records.
 
 mod avatar;
 mod canvas;

@@ -19,7 +19,7 @@
 //! [`driver`] sends calls: it owns time-outs, size caps, retries, pacing, the
 //! outbound guard and redaction.
 //!
-//! This crate knows nothing of tasks, accounts, prices or storage; its caller decides whether
+//! This crate is independent of tasks, accounts, prices and storage; its caller decides whether
 //! something is ordered again, and who pays.
 
 pub mod adapters;

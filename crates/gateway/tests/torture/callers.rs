@@ -15,7 +15,7 @@ use crate::tries::{Answer, Try, TryOutcome, send};
 
 /// The longest pause that a caller makes because an answer asks for it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
-/// A hang-up is noticed within a second; this long a caller stays away.
+/// A disconnect is noticed within a second; a caller stays away for this long.
 const AWAY: Duration = Duration::from_millis(1500);
 
 /// What a caller wanted, and its tries.

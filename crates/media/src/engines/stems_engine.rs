@@ -170,7 +170,7 @@ struct StemClipWriter {
     targets: Vec<StemTarget>,
     /// For each separated stem: its channels from the first unwritten sample on.
     stems: Vec<Vec<Vec<f32>>>,
-    /// The mix, likewise.
+    /// The mix: its channels from the first unwritten sample on.
     mix: Vec<Vec<f32>>,
     clips: Vec<ClipWriter>,
     /// One for each clip, or none at all.

@@ -1,5 +1,5 @@
 //! The tile's period, by autocorrelation: at multiples of the period, the picture resembles itself.
-//! It knows nothing about the contents of the tile.
+//! It is independent of the contents of the tile.
 
 use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS_SHORT, SIDE};

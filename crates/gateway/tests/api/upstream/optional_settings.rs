@@ -1,4 +1,4 @@
-//! The options of an order beside prompt, size and length, and the fields that an
+//! The options of an order other than prompt, size and length, and the fields that an
 //! operator can add: how each arrives at the provider, and what is refused before
 //! anything is sent.
 
