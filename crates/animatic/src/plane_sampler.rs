@@ -197,7 +197,7 @@ mod tests {
         LayerPlate::solid(width, height, &rgb, (width, height))
     }
 
-    fn drawn(planes: &mut PlaneSampler, part: CropRect) -> I420Frame {
+    fn draw(planes: &mut PlaneSampler, part: CropRect) -> I420Frame {
         let mut yuv = I420Frame::new(48, 38);
         planes.draw(&mut Resizer::new(), part, &mut yuv).unwrap();
         yuv
@@ -234,7 +234,7 @@ mod tests {
         assert!(matches!(columns, PlaneSampler::Columns(_)));
         for (planes, parts) in [(&mut rows, [still, aside]), (&mut columns, [still, below])] {
             for part in parts {
-                let (actual, expected) = (drawn(planes, part), drawn(&mut whole_sampler, part));
+                let (actual, expected) = (draw(planes, part), draw(&mut whole_sampler, part));
                 let bytes = |f: &I420Frame| [f.y(), f.u(), f.v()].concat();
                 let difference = bytes(&actual).into_iter().zip(bytes(&expected));
                 let difference = difference.map(|(a, b)| a.abs_diff(b)).max().unwrap();

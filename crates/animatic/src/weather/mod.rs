@@ -314,7 +314,7 @@ mod tests {
     use crate::direction::Direction;
     use crate::options::RequestedOptions;
 
-    fn drawn(prompt: &str, frame: usize) -> Vec<u8> {
+    fn draw(prompt: &str, frame: usize) -> Vec<u8> {
         let direction = Direction::parse(prompt);
         let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
         let mut rgba = [70, 80, 90, 255].repeat(320 * 180);
@@ -323,7 +323,7 @@ mod tests {
         rgba
     }
 
-    fn changed(rgba: &[u8]) -> usize {
+    fn changed_pixels(rgba: &[u8]) -> usize {
         let changed = |p: &&[u8]| p[..3] != [70, 80, 90];
         rgba.chunks_exact(4).filter(changed).count()
     }
@@ -339,19 +339,19 @@ mod tests {
             "twinkling stars",
             "confetti",
         ] {
-            let (first, later) = (drawn(kind, 30), drawn(kind, 36));
-            assert!(changed(&first) > 100, "{kind}: {}", changed(&first));
+            let (first, later) = (draw(kind, 30), draw(kind, 36));
+            assert!(changed_pixels(&first) > 100, "{kind}: {}", changed_pixels(&first));
             assert!(first != later, "{kind} stands still");
-            assert!(first == drawn(kind, 30), "{kind} differs");
+            assert!(first == draw(kind, 30), "{kind} differs");
         }
-        assert_eq!(changed(&drawn("static", 30)), 0);
+        assert_eq!(changed_pixels(&draw("static", 30)), 0);
     }
 
     #[test]
     fn more_is_more() {
         for kind in ["rain", "snowfall", "confetti"] {
-            let light = changed(&drawn(&format!("light {kind}"), 30));
-            let heavy = changed(&drawn(&format!("heavy {kind}"), 30));
+            let light = changed_pixels(&draw(&format!("light {kind}"), 30));
+            let heavy = changed_pixels(&draw(&format!("heavy {kind}"), 30));
             assert!(light * 2 < heavy, "{kind}: {light} {heavy}");
         }
     }

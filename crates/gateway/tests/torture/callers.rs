@@ -183,7 +183,7 @@ impl Caller {
     async fn pause(&self, pause: Duration) -> bool {
         let back_online = async {
             tokio::time::sleep(pause).await;
-            self.door.opened().await
+            self.door.wait_until_open().await
         };
         tokio::time::timeout_at(self.until, back_online)
             .await

@@ -47,7 +47,7 @@ impl Door {
     }
 
     /// Waits until the gateway answers; returns its address.
-    pub(crate) async fn opened(&self) -> String {
+    pub(crate) async fn wait_until_open(&self) -> String {
         let mut door = self.0.subscribe();
         let open = door.wait_for(Option::is_some).await.unwrap();
         open.clone().unwrap()

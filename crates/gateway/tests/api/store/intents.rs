@@ -218,7 +218,7 @@ async fn old_intents_are_deleted(db: Fixture) {
 }
 
 /// This many rejected orders with this body, at this second; their retries are expected for a minute.
-fn refused(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
+fn refused_orders(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
     RefusedOrders {
         body: body.clone(),
         count,
@@ -231,7 +231,7 @@ async fn a_refused_order_allows_one_retry(db: Fixture) {
     db.write(move |conn| {
         let (body, other) = (intent(None).body, intent(None).body);
         let add = |conn: &mut _, count, now| {
-            refused_orders::add(conn, &refused(&body, count, now), at(now))
+            refused_orders::add(conn, &refused_orders(&body, count, now), at(now))
         };
         // A retry alone is not an order.
         add(conn, 0, 0)?;
@@ -268,9 +268,9 @@ async fn a_refusal_that_is_reported_late_belongs_to_the_last_retry(db: Fixture) 
     db.write(move |conn| {
         let body = intent(None).body;
         refused_orders::note_unmatched_retry(conn, &body, at(10))?;
-        refused_orders::add(conn, &refused(&body, 1, 9), at(11))?;
+        refused_orders::add(conn, &refused_orders(&body, 1, 9), at(11))?;
         assert!(!refused_orders::any(conn, &body, at(11))?);
-        refused_orders::add(conn, &refused(&body, 1, 12), at(12))?;
+        refused_orders::add(conn, &refused_orders(&body, 1, 12), at(12))?;
         assert!(refused_orders::any(conn, &body, at(12))?);
         refused_orders::note_unmatched_retry(conn, &body, at(13))?;
         assert!(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::calls::VariantCondition;
-use super::fault::{CheckResult, RecipeFault, explained, nearest};
+use super::fault::{CheckResult, RecipeFault, nearest, with_suggestion};
 use super::placeholder::{ValueKind, ValueNames};
 use super::schema::{Recipe, TemplateMap};
 use super::{limits, order_values};
