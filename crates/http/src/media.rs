@@ -79,10 +79,10 @@ fn is_redirected(app: &App, asset: &Asset) -> bool {
 
 /// Sends the caller to the bucket. Only for GET: the signature is for one method.
 async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
-    let left = asset.expires_at.map(|at| at.since(app.clock.now()));
+    let lifetime_left = asset.expires_at.map(|at| at.since(app.clock.now()));
     // The link must not outlive the file, nor a cached redirect the link.
-    let time = left.map_or(MAX_LINK_LIFETIME, |left| {
-        left.clamp(Duration::from_secs(1), MAX_LINK_LIFETIME)
+    let time = lifetime_left.map_or(MAX_LINK_LIFETIME, |lifetime_left| {
+        lifetime_left.clamp(Duration::from_secs(1), MAX_LINK_LIFETIME)
     });
     let link = app.blobs.link(asset.id, asset.media, time).await?;
     let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
@@ -119,11 +119,11 @@ pub(super) async fn serve(
 
 /// The record of a file that exists.
 async fn find(app: &App, id: AssetId, media: MediaType) -> Result<Asset, Error> {
-    let found = app
+    let row = app
         .store
         .read(move |conn| store::assets::by_id(conn, id))
         .await?;
-    let asset = found
+    let asset = row
         .filter(|asset| asset.media == media)
         .ok_or_else(not_found)?;
     if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
@@ -149,12 +149,12 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
     if matches(request, header::IF_NONE_MATCH, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
     }
-    let wanted = match range(request, &etag, asset.size_bytes) {
+    let requested_part = match range(request, &etag, asset.size_bytes) {
         RequestedRange::Whole => None,
         RequestedRange::Part(range) => Some(range),
         RequestedRange::Unsatisfiable => return unsatisfiable(asset.size_bytes),
     };
-    let range = wanted.clone().unwrap_or(0..asset.size_bytes);
+    let range = requested_part.clone().unwrap_or(0..asset.size_bytes);
     let stream = app
         .blobs
         .stream(asset.id, asset.media, range.clone())
@@ -164,7 +164,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
     let mut headers = common()?;
     // A streamed body has no known length, and players need it to seek.
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
-    let status = if wanted.is_some() {
+    let status = if requested_part.is_some() {
         let text = format!(
             "bytes {}-{}/{}",
             range.start,

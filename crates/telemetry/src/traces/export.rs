@@ -240,8 +240,8 @@ impl SpanSender {
             }
             // OTLP over HTTP lists these statuses as retryable.
             429 | 502 | 503 | 504 => {
-                let asked = providers::response::retry_after(answer.headers(), None);
-                ExportOutcome::Unavailable(status.to_string(), asked)
+                let retry_after = providers::response::retry_after(answer.headers(), None);
+                ExportOutcome::Unavailable(status.to_string(), retry_after)
             }
             _ => ExportOutcome::Refused(status.to_string()),
         }

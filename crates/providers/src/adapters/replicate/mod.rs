@@ -249,8 +249,8 @@ impl Adapter for ReplicateAdapter {
 
 impl ReplicateAdapter {
     fn inputs(&self, model: &str) -> ReplicateInputs {
-        let known = self.catalogue.find(model);
-        let inputs = known.and_then(|known| ReplicateInputs::read(&known.inputs).ok());
+        let known_model = self.catalogue.find(model);
+        let inputs = known_model.and_then(|known| ReplicateInputs::read(&known.inputs).ok());
         inputs.unwrap_or_default()
     }
 

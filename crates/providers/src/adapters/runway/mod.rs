@@ -98,8 +98,8 @@ impl Adapter for RunwayAdapter {
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
-        let known = self.catalogue.find(model);
-        let sizes = known.and_then(|known| known.sizes.as_ref());
+        let known_model = self.catalogue.find(model);
+        let sizes = known_model.and_then(|known| known.sizes.as_ref());
         sizes.is_none_or(|sizes| sizes.contains(&size))
     }
 
@@ -182,8 +182,8 @@ impl RunwayAdapter {
         uris: &[String],
     ) -> Result<Call, ProviderError> {
         let max_prompt = self.limits_of(&order.model).max_prompt;
-        let known = self.catalogue.find(&order.model);
-        let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
+        let known_model = self.catalogue.find(&order.model);
+        let inputs = known_model.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
         // Runway counts UTF-16 units, while limits are checked in characters.
         if video.prompt.encode_utf16().count() > max_prompt {
