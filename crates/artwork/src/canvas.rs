@@ -1,8 +1,8 @@
 //! A square canvas measured in hundredths of its side, and the shapes the pictures are built from.
 //!
-//! It is independent of sound, accounts and personas. A shape that cannot be built (a number that is not
-//! finite, an empty outline) is left out of the picture rather than being an error: every seed must
-//! give a picture.
+//! It is independent of sound, accounts and personas. A shape that cannot be built (a number that
+//! is not finite, an empty outline) is left out of the picture rather than being an error: every
+//! seed must give a picture.
 
 use image::ImageEncoder as _;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};

@@ -30,8 +30,8 @@ impl OklchColour {
         }
     }
 
-    /// Moves dark yellow, which looks muddy, to the orange or the green next to it; other colours are
-    /// not changed.
+    /// Moves dark yellow, which looks muddy, to the orange or the green next to it; other colours
+    /// are not changed.
     pub(crate) fn avoid_dark_yellow(self) -> Self {
         let hue = self.h.rem_euclid(360.0);
         if self.l > 0.7 || !(62.0..142.0).contains(&hue) {

@@ -55,8 +55,8 @@ impl EffectiveSettings {
         last_reload.clone()
     }
 
-    /// The settings that differ in another process on the database, each with the time at which that
-    /// was first seen.
+    /// The settings that differ in another process on the database, each with the time at which
+    /// that was first seen.
     pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
         let differing = self
             .differing

@@ -226,8 +226,8 @@ impl ApiKey {
 
     /// Whether the key may be used from this address.
     pub fn may_come_from(&self, address: IpAddr) -> bool {
-        // A socket that accepts IPv4 and IPv6 reports an IPv4 address as an IPv6 address to which it
-        // is mapped, and that would be in no IPv4 network.
+        // A socket that accepts both IPv4 and IPv6 reports an IPv4 address in its IPv4-mapped IPv6
+        // form, which would be in no IPv4 network.
         let address = address.to_canonical();
         self.networks
             .as_ref()

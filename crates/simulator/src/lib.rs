@@ -12,10 +12,10 @@
 //! receiver  a caller that receives webhooks
 //! ```
 //!
-//! Each simulated provider has state: a submission makes a [`Job`] that is queued, runs, and ends as
-//! planned; its state is computed when it is requested. No answers are prerecorded. The simulator
-//! shares no code with the adapters: both were written from the providers' documents, so that a
-//! mistake in one is not repeated in the other.
+//! Each simulated provider has state: a submission makes a [`Job`] that is queued, runs, and ends
+//! as planned; its state is computed when it is requested. No answers are prerecorded. The
+//! simulator shares no code with the adapters: both were written from the providers' documents, so
+//! that a mistake in one is not repeated in the other.
 
 mod control;
 mod fault;

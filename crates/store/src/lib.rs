@@ -183,8 +183,8 @@ impl From<StoreError> for mediagate_model::error::Error {
 /// How long a caller waits for the outcome of a write, or for a read.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Waits at most 5 s for the result of a write or a read; then returns [`StoreError::InDoubt`], while
-/// `work` continues.
+/// Waits at most 5 s for the result of a write or a read; then returns [`StoreError::InDoubt`],
+/// while `work` continues.
 pub async fn await_within_limit<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {

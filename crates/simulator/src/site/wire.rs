@@ -1,4 +1,5 @@
-//! HTTP transport of the simulated providers: reads requests, writes the journal, applies faults, sends replies.
+//! HTTP transport of the simulated providers: reads requests, writes the journal, applies faults,
+//! sends replies.
 
 #![expect(
     clippy::disallowed_methods,

@@ -128,8 +128,8 @@ impl PitchLine {
 }
 
 /// The leading and the second melody in a first estimate of the voice. `centre` is how central each
-/// bin is in the stereo image, `short_harmonic` the harmonic share by short windows, and `repeating`
-/// the repeating part.
+/// bin is in the stereo image, `short_harmonic` the harmonic share by short windows, and
+/// `repeating` the repeating part.
 pub(super) fn melodies(
     amplitude: &SpectralPlane,
     centre: &SpectralPlane,
@@ -240,9 +240,9 @@ fn salience(
                 .map(|(h, weight)| {
                     let h = f32::from(h);
                     weight
-                        // All harmonics of the octave above the true pitch are also harmonics of the
-                        // true pitch, so it would score as high. But there are peaks half-way between
-                        // its harmonics; subtracting those prevents its selection.
+                        // All harmonics of the octave above the true pitch are also harmonics of
+                        // the true pitch, so it would score as high. But there are peaks half-way
+                        // between its harmonics; subtracting those prevents its selection.
                         * (value_between_bins(&whitened, h * pitch) - 0.45 * value_between_bins(&whitened, (h - 0.5) * pitch))
                 })
                 .sum();

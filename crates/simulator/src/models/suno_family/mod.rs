@@ -1,9 +1,9 @@
 //! `suno-family`: an aggregator with the music API.
 //!
-//! What differs between services is chosen by the model's name, so that one simulated provider covers
-//! them all: `mv` with `bare` in it is answered with the bare record, `record` with the task record
-//! in the envelope, anything else with the id in the envelope. Uploads are accepted in five steps
-//! or in one form.
+//! What differs between services is chosen by the model's name, so that one simulated provider
+//! covers them all: `mv` with `bare` in it is answered with the bare record, `record` with the task
+//! record in the envelope, anything else with the id in the envelope. Uploads are accepted in five
+//! steps or in one form.
 
 mod upload;
 
