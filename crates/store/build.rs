@@ -14,9 +14,9 @@ fn main() {
     let own =
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"));
     let folder = own.join("migrations");
-    let samples = numbered(&folder.join("samples"));
+    let samples = numbered_sql_files(&folder.join("samples"));
     let mut list = String::from("&[\n");
-    for (version, file) in numbered(&folder) {
+    for (version, file) in numbered_sql_files(&folder) {
         // Rows of an older version are rows of this one, too, unless it has its own.
         let sample = samples.iter().rev().find(|(of, _)| *of <= version);
         let (_, sample) = sample.expect("the first migration has sample rows");
@@ -34,7 +34,7 @@ fn main() {
 }
 
 /// The SQL files of a folder by the number that their names begin with.
-fn numbered(folder: &Path) -> Vec<(u32, PathBuf)> {
+fn numbered_sql_files(folder: &Path) -> Vec<(u32, PathBuf)> {
     let entries = fs::read_dir(folder).expect("the folder is read").flatten();
     let mut files: Vec<_> = entries
         .map(|entry| entry.path())

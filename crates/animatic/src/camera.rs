@@ -7,7 +7,7 @@
 //! scaled and placed as one piece until every view lies within the plate; that is why a pan over
 //! a picture of the frame's own shape is seen through a slightly closer lens.
 //!
-//! It knows nothing of pixels' values. Angles are radians, positive is clockwise on the screen.
+//! It is independent of pixels' values. Angles are radians, positive is clockwise on the screen.
 
 mod easing;
 mod moves;
@@ -17,7 +17,7 @@ pub(crate) mod view;
 use crate::direction::{Direction, MoveKind, MovePace, ShotLeg};
 use crate::picture::InterestMap;
 use crate::scene::noise;
-use easing::eased;
+use easing::ease_progress;
 use moves::leg_end;
 use pose::{CameraPose, PlateGeometry};
 use view::ViewPlane;
@@ -121,14 +121,14 @@ fn poses(
             )]
             let leg = (path_position as usize).min(legs.len() - 1);
             #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
-            let leg_progress = eased(
+            let leg_progress = ease_progress(
                 direction.easing.unwrap_or_default(),
                 path_position - leg as f64,
             );
             // Each leg was eased by itself, so the camera rests between two legs and does not jerk
             // where it turns around.
             let pose = interpolate_poses(&ends[leg], &ends[leg + 1], leg_progress);
-            shaken(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
+            add_shake(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
         .collect();
     // An orbit passes the head-on view in its middle, where the picture looks best.
@@ -167,15 +167,15 @@ fn shake_strength(legs: &[ShotLeg]) -> f64 {
 }
 
 /// Adds the sway of a hand: slow drift with a little tremor on top, in place and in roll.
-fn shaken(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPose {
+fn add_shake(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPose {
     if strength == 0.0 {
         return pose;
     }
     // The sway follows the clock and not the film's length: a hand trembles equally fast in a long
     // film.
     let sway = |lane: u64| {
-        let slow = noise::wave(seconds * 0.8, seed.wrapping_add(lane));
-        let quick = noise::wave(seconds * 2.6, seed.wrapping_add(lane + 100));
+        let slow = noise::smooth_1d(seconds * 0.8, seed.wrapping_add(lane));
+        let quick = noise::smooth_1d(seconds * 2.6, seed.wrapping_add(lane + 100));
         strength * (slow + 0.28 * quick)
     };
     // A hand both turns the camera and carries it.

@@ -6,7 +6,7 @@
 
 use crate::direction::{Direction, FadeColour, FilmLook};
 use crate::options::RenderOptions;
-use crate::scene::noise::{GRAIN_SIDE, lattice, smoothstep, softened, square};
+use crate::scene::noise::{GRAIN_SIDE, blur, lattice, smoothstep, tile};
 
 /// The grading of a shot's frames.
 pub(crate) struct ColourGrade {
@@ -217,14 +217,14 @@ fn chain_matrices(first: &[[f32; 4]; 3], second: &[[f32; 3]; 3]) -> [[f32; 4]; 3
     })
 }
 
-/// A square of grain: noise about zero, a little larger than a pixel, most of it within 1.
+/// A tile of grain: noise about zero, a little larger than a pixel, most of it within 1.
 fn film_grain(seed: u64) -> Vec<f32> {
-    let raw = square(|x, y| {
+    let raw = tile(|x, y| {
         // The sum of three uniform numbers is nearly normally distributed, like film grain.
         let uniform = |n: u64| lattice(x, y, seed.wrapping_add(n));
         1.1 * (uniform(11) + uniform(12) + uniform(13) - 1.5)
     });
-    softened(&raw, [0.22, 0.79, 0.22])
+    blur(&raw, [0.22, 0.79, 0.22])
 }
 
 #[expect(
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::options::RequestedOptions;
 
-    fn graded(prompt: &str, frame: usize, colour: [u8; 3]) -> [u8; 3] {
+    fn grade(prompt: &str, frame: usize, colour: [u8; 3]) -> [u8; 3] {
         let direction = Direction::parse(prompt);
         let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
         let mut rgba = [colour[0], colour[1], colour[2], 255].repeat(33 * 33);
@@ -268,27 +268,27 @@ mod tests {
 
     #[test]
     fn looks_do_what_they_say() {
-        let [r, g, b] = graded("black and white", 60, [200, 120, 40]);
+        let [r, g, b] = grade("black and white", 60, [200, 120, 40]);
         assert!(r == g && g == b, "{r} {g} {b}");
-        let [r, g, b] = graded("sepia", 60, [120; 3]);
+        let [r, g, b] = grade("sepia", 60, [120; 3]);
         assert!(r > g && g > b, "{r} {g} {b}");
-        let [r, _, b] = graded("warm look", 60, [120; 3]);
+        let [r, _, b] = grade("warm look", 60, [120; 3]);
         assert!(r > 120 && b < 120);
-        let [r, _, b] = graded("cold light", 60, [120; 3]);
+        let [r, _, b] = grade("cold light", 60, [120; 3]);
         assert!(r < 120 && b > 120);
-        let [r, g, b] = graded("day for night", 60, [180; 3]);
+        let [r, g, b] = grade("day for night", 60, [180; 3]);
         assert!(b > r && g < 120, "{r} {g} {b}");
-        assert!(graded("high contrast", 60, [60; 3])[0] < 50);
-        assert!(graded("high contrast", 60, [200; 3])[0] > 210);
-        assert_eq!(graded("static", 60, [1, 2, 3]), [1, 2, 3]);
+        assert!(grade("high contrast", 60, [60; 3])[0] < 50);
+        assert!(grade("high contrast", 60, [200; 3])[0] > 210);
+        assert_eq!(grade("static", 60, [1, 2, 3]), [1, 2, 3]);
     }
 
     #[test]
     fn fades_begin_and_end_in_their_colour() {
-        assert_eq!(graded("fade in", 0, [90; 3]), [0; 3]);
-        assert_eq!(graded("fade in, fade out to white", 149, [90; 3]), [255; 3]);
-        assert_eq!(graded("fade in and out", 75, [90; 3]), [90; 3]);
-        let half = graded("fade out", 135, [90; 3])[0];
+        assert_eq!(grade("fade in", 0, [90; 3]), [0; 3]);
+        assert_eq!(grade("fade in, fade out to white", 149, [90; 3]), [255; 3]);
+        assert_eq!(grade("fade in and out", 75, [90; 3]), [90; 3]);
+        let half = grade("fade out", 135, [90; 3])[0];
         assert!((20..70).contains(&half), "{half}");
     }
 

@@ -89,7 +89,7 @@ fn draw(
             }
         }
         if needs_still {
-            collector.keep_still(frame, shot.small(index, &rgba, STILL_WIDTH)?);
+            collector.keep_still(frame, shot.small_copy(index, &rgba, STILL_WIDTH)?);
         }
         if frame == 0 {
             // A shot without effects is drawn straight as YUV, so the poster needs a drawing of its

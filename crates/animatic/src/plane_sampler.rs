@@ -56,7 +56,7 @@ impl PlaneSampler {
                     width: f64::from(size.0),
                     ..part
                 };
-                resampled(resizer, (plane, size), (size.0, height), full_width)
+                resample(resizer, (plane, size), (size.0, height), full_width)
             };
             let luma = squeeze(plate_yuv.y(), (columns, rows), height, *first)?;
             let mut chroma = squeeze(plate_yuv.u(), chroma_size, height / 2, first.halved())?;
@@ -80,7 +80,7 @@ impl PlaneSampler {
                     ..part
                 };
                 let size_of_strip = (width, size.1);
-                let bytes = resampled(resizer, (plane, size), size_of_strip, full_height)?;
+                let bytes = resample(resizer, (plane, size), size_of_strip, full_height)?;
                 Ok::<_, RenderError>(PlaneStrip {
                     bytes,
                     size: size_of_strip,
@@ -147,7 +147,7 @@ impl PlaneStrip {
     }
 }
 
-fn resampled(
+fn resample(
     resizer: &mut Resizer,
     from: (&[u8], (u32, u32)),
     size: (u32, u32),
@@ -197,7 +197,7 @@ mod tests {
         LayerPlate::solid(width, height, &rgb, (width, height))
     }
 
-    fn drawn(planes: &mut PlaneSampler, part: CropRect) -> I420Frame {
+    fn draw(planes: &mut PlaneSampler, part: CropRect) -> I420Frame {
         let mut yuv = I420Frame::new(48, 38);
         planes.draw(&mut Resizer::new(), part, &mut yuv).unwrap();
         yuv
@@ -234,7 +234,7 @@ mod tests {
         assert!(matches!(columns, PlaneSampler::Columns(_)));
         for (planes, parts) in [(&mut rows, [still, aside]), (&mut columns, [still, below])] {
             for part in parts {
-                let (actual, expected) = (drawn(planes, part), drawn(&mut whole_sampler, part));
+                let (actual, expected) = (draw(planes, part), draw(&mut whole_sampler, part));
                 let bytes = |f: &I420Frame| [f.y(), f.u(), f.v()].concat();
                 let difference = bytes(&actual).into_iter().zip(bytes(&expected));
                 let difference = difference.map(|(a, b)| a.abs_diff(b)).max().unwrap();

@@ -5,7 +5,7 @@
 //! the pass along the rows, which is the expensive one, and separated again for the pass across
 //! them.
 //!
-//! It knows nothing of what a plane shows.
+//! It is independent of what a plane shows.
 
 use fast_image_resize::Resizer;
 

@@ -1,7 +1,8 @@
 //! Resizing: the only module that uses the resampling library.
 //!
-//! The library's generic entry is compiled for every pixel type that it supports; these three are
-//! compiled for the types in use. The generic entry would be most of this crate's build time.
+//! The library's `resize` selects the pixel type at run time, so it instantiates the code for every
+//! type, which would be most of this crate's build time. `resize_typed` is compiled only for the
+//! three types in use.
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U8x4};
@@ -32,8 +33,8 @@ impl CropRect {
     }
 }
 
-/// Resizes RGBA, or a part of it, to fill `to`. Alpha is treated as a fourth colour, which is right
-/// for padding and for premultiplied colours.
+/// Resizes RGBA, or a part of it, to fill `to`. Alpha is resized like a colour channel, which is
+/// correct if it is only padding or if the colours are premultiplied.
 pub(crate) fn rgba(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
@@ -42,7 +43,7 @@ pub(crate) fn rgba(
     part: Option<CropRect>,
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
-    resized::<U8x4>(resizer, (from, size), (to, new_size), &options)
+    resize_into::<U8x4>(resizer, (from, size), (to, new_size), &options)
 }
 
 /// Resizes RGB, or a part of it, to fill `to`.
@@ -53,7 +54,7 @@ pub(crate) fn rgb(
     part: Option<CropRect>,
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
-    resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new_size), &options)
+    resize_into::<U8x3>(&mut Resizer::new(), (from, size), (to, new_size), &options)
 }
 
 /// Resizes a part of a plane of one value per pixel to fill `to`.
@@ -65,10 +66,10 @@ pub(crate) fn plane(
     part: CropRect,
 ) -> Result<(), RenderError> {
     let options = options(filter, Some(part));
-    resized::<U8>(resizer, (from, size), (to, new_size), &options)
+    resize_into::<U8>(resizer, (from, size), (to, new_size), &options)
 }
 
-fn resized<P: PixelTrait + InnerPixel>(
+fn resize_into<P: PixelTrait + InnerPixel>(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
     (to, new_size): (&mut [u8], (u32, u32)),

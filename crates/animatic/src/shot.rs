@@ -138,7 +138,7 @@ impl Shot {
     }
 
     /// A small copy of a frame that [`Self::draw_yuv`] has just drawn with `rgba`.
-    pub(crate) fn small(
+    pub(crate) fn small_copy(
         &mut self,
         frame: usize,
         rgba: &[u8],
@@ -181,11 +181,11 @@ fn picture_layers(
     // Without travel there is no parallax to show, and a cut-out could only leave visible edges.
     if direction.travels() {
         let stations = plan(true);
-        let scale = WorkingScale::tiled(&stations, options.width, picture.size());
-        let reduced_picture = working_size::reduced(picture, scale.detail)?;
-        let sheets = depth::sheets(reduced_picture.as_ref().unwrap_or(picture))?;
+        let scale = WorkingScale::for_tiles(&stations, options.width, picture.size());
+        let shrunk_picture = working_size::shrink(picture, scale.detail)?;
+        let sheets = depth::sheets(shrunk_picture.as_ref().unwrap_or(picture))?;
         if sheets.len() > 1 {
-            let layers = working_size::tiled(sheets, picture.size(), scale)?;
+            let layers = working_size::tile_layers(sheets, picture.size(), scale)?;
             return Ok((layers, stations));
         }
     }
@@ -195,7 +195,7 @@ fn picture_layers(
     let layers = if is_upright(&stations) {
         working_size::cubic_layers(picture, WorkingScale::for_cubic(&stations, options.width))?
     } else {
-        let scale = WorkingScale::tiled(&stations, options.width, picture.size());
+        let scale = WorkingScale::for_tiles(&stations, options.width, picture.size());
         working_size::tiled_picture(picture, scale)?
     };
     Ok((layers, stations))
@@ -209,15 +209,15 @@ fn scene_layers(
 ) -> Result<(Vec<Layer>, Vec<CameraStation>), RenderError> {
     let picture = (add_margin(options.width), add_margin(options.height));
     let stations = plan(direction, picture, options, true, None);
-    let detail = WorkingScale::tiled(&stations, options.width, picture).detail;
-    let side = |side| working_size::scaled(side, detail);
+    let detail = WorkingScale::for_tiles(&stations, options.width, picture).detail;
+    let side = |side| working_size::scale_side(side, detail);
     let sheets = scene.draw(side(picture.0), side(picture.1));
     // Drawn at the size at which it is kept.
     let scale = WorkingScale {
         detail,
         stored_scale: detail,
     };
-    let layers = working_size::tiled(sheets, picture, scale)?;
+    let layers = working_size::tile_layers(sheets, picture, scale)?;
     Ok((layers, stations))
 }
 

@@ -234,7 +234,7 @@ fn index(position: i32) -> usize {
 #[inline]
 fn replace_pixel(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     for (byte, value) in pixel.iter_mut().zip(colour) {
-        *byte = rounded(value + noise);
+        *byte = round_to_u8(value + noise);
     }
 }
 
@@ -243,7 +243,7 @@ fn blend_over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     let through = 1.0 - colour[3] * (1.0 / 255.0);
     for (byte, value) in pixel.iter_mut().zip(colour) {
         // Light is colour without opacity, so the sum may exceed white.
-        *byte = rounded((f32::from(*byte) * through + value).min(255.0) + noise);
+        *byte = round_to_u8((f32::from(*byte) * through + value).min(255.0) + noise);
     }
 }
 
@@ -254,7 +254,7 @@ fn blend_over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     clippy::cast_possible_truncation,
     reason = "the last eight bits are the number"
 )]
-pub(crate) fn rounded(value: f32) -> u8 {
+pub(crate) fn round_to_u8(value: f32) -> u8 {
     (value + 12_582_912.0).to_bits() as u8
 }
 
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn rounding_is_to_the_nearest() {
         for (value, byte) in [(-0.4, 0), (0.0, 0), (0.6, 1), (127.4, 127), (255.4, 255)] {
-            assert_eq!(rounded(value), byte, "{value}");
+            assert_eq!(round_to_u8(value), byte, "{value}");
         }
     }
 }

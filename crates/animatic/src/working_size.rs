@@ -36,7 +36,11 @@ impl WorkingScale {
     }
 
     /// For the tile sampler.
-    pub(crate) fn tiled(stations: &[CameraStation], frame_width: u32, picture: (u32, u32)) -> Self {
+    pub(crate) fn for_tiles(
+        stations: &[CameraStation],
+        frame_width: u32,
+        picture: (u32, u32),
+    ) -> Self {
         let (closest, widest) = view_widths(stations);
         let frame_width = f64::from(frame_width);
         // A little finer than the widest view can show is still free of shimmer.
@@ -64,11 +68,11 @@ pub(crate) fn cubic_layers(
     picture: &Picture,
     scale: WorkingScale,
 ) -> Result<Vec<Layer>, RenderError> {
-    let plate = match reduced(picture, scale.detail)? {
-        Some(reduced_picture) => LayerPlate::solid(
-            reduced_picture.width(),
-            reduced_picture.height(),
-            reduced_picture.rgb(),
+    let plate = match shrink(picture, scale.detail)? {
+        Some(shrunk_picture) => LayerPlate::solid(
+            shrunk_picture.width(),
+            shrunk_picture.height(),
+            shrunk_picture.rgb(),
             picture.size(),
         ),
         None => LayerPlate::solid(
@@ -89,14 +93,14 @@ pub(crate) fn tiled_picture(
     picture: &Picture,
     scale: WorkingScale,
 ) -> Result<Vec<Layer>, RenderError> {
-    let reduced_picture = reduced(picture, scale.detail)?;
-    let source = reduced_picture.as_ref().unwrap_or(picture);
+    let shrunk_picture = shrink(picture, scale.detail)?;
+    let source = shrunk_picture.as_ref().unwrap_or(picture);
     let sheet = LayerSheet::solid(source.width(), source.height(), source.rgb());
-    tiled(vec![sheet], picture.size(), scale)
+    tile_layers(vec![sheet], picture.size(), scale)
 }
 
 /// Sheets of a picture as layers for the tile sampler, each enlarged to the stored size.
-pub(crate) fn tiled(
+pub(crate) fn tile_layers(
     sheets: Vec<LayerSheet>,
     picture: (u32, u32),
     scale: WorkingScale,
@@ -106,8 +110,8 @@ pub(crate) fn tiled(
     for sheet in sheets {
         let parallax = sheet.parallax;
         let size = (
-            scaled(picture.0, scale.stored_scale),
-            scaled(picture.1, scale.stored_scale),
+            scale_side(picture.0, scale.stored_scale),
+            scale_side(picture.1, scale.stored_scale),
         );
         let sheet = if size.0 > sheet.width || size.1 > sheet.height {
             let mut rgba = vec![0; size.0 as usize * size.1 as usize * 4];
@@ -135,13 +139,13 @@ pub(crate) fn tiled(
 
 /// A picture made smaller by a kernel that leaves no detail that the size can't hold; `None`
 /// where there is nothing to gain.
-pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, RenderError> {
+pub(crate) fn shrink(picture: &Picture, scale: f64) -> Result<Option<Picture>, RenderError> {
     if scale >= 0.98 {
         return Ok(None);
     }
     let (width, height) = (
-        scaled(picture.width(), scale),
-        scaled(picture.height(), scale),
+        scale_side(picture.width(), scale),
+        scale_side(picture.height(), scale),
     );
     let mut rgb = vec![0; width as usize * height as usize * 3];
     resize::rgb(
@@ -153,7 +157,7 @@ pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, 
     let small = Picture::from_rgb(width, height, rgb);
     small
         .map(Some)
-        .ok_or_else(|| RenderError::new("a reduced picture has the wrong size"))
+        .ok_or_else(|| RenderError::new("a shrunk picture has the wrong size"))
 }
 
 /// A side at a scale, in whole pixels.
@@ -162,7 +166,7 @@ pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, 
     clippy::cast_sign_loss,
     reason = "clamped to 1 and to a side that the sampler can count"
 )]
-pub(crate) fn scaled(side: u32, scale: f64) -> u32 {
+pub(crate) fn scale_side(side: u32, scale: f64) -> u32 {
     (f64::from(side) * scale).ceil().clamp(1.0, MAX_SIDE) as u32
 }
 

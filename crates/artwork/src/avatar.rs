@@ -19,7 +19,7 @@ pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>,
     canvas.wash_palette(&palette, glow);
     canvas.fill(circle(50.0, 50.0, 38.0), palette.deep, 0.35);
     canvas.fill(initial(font, name), palette.light, 1.0);
-    canvas.png()
+    canvas.into_png()
 }
 
 /// The outline of a name's first letter, in the middle of the canvas.

@@ -1,8 +1,8 @@
 //! A square canvas measured in hundredths of its side, and the shapes the pictures are built from.
 //!
-//! Knows nothing of sound, accounts or personas. A shape that cannot be built (a number that is not
-//! finite, an empty outline) is left out of the picture rather than being an error: every seed must
-//! give a picture.
+//! It is independent of sound, accounts and personas. A shape that cannot be built (a number that
+//! is not finite, an empty outline) is left out of the picture rather than being an error: every
+//! seed must give a picture.
 
 use image::ImageEncoder as _;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
@@ -40,7 +40,7 @@ impl Canvas {
         // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and stretched: the
         // gradient has no detail that the grid could miss.
         let grid: Vec<[f32; 3]> = (0..GRID * GRID)
-            .map(|index| mixed(points, cell(index % GRID), cell(index / GRID)))
+            .map(|index| mix_colours(points, cell(index % GRID), cell(index / GRID)))
             .collect();
         let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
         let side = usize::try_from(self.side).unwrap_or(1).max(1);
@@ -117,7 +117,7 @@ impl Canvas {
     }
 
     /// The picture as PNG bytes. It is opaque: every picture starts with a wash or a shade.
-    pub(crate) fn png(self) -> Result<Vec<u8>, ArtworkError> {
+    pub(crate) fn into_png(self) -> Result<Vec<u8>, ArtworkError> {
         let rgb: Vec<u8> = self
             .pixmap
             .pixels()
@@ -182,7 +182,7 @@ fn grid_position(pixel: u32, steps: f32) -> (usize, f32) {
 }
 
 /// The colour at a point: every given colour, weighed by nearness.
-fn mixed(points: &[(f32, f32, OklchColour)], x: f32, y: f32) -> [f32; 3] {
+fn mix_colours(points: &[(f32, f32, OklchColour)], x: f32, y: f32) -> [f32; 3] {
     let mut sum = [0.0_f32; 3];
     let mut weights = 0.0;
     for (px, py, colour) in points {

@@ -30,9 +30,9 @@ impl OklchColour {
         }
     }
 
-    /// The colour, except that dark yellow, which looks muddy, is pushed to the orange or the green
-    /// next to it.
-    pub(crate) fn clean(self) -> Self {
+    /// Moves dark yellow, which looks muddy, to the orange or the green next to it; other colours
+    /// are not changed.
+    pub(crate) fn avoid_dark_yellow(self) -> Self {
         let hue = self.h.rem_euclid(360.0);
         if self.l > 0.7 || !(62.0..142.0).contains(&hue) {
             return self;
@@ -119,9 +119,9 @@ impl Palette {
         let hue = random.range(0.0, 360.0);
         let step = random.range(28.0, 52.0) * if random.chance(0.5) { 1.0 } else { -1.0 };
         Self {
-            deep: OklchColour::new(0.27, 0.09, hue).clean(),
-            mid: OklchColour::new(0.46, 0.15, hue + step).clean(),
-            warm: OklchColour::new(0.66, 0.17, hue + 2.0 * step).clean(),
+            deep: OklchColour::new(0.27, 0.09, hue).avoid_dark_yellow(),
+            mid: OklchColour::new(0.46, 0.15, hue + step).avoid_dark_yellow(),
+            warm: OklchColour::new(0.66, 0.17, hue + 2.0 * step).avoid_dark_yellow(),
             light: OklchColour::new(0.96, 0.025, hue + 2.0 * step),
             accent: OklchColour::new(0.80, 0.15, hue + 2.0 * step + 160.0),
         }

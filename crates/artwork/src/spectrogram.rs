@@ -20,7 +20,7 @@ pub fn spectrogram_cover(
 ) -> Result<Vec<u8>, ArtworkError> {
     let mut sketch = SpectrogramSketch::new(seed, longest(channels), rate);
     sketch.push(channels);
-    sketch.cover(side)
+    sketch.draw_cover(side)
 }
 
 /// The data for a cover, collected from a clip that arrives in pieces: the spectrum at a few
@@ -81,8 +81,8 @@ impl SpectrogramSketch {
         self.start += unneeded;
     }
 
-    /// The cover of the samples so far, PNG bytes.
-    pub fn cover(&mut self, side: u32) -> Result<Vec<u8>, ArtworkError> {
+    /// Draws the cover of the samples so far; PNG bytes.
+    pub fn draw_cover(&mut self, side: u32) -> Result<Vec<u8>, ArtworkError> {
         let mut canvas = Canvas::new(side)?;
         // Missing samples count as silence.
         while self.columns < COLUMNS {
@@ -94,7 +94,7 @@ impl SpectrogramSketch {
             let level = usize::from(byte(field.loudness_at(x, 1.0 - y)));
             ramp.get(level).copied().unwrap_or([0; 3])
         });
-        canvas.png()
+        canvas.into_png()
     }
 
     /// The middle of a moment; they are spread evenly.
@@ -106,7 +106,7 @@ impl SpectrogramSketch {
     /// Analyses the next moment.
     fn analyse_next_column(&mut self) {
         let centre = self.centre(self.columns);
-        let rows = self.fft.rows(&self.sound, self.start, centre);
+        let rows = self.fft.band_strengths(&self.sound, self.start, centre);
         for (row, power) in rows.into_iter().enumerate() {
             if let Some(cell) = self.cells.get_mut(row * COLUMNS + self.columns) {
                 *cell = power;
@@ -197,7 +197,7 @@ impl BandAnalyser {
 
     /// The strength of each row's band in the window around `centre` of a sound whose first sample is number `start`;
     /// silence where it is shorter.
-    fn rows(&mut self, sound: &[f32], start: usize, centre: usize) -> Vec<f32> {
+    fn band_strengths(&mut self, sound: &[f32], start: usize, centre: usize) -> Vec<f32> {
         for (index, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
             let position = (centre + index).checked_sub(WINDOW / 2 + start);
             let sample = position.and_then(|position| sound.get(position));

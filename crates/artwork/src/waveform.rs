@@ -15,7 +15,7 @@ pub fn waveform_cover(
 ) -> Result<Vec<u8>, ArtworkError> {
     let mut sketch = WaveformSketch::new(seed, longest(channels));
     sketch.push(channels);
-    sketch.cover(side)
+    sketch.draw_cover(side)
 }
 
 /// The data for a cover, collected from a clip that arrives in pieces.
@@ -40,8 +40,8 @@ impl WaveformSketch {
         self.bars.push(channels);
     }
 
-    /// The cover of the samples so far, PNG bytes.
-    pub fn cover(&self, side: u32) -> Result<Vec<u8>, ArtworkError> {
+    /// Draws the cover of the samples so far; PNG bytes.
+    pub fn draw_cover(&self, side: u32) -> Result<Vec<u8>, ArtworkError> {
         let mut canvas = Canvas::new(side)?;
         let ((palette, glow), style) = style(&self.seed);
         canvas.wash_palette(&palette, glow);
@@ -51,7 +51,7 @@ impl WaveformSketch {
             WaveformStyle::OverWater => draw_over_water(&mut canvas, &palette, &bars),
             WaveformStyle::Ring => draw_ring(&mut canvas, &palette, &bars),
         }
-        canvas.png()
+        canvas.into_png()
     }
 }
 

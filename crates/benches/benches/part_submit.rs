@@ -202,9 +202,9 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
     #[expect(clippy::disallowed_methods, reason = "ends with the round")]
     tokio::spawn(async move {
         loop {
-            app.intents.wait_for_departures().await;
+            app.intents.wait_for_client_events().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            app.intents.write_departures().await.unwrap();
+            app.intents.flush_client_events().await.unwrap();
         }
     })
 }

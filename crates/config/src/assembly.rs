@@ -362,7 +362,7 @@ fn is_origin(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn layered(mut flags: Settings, toml: &str) -> Result<Config, ConfigError> {
+    fn load(mut flags: Settings, toml: &str) -> Result<Config, ConfigError> {
         flags.merge(file::parse("test.toml", toml)?);
         Config::of(flags)
     }
@@ -373,7 +373,7 @@ mod tests {
             brand: Some("flagged".into()),
             ..Settings::default()
         };
-        let config = layered(flags, "brand = \"filed\"\nwait_limit = \"2m\"").unwrap();
+        let config = load(flags, "brand = \"filed\"\nwait_limit = \"2m\"").unwrap();
         assert_eq!(config.brand, "flagged");
         assert_eq!(config.wait_limit, Duration::from_mins(2));
         assert_eq!(config.media_ttl, Duration::from_hours(720));
@@ -399,7 +399,7 @@ mod tests {
             ),
             ("database = \"env:MEDIAGATE_NO_SUCH\"", "database"),
         ] {
-            let message = layered(Settings::default(), toml).unwrap_err().to_string();
+            let message = load(Settings::default(), toml).unwrap_err().to_string();
             assert!(message.contains(key), "{toml}: {message}");
         }
     }
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn secrets_are_masked_when_shown() {
         let toml = "database = \"postgres://user:hunter2@host/db\"\nsigning_secret = \"0123456789abcdef0123456789abcdef\"";
-        let shown = layered(Settings::default(), toml).unwrap().show();
+        let shown = load(Settings::default(), toml).unwrap().show();
         assert!(
             !shown.contains("hunter2") && !shown.contains("0123456789abcdef"),
             "{shown}"
@@ -418,8 +418,8 @@ mod tests {
     #[test]
     fn what_is_shown_reads_back() {
         let toml = "brand = \"x\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n[fetch]\nallow_networks = [\"127.0.0.0/8\"]";
-        let first = layered(Settings::default(), toml).unwrap().show();
-        let again = layered(Settings::default(), &first).unwrap().show();
+        let first = load(Settings::default(), toml).unwrap().show();
+        let again = load(Settings::default(), &first).unwrap().show();
         assert_eq!(first, again);
     }
 }

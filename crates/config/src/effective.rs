@@ -13,7 +13,7 @@ use mediagate_model::clock::Timestamp;
 pub struct EffectiveSettings {
     models: ArcSwap<ModelConfig>,
     last_reload: Mutex<Option<ReloadOutcome>>,
-    /// Settings that differ in another process, and since when.
+    /// Settings that differ in another process, each with the time at which that was first seen.
     differing: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
@@ -55,7 +55,8 @@ impl EffectiveSettings {
         last_reload.clone()
     }
 
-    /// The settings that differ in another process on the database, and since when.
+    /// The settings that differ in another process on the database, each with the time at which
+    /// that was first seen.
     pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
         let differing = self
             .differing

@@ -76,15 +76,15 @@ fn reference(text: &str) -> Option<SecretSource> {
     }
 }
 
-/// A masked value: only its source is shown, because it may be secret.
-pub(super) fn masked(value: &Value) -> String {
+/// Masks a value: only its source is shown, because it may be secret.
+pub(super) fn mask(value: &Value) -> String {
     let source = value.as_str().and_then(reference);
     source.map_or_else(|| MASK.to_owned(), |source| source.to_string())
 }
 
 impl Serialize for ExtraFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, masked(value))))
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, mask(value))))
     }
 }
 

@@ -33,7 +33,7 @@ pub fn check(
         Err(faults) => faults,
     };
     if let Some(source) = flags.config.as_deref().and_then(read_file) {
-        // A file that is no TOML has nothing that could be removed, and its one fault is reported.
+        // A file that is not TOML has nothing that could be removed, and its one fault is reported.
         let mut table: Table = toml::from_str(&source.text).unwrap_or_default();
         let original = table.clone();
         let mut latest = faults.clone();

@@ -173,7 +173,7 @@ pub struct Config {
     pub decoding_memory_mb: usize,
     /// Sign media URLs and encrypt secrets, the newest first; one is generated if there are none.
     #[serde(
-        serialize_with = "values::masked",
+        serialize_with = "values::mask_secrets",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub signing_secrets: Vec<Secret>,

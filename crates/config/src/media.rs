@@ -232,7 +232,7 @@ impl Serialize for MediaStore {
 mod tests {
     use super::*;
 
-    fn checked(settings: MediaSettings) -> Result<MediaConfig, ConfigError> {
+    fn load(settings: MediaSettings) -> Result<MediaConfig, ConfigError> {
         let config = MediaConfig::of(settings)?;
         config.check()?;
         Ok(config)
@@ -253,7 +253,7 @@ mod tests {
             ("s3://films/", "s3://films"),
             ("s3://films.example/a/b-c_d/", "s3://films.example/a/b-c_d"),
         ] {
-            assert_eq!(checked(in_store(text)).unwrap().store.to_string(), shown);
+            assert_eq!(load(in_store(text)).unwrap().store.to_string(), shown);
         }
         for text in [
             "",
@@ -267,7 +267,7 @@ mod tests {
             "s3://films/a?b",
             "gs://films",
         ] {
-            let message = checked(in_store(text)).unwrap_err().to_string();
+            let message = load(in_store(text)).unwrap_err().to_string();
             assert!(
                 message.starts_with("media.store: must "),
                 "{text}: {message}"
@@ -352,11 +352,11 @@ mod tests {
                 "media.host",
             ),
         ] {
-            let message = checked(settings).unwrap_err().to_string();
+            let message = load(settings).unwrap_err().to_string();
             assert!(message.starts_with(&format!("{key}: ")), "{key}: {message}");
             assert!(!message.contains("hunter2"), "{message}");
         }
-        let config = checked(MediaSettings {
+        let config = load(MediaSettings {
             access_key: secret(),
             secret_key: secret(),
             ..bucket()
@@ -367,17 +367,17 @@ mod tests {
 
     #[test]
     fn the_bucket_is_in_the_path_unless_it_is_at_aws() {
-        assert!(!checked(in_store("s3://films")).unwrap().path_style);
+        assert!(!load(in_store("s3://films")).unwrap().path_style);
         let with_endpoint = MediaSettings {
             endpoint: Some("http://a".parse().unwrap()),
             ..in_store("s3://films")
         };
-        assert!(checked(with_endpoint.clone()).unwrap().path_style);
+        assert!(load(with_endpoint.clone()).unwrap().path_style);
         let virtual_hosted = MediaSettings {
             path_style: Some(false),
             ..with_endpoint
         };
-        assert!(!checked(virtual_hosted).unwrap().path_style);
+        assert!(!load(virtual_hosted).unwrap().path_style);
     }
 
     #[test]

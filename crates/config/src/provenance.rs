@@ -89,7 +89,7 @@ impl ProvenanceRules {
     }
 
     /// The table's settings, to be shown.
-    fn shown(&self) -> Vec<(&'static str, toml::Value)> {
+    fn shown_settings(&self) -> Vec<(&'static str, toml::Value)> {
         let text = |text: &String| toml::Value::String(text.clone());
         let mut entries = vec![
             ("watermark", toml::Value::Boolean(self.watermark)),
@@ -120,7 +120,7 @@ impl ProvenanceRules {
 
 impl Serialize for ProvenanceRules {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.shown())
+        serializer.collect_map(self.shown_settings())
     }
 }
 
@@ -242,7 +242,7 @@ fn read_pem(key: &'static str, source: SecretSource, kind: &str) -> Result<Secre
 mod tests {
     use super::*;
 
-    fn layered(toml: &str) -> Result<ProvenanceRules, String> {
+    fn load_rules(toml: &str) -> Result<ProvenanceRules, String> {
         let rules = ProvenanceRules::of(toml::from_str(toml).unwrap());
         let rules = rules.map_err(|error| error.to_string())?;
         rules.check().map_err(|error| error.to_string())?;
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn films_are_watermarked_and_nothing_is_public_by_default() {
-        let rules = layered("").unwrap();
+        let rules = load_rules("").unwrap();
         assert_eq!(rules, ProvenanceRules::default());
         assert!(rules.watermark && !rules.watermark_audio);
         assert!(!rules.public && !rules.prompt);
@@ -294,7 +294,7 @@ mod tests {
                 "provenance.timestamp: must be an http or https URL",
             ),
         ] {
-            let error = layered(&toml).unwrap_err();
+            let error = load_rules(&toml).unwrap_err();
             assert!(error.contains(expected), "{toml}: {error}");
         }
     }
@@ -324,7 +324,7 @@ timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
     fn a_build_that_cannot_sign_refuses_a_certificate() {
         let pem = "-----BEGIN CERTIFICATE-----\\nAA==\\n-----END CERTIFICATE-----";
         let toml = format!("certificate = \"{pem}\"\nsigner = \"http://127.0.0.1:1/\"");
-        assert!(layered(&toml).unwrap_err().contains("--features c2pa"));
+        assert!(load_rules(&toml).unwrap_err().contains("--features c2pa"));
     }
 
     #[test]
@@ -341,13 +341,13 @@ timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
             format!("certificate = '''{certificate}'''\nkey = '''{key}'''")
         };
         for chain in &chains {
-            layered(&toml(&chain.certificates_pem, &chain.key_pem)).unwrap();
+            load_rules(&toml(&chain.certificates_pem, &chain.key_pem)).unwrap();
         }
         let [one, other, _] = &chains;
-        let error = layered(&toml(&one.certificates_pem, &other.key_pem)).unwrap_err();
+        let error = load_rules(&toml(&one.certificates_pem, &other.key_pem)).unwrap_err();
         assert!(error.starts_with("provenance.key: "), "{error}");
         let broken = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----";
-        let error = layered(&toml(broken, &one.key_pem)).unwrap_err();
+        let error = load_rules(&toml(broken, &one.key_pem)).unwrap_err();
         assert!(error.contains("ES256"), "{error}");
     }
 }

@@ -48,7 +48,7 @@ pub struct ProviderTable {
         serialize_with = "values::time_if_set"
     )]
     pub job_limit: Option<Duration>,
-    /// Most polls a second, where the provider allows more.
+    /// Maximum number of polls per second, where the provider allows more.
     pub max_polls: Option<u32>,
     #[serde(default)]
     pub results: ResultPolicy,
@@ -72,7 +72,7 @@ pub struct ProviderConfig {
     pub per_minute: Option<u32>,
     /// How long a job may take.
     pub job_limit: Duration,
-    /// Most polls a second that this process sends, where the provider allows more.
+    /// Maximum number of polls per second of this process, where the provider allows more.
     pub max_polls: Option<u32>,
     pub results: ResultPolicy,
     pub options: ExtraFields,

@@ -49,8 +49,11 @@ pub(super) fn dollars<S: Serializer>(
     serializer.collect_str(amount)
 }
 
-/// Masks that are long enough to be read back as secrets.
-pub(super) fn masked<S: Serializer>(secrets: &[Secret], serializer: S) -> Result<S::Ok, S::Error> {
+/// Masks secrets by texts that are long enough to be read back as secrets.
+pub(super) fn mask_secrets<S: Serializer>(
+    secrets: &[Secret],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
 }
 
@@ -91,7 +94,7 @@ pub(super) fn options<S: Serializer>(
             Json::String(_) => adapters::WORD_OPTIONS.contains(&name.as_str()),
             Json::Null | Json::Array(_) | Json::Object(_) => false,
         };
-        let shown = || Json::String(extra_fields::masked(value));
+        let shown = || Json::String(extra_fields::mask(value));
         (name, if is_plain { value.clone() } else { shown() })
     }))
 }

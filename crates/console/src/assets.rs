@@ -8,15 +8,15 @@ use std::sync::LazyLock;
 pub struct StaticAsset {
     /// `style.css`, or `console/app.js`.
     pub name: &'static str,
-    /// With the character set.
+    /// The media type, with the character set if it is a text file.
     pub content_type: &'static str,
     /// The asset's text.
     pub body: &'static str,
 }
 
-/// The file with this name, as served: its imports of other files have their versions.
+/// The file with this name, as served: in scripts, the URLs of imported files end with the version.
 pub fn asset(name: &str) -> Option<StaticAsset> {
-    /// A script that is cached for long must not import an older version of another.
+    /// A script that is cached for a long time must not import an older version of another.
     static SERVED: LazyLock<Vec<(StaticAsset, String)>> = LazyLock::new(|| {
         let versioned = format!(".js?v={}\";", asset_version());
         ASSETS
@@ -30,7 +30,8 @@ pub fn asset(name: &str) -> Option<StaticAsset> {
     Some(StaticAsset { body, ..*asset })
 }
 
-/// Changes with any file: the pages add `?v=` this, so that files can be cached for long.
+/// Changes with any file: the pages append it to URLs as `?v=`, so that files can be cached for a
+/// long time.
 pub fn asset_version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         // FNV-1a is enough: the version only has to differ, it protects nothing. It covers all
@@ -44,8 +45,8 @@ pub fn asset_version() -> &'static str {
     &VERSION
 }
 
-/// The file of this name below `assets/`.
-macro_rules! file {
+/// The file with this name in `assets/`.
+macro_rules! asset_file {
     ($name:literal, $content_type:expr) => {
         StaticAsset {
             name: $name,
@@ -57,40 +58,40 @@ macro_rules! file {
 
 /// Every file, as written.
 pub const ASSETS: [StaticAsset; 34] = [
-    file!("style.css", CSS),
-    file!("docs.css", CSS),
-    file!("copy.js", JS),
-    file!("favicon.svg", "image/svg+xml"),
-    file!("pricing.js", JS),
-    file!("origin.js", JS),
-    file!("provenance.js", JS),
-    file!("vendor/preact.js", JS),
-    file!("vendor/preact-hooks.js", JS),
-    file!("vendor/htm.js", JS),
-    file!("vendor/preact-htm.js", JS),
-    file!("console/console.css", CSS),
-    file!("console/app.js", JS),
-    file!("console/router.js", JS),
-    file!("console/api.js", JS),
-    file!("console/act.js", JS),
-    file!("console/ui.js", JS),
-    file!("console/follow.js", JS),
-    file!("console/create.js", JS),
-    file!("console/form.js", JS),
-    file!("console/snippets.js", JS),
-    file!("console/tasks.js", JS),
-    file!("console/task.js", JS),
-    file!("console/library.js", JS),
-    file!("console/clip.js", JS),
-    file!("console/mixer.js", JS),
-    file!("console/keys.js", JS),
-    file!("console/webhooks.js", JS),
-    file!("console/spend.js", JS),
-    file!("console/chart.js", JS),
-    file!("console/now.js", JS),
-    file!("console/providers.js", JS),
-    file!("console/accounts.js", JS),
-    file!("console/audit.js", JS),
+    asset_file!("style.css", CSS),
+    asset_file!("docs.css", CSS),
+    asset_file!("copy.js", JS),
+    asset_file!("favicon.svg", "image/svg+xml"),
+    asset_file!("pricing.js", JS),
+    asset_file!("origin.js", JS),
+    asset_file!("provenance.js", JS),
+    asset_file!("vendor/preact.js", JS),
+    asset_file!("vendor/preact-hooks.js", JS),
+    asset_file!("vendor/htm.js", JS),
+    asset_file!("vendor/preact-htm.js", JS),
+    asset_file!("console/console.css", CSS),
+    asset_file!("console/app.js", JS),
+    asset_file!("console/router.js", JS),
+    asset_file!("console/api.js", JS),
+    asset_file!("console/act.js", JS),
+    asset_file!("console/ui.js", JS),
+    asset_file!("console/follow.js", JS),
+    asset_file!("console/create.js", JS),
+    asset_file!("console/form.js", JS),
+    asset_file!("console/snippets.js", JS),
+    asset_file!("console/tasks.js", JS),
+    asset_file!("console/task.js", JS),
+    asset_file!("console/library.js", JS),
+    asset_file!("console/clip.js", JS),
+    asset_file!("console/mixer.js", JS),
+    asset_file!("console/keys.js", JS),
+    asset_file!("console/webhooks.js", JS),
+    asset_file!("console/spend.js", JS),
+    asset_file!("console/chart.js", JS),
+    asset_file!("console/now.js", JS),
+    asset_file!("console/providers.js", JS),
+    asset_file!("console/accounts.js", JS),
+    asset_file!("console/audit.js", JS),
 ];
 
 const CSS: &str = "text/css; charset=utf-8";

@@ -10,7 +10,7 @@ use mediagate_model::feed::FeedEvent;
 /// Number of events that are buffered for a slow follower; it misses older ones, and learns how
 /// many.
 const BUFFER: usize = 1024;
-/// Most followers at once.
+/// Maximum number of simultaneous followers.
 pub const MOST_FOLLOWERS: usize = 50;
 
 /// An event, and the handle of its account.

@@ -9,9 +9,9 @@ use mediagate_model::ids::KeyId;
 
 /// A key's use is written at most this often.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
-/// Most keys that are remembered; beyond that, some uses are not written.
+/// Maximum number of keys in memory; beyond that, some uses are not written.
 const MAX_KEYS: usize = 100_000;
-/// Most keys per transaction.
+/// Maximum number of keys per transaction.
 const BATCH: usize = 500;
 
 /// The uses of keys by this process.

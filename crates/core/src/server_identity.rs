@@ -33,8 +33,8 @@ impl ServerIdentity {
         self.proved_until.send_replace(until);
     }
 
-    /// Until when something may be ordered for a caller: later, another process may already have
-    /// answered the caller.
+    /// The time until which something may be ordered for a caller: later, another process may
+    /// already have answered the caller.
     pub fn send_before(&self) -> SendDeadline {
         SendDeadline::from_watch(self.proved_until.subscribe())
     }

@@ -13,7 +13,7 @@ use mediagate_config::{FetchRules, WebhookRules};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::webhook::AttemptError;
 
-/// Most bytes of a response that are read.
+/// Maximum number of bytes of a response that are read.
 const MAX_READ_BYTES: usize = 64 * 1024;
 /// How much of it is kept.
 const MAX_KEPT_BYTES: usize = 1024;

@@ -92,7 +92,7 @@ static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
 
 fn orders() -> [Order; 3] {
     let order = |work| Order {
-        key: "01970000-0000-4000-8000-00000000c0de".into(),
+        idempotency_key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: "a/b".into(),
         work,
         extra: Map::new(),

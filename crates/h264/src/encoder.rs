@@ -4,7 +4,7 @@
 //! it); every setting that matters is therefore set here, each with its reason. The bytes depend
 //! on the frames and the settings only: no clock, no thread count.
 //!
-//! It knows nothing of files, and nothing about how a quantiser is chosen.
+//! It is independent of files, and of how a quantiser is chosen.
 
 use openh264::encoder::{
     BitRate, Complexity, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode,

@@ -27,7 +27,7 @@ use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::tasks::{self, TaskWaiter};
 use mediagate_core::domain::{task_acceptance, video};
 use mediagate_core::intents::ClientGuard;
-use mediagate_core::intents::{self, IntentVisit};
+use mediagate_core::intents::{self, IntentAttempt};
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
@@ -67,7 +67,7 @@ pub(super) async fn complete(
     // Listening starts before the tasks are accepted. So no end can be missed, and the database
     // need not be read first.
     let waiters = Mutex::new(Vec::new());
-    let make = async |visit: &IntentVisit| {
+    let make = async |attempt: &IntentAttempt| {
         if let Some(limit) = token_limit {
             // A connection test fails where the order would: at an unknown model, or one that the
             // key may not use.
@@ -91,7 +91,7 @@ pub(super) async fn complete(
                 .map(|task| TaskWaiter::for_new_task(&app, task));
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new_waiters.collect();
         }
-        let tasks = task_acceptance::accept(&app, caller, visit, draft.with_origin(links)).await?;
+        let tasks = task_acceptance::accept(&app, caller, attempt, draft.with_origin(links)).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
     let build_answer = async |outcome: IntentOutcome,
@@ -106,7 +106,7 @@ pub(super) async fn complete(
             tasks,
         };
         if stream {
-            let chunks = response.stream(include_usage, is_repeated, client_guard.clone());
+            let chunks = response.into_stream(include_usage, is_repeated, client_guard.clone());
             let events = Sse::new(chunks).keep_alive(keep_alive());
             return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
@@ -144,13 +144,13 @@ impl ChatResponse {
                 return Err(still_running(task));
             }
         }
-        let close = intents::close(&self.tasks);
+        let close_time = intents::close_time(&self.tasks);
         if let Some(error) = self.no_video_error() {
             // Films that were made and have been removed were paid for. The caller must see the
             // cost before it orders again.
             let is_charged = error.code() == ErrorCode::LinkExpired;
             let mut answer =
-                idempotency::IntentAnswer::error_answer(error, &self.request_id, close);
+                idempotency::IntentAnswer::error_answer(error, &self.request_id, close_time);
             if is_charged {
                 let headers = created_tasks_headers(&self.tasks);
                 answer.response.headers_mut().extend(headers);
@@ -161,7 +161,7 @@ impl ChatResponse {
         let completion = self.completion()?;
         Ok(idempotency::IntentAnswer::of(
             (headers, Json(completion)),
-            close,
+            close_time,
         ))
     }
 
@@ -205,7 +205,7 @@ impl ChatResponse {
 
     /// The completion as a stream of chunks, starting at once. If the request joined an order, the
     /// chunks start from now.
-    fn stream(
+    fn into_stream(
         self,
         include_usage: bool,
         is_repeated: bool,
@@ -272,7 +272,7 @@ impl ChatResponse {
             }
             // Set before the last chunks are sent. It takes effect only once the body is written to
             // its end, when no code here runs any more.
-            client_guard.complete(intents::close(&response.tasks));
+            client_guard.complete(intents::close_time(&response.tasks));
             if let Some(error) = response.no_video_error() {
                 yield Ok(response.failure(&error));
                 return;

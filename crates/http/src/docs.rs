@@ -131,7 +131,7 @@ fn merge_flattened_in(schema: &mut RefOr<Schema>, originals: &BTreeMap<String, R
     let RefOr::T(inner) = schema else { return };
     match inner {
         Schema::AllOf(sum) => {
-            if let Some(object) = merged(sum, originals) {
+            if let Some(object) = merge_all_of(sum, originals) {
                 *inner = Schema::Object(object);
             }
         }
@@ -149,8 +149,8 @@ fn merge_flattened_in(schema: &mut RefOr<Schema>, originals: &BTreeMap<String, R
     }
 }
 
-/// One object with the fields of all parts; `None` if a part is no object.
-fn merged(sum: &AllOf, originals: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
+/// Merges the parts into one object with the fields of all; `None` if a part is not an object.
+fn merge_all_of(sum: &AllOf, originals: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
     let mut object = Object::with_type(Type::Object);
     object.description.clone_from(&sum.description);
     for part in &sum.items {

@@ -17,12 +17,12 @@ impl EndpointPaths {
         if requested.is_empty() || requested.len() > MAX_LENGTHS.0 || path.len() > MAX_LENGTHS.1 {
             return None;
         }
-        self.prefixed(&requested)
+        self.with_other_prefix(&requested)
             .or_else(|| self.misspelt(&requested))
     }
 
     /// With another prefix: none, `/api/v1`, `/v1/v1`.
-    fn prefixed(&self, requested: &[&str]) -> Option<String> {
+    fn with_other_prefix(&self, requested: &[&str]) -> Option<String> {
         let suffixes = (0..requested.len()).filter_map(|skipped| requested.get(skipped..));
         let suggestions = suffixes.flat_map(|suffix| {
             self.0.iter().filter_map(move |template| {

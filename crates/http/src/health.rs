@@ -70,7 +70,7 @@ pub(super) async fn alive() -> Json<Health> {
 
 /// Check whether the process can serve requests, and which components are down.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
-    params(("verbose" = Option<bool>, Query, description = "Whether to add details: since when components are down, and settings that differ in another process. `?verbose` without a value is enough")),
+    params(("verbose" = Option<bool>, Query, description = "Whether to add details: when components went down, and settings that differ in another process. `?verbose` without a value is enough")),
     responses((status = 200, description = "The process is ready", body = Readiness)))]
 pub(super) async fn ready(
     State(app): State<App>,

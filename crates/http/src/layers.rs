@@ -221,9 +221,9 @@ fn may_be_sent(name: &str) -> bool {
 /// answer.
 async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
     let name = header::ACCESS_CONTROL_REQUEST_HEADERS;
-    if let Some(asked) = request.headers_mut().remove(&name) {
-        let asked = asked.to_str().unwrap_or_default().to_ascii_lowercase();
-        let allowed = asked
+    if let Some(requested) = request.headers_mut().remove(&name) {
+        let requested = requested.to_str().unwrap_or_default().to_ascii_lowercase();
+        let allowed = requested
             .split(',')
             .map(str::trim)
             .filter(|name| may_be_sent(name));

@@ -43,7 +43,7 @@ pub(super) async fn file(
         .map_err(|refused| match refused {
             // The same answer as for an unknown file, so that guessing reveals nothing.
             UrlRejection::Forged => not_found(),
-            UrlRejection::Expired => expired(),
+            UrlRejection::Expired => expired_error(),
         })?;
     let asset = find(&app, id, media).await?;
     // A caller that has the file already gets its 304 here, without a request to the bucket.
@@ -79,10 +79,10 @@ fn is_redirected(app: &App, asset: &Asset) -> bool {
 
 /// Sends the caller to the bucket. Only for GET: the signature is for one method.
 async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
-    let left = asset.expires_at.map(|at| at.since(app.clock.now()));
+    let lifetime_left = asset.expires_at.map(|at| at.since(app.clock.now()));
     // The link must not outlive the file, nor a cached redirect the link.
-    let time = left.map_or(MAX_LINK_LIFETIME, |left| {
-        left.clamp(Duration::from_secs(1), MAX_LINK_LIFETIME)
+    let time = lifetime_left.map_or(MAX_LINK_LIFETIME, |lifetime_left| {
+        lifetime_left.clamp(Duration::from_secs(1), MAX_LINK_LIFETIME)
     });
     let link = app.blobs.link(asset.id, asset.media, time).await?;
     let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
@@ -99,7 +99,7 @@ fn not_found() -> Error {
     Error::plain(ErrorCode::MediaNotFound, "There is no file at this URL.")
 }
 
-fn expired() -> Error {
+fn expired_error() -> Error {
     Error::plain(
         ErrorCode::LinkExpired,
         "The URL has expired. Request the record again to get a new URL.",
@@ -119,15 +119,15 @@ pub(super) async fn serve(
 
 /// The record of a file that exists.
 async fn find(app: &App, id: AssetId, media: MediaType) -> Result<Asset, Error> {
-    let found = app
+    let row = app
         .store
         .read(move |conn| store::assets::by_id(conn, id))
         .await?;
-    let asset = found
+    let asset = row
         .filter(|asset| asset.media == media)
         .ok_or_else(not_found)?;
     if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
-        return Err(expired());
+        return Err(expired_error());
     }
     Ok(asset)
 }
@@ -149,22 +149,22 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
     if matches(request, header::IF_NONE_MATCH, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
     }
-    let wanted = match range(request, &etag, asset.size_bytes) {
+    let requested_part = match range(request, &etag, asset.size_bytes) {
         RequestedRange::Whole => None,
         RequestedRange::Part(range) => Some(range),
         RequestedRange::Unsatisfiable => return unsatisfiable(asset.size_bytes),
     };
-    let range = wanted.clone().unwrap_or(0..asset.size_bytes);
+    let range = requested_part.clone().unwrap_or(0..asset.size_bytes);
     let stream = app
         .blobs
         .stream(asset.id, asset.media, range.clone())
         .await?
         // Removed since its record was read.
-        .ok_or_else(expired)?;
+        .ok_or_else(expired_error)?;
     let mut headers = common()?;
     // A streamed body has no known length, and players need it to seek.
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
-    let status = if wanted.is_some() {
+    let status = if requested_part.is_some() {
         let text = format!(
             "bytes {}-{}/{}",
             range.start,
@@ -301,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    fn wanted(text: &str) -> RequestedRange {
+    fn parse_range(text: &str) -> RequestedRange {
         range(
             &[(header::RANGE, HeaderValue::try_from(text).unwrap())]
                 .into_iter()
@@ -326,14 +326,14 @@ mod tests {
 
     #[test]
     fn ranges_are_read() {
-        assert_eq!(wanted("bytes=0-"), RequestedRange::Part(0..100));
-        assert_eq!(wanted("bytes=0-0"), RequestedRange::Part(0..1));
-        assert_eq!(wanted("bytes=10-19"), RequestedRange::Part(10..20));
-        assert_eq!(wanted("bytes=90-500"), RequestedRange::Part(90..100));
-        assert_eq!(wanted("bytes=-5"), RequestedRange::Part(95..100));
-        assert_eq!(wanted("bytes=100-"), RequestedRange::Unsatisfiable);
-        assert_eq!(wanted("bytes=0-1,5-6"), RequestedRange::Whole);
-        assert_eq!(wanted("nonsense"), RequestedRange::Whole);
+        assert_eq!(parse_range("bytes=0-"), RequestedRange::Part(0..100));
+        assert_eq!(parse_range("bytes=0-0"), RequestedRange::Part(0..1));
+        assert_eq!(parse_range("bytes=10-19"), RequestedRange::Part(10..20));
+        assert_eq!(parse_range("bytes=90-500"), RequestedRange::Part(90..100));
+        assert_eq!(parse_range("bytes=-5"), RequestedRange::Part(95..100));
+        assert_eq!(parse_range("bytes=100-"), RequestedRange::Unsatisfiable);
+        assert_eq!(parse_range("bytes=0-1,5-6"), RequestedRange::Whole);
+        assert_eq!(parse_range("nonsense"), RequestedRange::Whole);
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_header_asks_for_what_is_not_there(text in "(bytes=)?[0-9,-]{0,30}") {
-            if let RequestedRange::Part(part) = wanted(&text) {
+            if let RequestedRange::Part(part) = parse_range(&text) {
                 prop_assert!(part.start < part.end && part.end <= 100);
             }
         }

@@ -28,7 +28,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::{downloads, music, songs, tasks};
 use mediagate_core::intents::ClientGuard;
-use mediagate_core::intents::{self, IntentVisit};
+use mediagate_core::intents::{self, IntentAttempt};
 use mediagate_core::records::Links;
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::{ClipOperation, Envelope, JobRecord, TaskRecord};
@@ -64,20 +64,20 @@ pub(super) async fn submit(
         let answer = record(&tasks[0], clips, &caller.account, links)?;
         Ok((created_tasks_headers(tasks), answer).into_response())
     };
-    let make = async |visit: &IntentVisit| {
+    let make = async |attempt: &IntentAttempt| {
         let draft = match order {
             MusicOrder::Separation(order) => music::draft(&app, caller, request_id, order).await?,
             MusicOrder::Song(order) => songs::draft(&app, caller, request_id, order).await?,
         };
         let build = async |tasks: &[Task], clips: &[Clip]| build_response(tasks, clips);
-        idempotency::accept(&app, &context, visit, draft, build).await
+        idempotency::accept(&app, &context, attempt, draft, build).await
     };
     let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let tasks = outcome.into_tasks()?;
         let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
         Ok(IntentAnswer::of(
             build_response(&tasks, &clips)?,
-            intents::close(&tasks),
+            intents::close_time(&tasks),
         ))
     };
     Ok(idempotent_request.answer(make, build_answer).await?)

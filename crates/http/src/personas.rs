@@ -21,7 +21,7 @@ use crate::wire::personas::PersonaRecord;
 use mediagate_core::app::App;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::personas::{self, NewPersona};
-use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_core::records::Links;
 use mediagate_model::account::Account;
@@ -47,8 +47,8 @@ pub(super) async fn create(
     // A hosted provider may make the persona, and no task would record that. So the intent is on
     // disk before anything is sent.
     let idempotent_request = idempotent_request.with_reservation();
-    let make = async |visit: &IntentVisit| {
-        let (persona, clips) = personas::create(&app, caller, visit, new_persona).await?;
+    let make = async |attempt: &IntentAttempt| {
+        let (persona, clips) = personas::create(&app, caller, attempt, new_persona).await?;
         let outcome = IntentOutcome::Persona(Box::new(persona), clips);
         Ok(CreationOutcome::Unanswered(outcome))
     };
@@ -128,7 +128,7 @@ fn record(
 ) -> Result<Value, Error> {
     let record = PersonaRecord::new(persona, clips, account, links);
     let record = record.ok_or_else(|| Error::internal("a persona without its root clip"))?;
-    record.branded(&app.config.persona_brand_field)
+    record.to_json_with_brand(&app.config.persona_brand_field)
 }
 
 fn parse(id: &str) -> Result<PersonaId, Error> {

@@ -41,10 +41,10 @@ impl FromRequestParts<App> for CheckCaller {
             return Err(missing_key().into());
         }
         // Without a key, requests are counted by address.
-        count(app, client_address(parts, app))?;
+        check_anonymous_rate(app, client_address(parts, app))?;
         let queue_account = AccountId::nobody();
-        // Body readers take their memory from an account's share; callers without a key have one
-        // together.
+        // The memory for reading bodies is divided among accounts; all callers without a key share
+        // one part of it.
         parts.extensions.insert(queue_account);
         Ok(Self {
             account: None,
@@ -53,7 +53,8 @@ impl FromRequestParts<App> for CheckCaller {
     }
 }
 
-fn count(app: &App, address: IpAddr) -> Result<(), Error> {
+/// Counts a check by a caller without a key; an error if its address has made too many.
+fn check_anonymous_rate(app: &App, address: IpAddr) -> Result<(), Error> {
     app.limits.anonymous.count(address).map_err(|wait| {
         let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
         let message = "Too many checks from this IP address. Use an API key for a higher limit.";

@@ -21,7 +21,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::assets;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
-use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::ClipOperation;
@@ -60,7 +60,7 @@ pub(super) async fn audio(
         })?;
         let (file, digest, title) = form?;
         let fingerprint = Fingerprint::for_order::<UploadOrder>();
-        let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
+        let fingerprint = fingerprint.with_json(&title.clone().into()).with_file(&digest);
         (AudioSource::Spooled(file), title, "file", fingerprint)
     } else {
         let body = JsonBody::from_request(request, &app).await?;
@@ -70,8 +70,8 @@ pub(super) async fn audio(
         (source, title, "url", fingerprint)
     };
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let make = async |visit: &IntentVisit| {
-        let clip = music::upload(&app, caller, visit, source, title, param).await?;
+    let make = async |attempt: &IntentAttempt| {
+        let clip = music::upload(&app, caller, attempt, source, title, param).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Clip(Box::new(
             clip,
         ))))

@@ -30,7 +30,7 @@ use mediagate_core::domain::pictures::LIMIT_BYTES;
 use mediagate_core::domain::tasks;
 use mediagate_core::domain::video::{self, VideoOrder};
 use mediagate_core::intents::ClientGuard;
-use mediagate_core::intents::{self, IntentVisit};
+use mediagate_core::intents::{self, IntentAttempt};
 use mediagate_core::limits::QuotaShare;
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
@@ -71,12 +71,12 @@ pub(super) async fn create(
     let (order, fingerprint, memory) = if is_multipart(request.headers()) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
-        let mut fingerprint = Fingerprint::for_order::<VideoOrder>().json(&form);
+        let mut fingerprint = Fingerprint::for_order::<VideoOrder>().with_json(&form);
         for (name, file) in &files {
             if *name != FILES[0] {
-                fingerprint = fingerprint.json(&Value::from(*name));
+                fingerprint = fingerprint.with_json(&Value::from(*name));
             }
-            fingerprint = fingerprint.file(&Sha256::digest(file));
+            fingerprint = fingerprint.with_file(&Sha256::digest(file));
         }
         (read_form(&form, files)?, fingerprint, memory)
     } else {
@@ -88,18 +88,18 @@ pub(super) async fn create(
         let object = object(&app, links, &tasks[0]).await?;
         Ok((created_tasks_headers(tasks), object).into_response())
     };
-    let make = async |visit: &IntentVisit| {
+    let make = async |attempt: &IntentAttempt| {
         let draft = video::draft(&app, caller, request_id, order).await?;
         // The pictures are on disk now, so the body's share of memory is free.
         drop(memory);
         let build = async |tasks: &[Task], _: &[Clip]| build_response(tasks).await;
-        idempotency::accept(&app, &context, visit, draft, build).await
+        idempotency::accept(&app, &context, attempt, draft, build).await
     };
     let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let tasks = outcome.into_tasks()?;
         Ok(IntentAnswer::of(
             build_response(&tasks).await?,
-            intents::close(&tasks),
+            intents::close_time(&tasks),
         ))
     };
     Ok(idempotent_request.answer(make, build_answer).await?)

@@ -27,7 +27,7 @@ use mediagate_core::domain::keys::refuse_former_secret;
 use mediagate_core::domain::tasks;
 use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::{self, NewEndpoint, delivery_log};
-use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
@@ -52,9 +52,9 @@ pub(super) async fn create(
     // without it, because no stored answer may contain it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
     let author = context.actor();
-    let make = async |visit: &IntentVisit| {
+    let make = async |attempt: &IntentAttempt| {
         let (endpoint, new_secret) =
-            webhooks::create(&app, caller, author, visit, new_endpoint).await?;
+            webhooks::create(&app, caller, author, attempt, new_endpoint).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(new_secret);
         Ok(CreationOutcome::Unanswered(IntentOutcome::Endpoint(
             Box::new(endpoint),

@@ -164,7 +164,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The text names no scope.
+/// The text is not the name of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope; the scopes are {}", Scope::ALL.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(", "))]
 pub struct NoSuchScope;
@@ -192,7 +192,7 @@ pub struct ApiKey {
     pub networks: Option<Vec<IpNet>>,
     /// Requests per minute.
     pub rpm: u32,
-    /// Limit of open tasks.
+    /// Limit of open tasks, both queued and running.
     pub max_running: u32,
     /// Limit on the cost of its tasks; none if `None`.
     pub budget: Option<MicroDollars>,
@@ -226,8 +226,8 @@ impl ApiKey {
 
     /// Whether the key may be used from this address.
     pub fn may_come_from(&self, address: IpAddr) -> bool {
-        // On a socket for both families an IPv4 address arrives mapped into IPv6, and would be in
-        // no IPv4 network.
+        // A socket that accepts both IPv4 and IPv6 reports an IPv4 address in its IPv4-mapped IPv6
+        // form, which would be in no IPv4 network.
         let address = address.to_canonical();
         self.networks
             .as_ref()

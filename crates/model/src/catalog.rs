@@ -89,7 +89,7 @@ impl Route {
 }
 
 impl Model {
-    /// The family of its work.
+    /// The kind of media that it makes.
     pub const fn kind(&self) -> MediaKind {
         match self.limits {
             ModelLimits::Video(_) => MediaKind::Video,

@@ -1,19 +1,19 @@
-//! Crash points: named places at which test builds can be made to die or to stop, each between two durable
-//! writes. Compiled out of release builds.
+//! Crash points: named places at which a test can make a process die or stop, each between two
+//! durable writes. Compiled out of release builds.
 //!
 //! `MEDIAGATE_CRASH_AT=task-accepted` dies the first time that the point is reached,
 //! `task-accepted:3` the third time. `MEDIAGATE_STOP_AT` stops the whole process there instead, as
 //! `SIGSTOP` does, until it gets `SIGCONT`.
 
-/// Every point, with a description of what is on disk there and what is not yet.
+/// Every point, with a description of what is on disk there and of what is not yet.
 pub const POINTS: [(&str, &str); 18] = [
     (
         "intent-reserved",
-        "an intent is on disk; nothing is made for it",
+        "an intent is on disk; nothing has been made for it yet",
     ),
     (
         "about-to-accept",
-        "an order was checked; nothing of it is on disk",
+        "an order was checked; nothing about it is on disk yet",
     ),
     (
         "task-accepted",
@@ -21,7 +21,7 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "answer-kept",
-        "an answer is stored for its key; nothing of it is sent",
+        "an answer is on disk for its key; none of it has been sent yet",
     ),
     (
         "clip-uploaded",
@@ -29,11 +29,11 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "persona-intended",
-        "a persona is about to be ordered at a provider",
+        "an intent is marked as sent on disk; the order for its persona has not been sent yet",
     ),
     (
         "persona-sent",
-        "the provider made a persona; that is not on disk yet",
+        "the provider has made a persona; this is not on disk yet",
     ),
     (
         "persona-made",
@@ -41,36 +41,39 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "submission-intended",
-        "an order is about to leave for a provider",
+        "a submission is on disk; its order has not been sent yet",
     ),
     (
         "submission-sent",
-        "the provider answered; that is not on disk yet",
+        "the provider has answered an order; the answer is not on disk yet",
     ),
     (
         "submission-accepted",
-        "the provider's job is on disk; nobody polls it yet",
+        "the provider's job is on disk; no process polls it yet",
     ),
     (
         "results-stored",
-        "the files of a result are in place; no record names them",
+        "the files of a result are on disk; no record names them yet",
     ),
     (
         "task-ended",
-        "a task has ended and its money with it; nobody was notified",
+        "the end of a task and its charge are on disk; nobody has been notified yet",
     ),
     (
         "task-cancelled",
-        "a task is cancelled; its provider was not notified",
+        "the cancellation of a task is on disk; its provider has not been notified yet",
     ),
     (
-        "job-called-off",
-        "a provider called a job off; that is not on disk yet",
+        "job-cancelled",
+        "the provider has confirmed the cancellation of a job; this is not on disk yet",
     ),
-    ("delivery-claimed", "a webhook is about to be sent"),
+    (
+        "delivery-claimed",
+        "the claim of a delivery is on disk; its webhook has not been sent yet",
+    ),
     (
         "delivery-sent",
-        "a webhook was answered; that is not on disk yet",
+        "a webhook was answered; the answer is not on disk yet",
     ),
     ("delivery-written", "the outcome of a webhook is on disk"),
 ];
@@ -79,16 +82,16 @@ pub const POINTS: [(&str, &str); 18] = [
 #[cfg(debug_assertions)]
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.iter().any(|point| point.0 == name), "{name}");
-    if armed::CRASH.is_reached(name) {
+    if debug::CRASH.is_reached(name) {
         std::process::abort();
     }
-    if armed::STOP.is_reached(name) {
-        armed::stop_process();
+    if debug::STOP.is_reached(name) {
+        debug::stop_process();
     }
 }
 
 #[cfg(debug_assertions)]
-mod armed {
+mod debug {
     use std::process::Command;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,31 +100,32 @@ mod armed {
     pub(super) static CRASH: CrashPoint = CrashPoint::new("MEDIAGATE_CRASH_AT");
     pub(super) static STOP: CrashPoint = CrashPoint::new("MEDIAGATE_STOP_AT");
 
-    /// A point named by an environment variable, and the visit at which it acts.
+    /// A point that an environment variable selects, and the pass through it at which it acts.
     pub(super) struct CrashPoint {
         variable: &'static str,
-        armed: OnceLock<Option<(String, u32)>>,
-        reached: AtomicU32,
+        /// The name of the point, and the number of the pass.
+        selection: OnceLock<Option<(String, u32)>>,
+        passes: AtomicU32,
     }
 
     impl CrashPoint {
         const fn new(variable: &'static str) -> Self {
             Self {
                 variable,
-                armed: OnceLock::new(),
-                reached: AtomicU32::new(0),
+                selection: OnceLock::new(),
+                passes: AtomicU32::new(0),
             }
         }
 
         pub(super) fn is_reached(&self, name: &str) -> bool {
-            let armed = self.armed.get_or_init(|| {
+            let selection = self.selection.get_or_init(|| {
                 let text = std::env::var(self.variable).ok()?;
                 let (name, count) = text.split_once(':').unwrap_or((&text, "1"));
                 Some((name.to_owned(), count.parse().ok()?))
             });
-            armed.as_ref().is_some_and(|(armed, count)| {
-                // Counted only for the armed point, and exactly once on the requested visit.
-                armed == name && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == *count
+            selection.as_ref().is_some_and(|(selected, number)| {
+                // Only passes through the selected point are counted; exactly one has the number.
+                selected == name && self.passes.fetch_add(1, Ordering::SeqCst) + 1 == *number
             })
         }
     }

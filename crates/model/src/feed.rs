@@ -59,10 +59,10 @@ pub struct RouteStatus {
     /// The provider's name for the model.
     pub model: String,
     pub is_available: bool,
-    /// The state of the breaker in the process that uses the route least.
+    /// The state of the breaker in the process where the route is least available.
     pub breaker: String,
     pub paused_at: Option<Timestamp>,
-    /// Since when the provider refuses the key.
+    /// When the provider first refused the key, if it still does.
     pub refused_at: Option<Timestamp>,
     pub error: Option<RouteError>,
 }

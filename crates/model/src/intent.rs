@@ -22,7 +22,7 @@ pub struct RefusedOrders {
     pub count: u32,
     /// When the first of them was refused.
     pub since: Timestamp,
-    /// Until when their retries are expected.
+    /// When their retries are no longer expected.
     pub until: Timestamp,
 }
 
@@ -57,9 +57,9 @@ pub struct Intent {
     pub answer: Option<String>,
     /// The process whose caller waits for the answer, or that works on it.
     pub holder: Option<String>,
-    /// The number of its requests.
-    pub visits: u32,
-    /// Until when a request with the same body joins it; no end if `None`.
+    /// Number of requests for it so far, retries included. Each is an attempt with this number.
+    pub attempts: u32,
+    /// The time until which a request with the same body joins it; no end if `None`.
     pub joinable_until: Option<Timestamp>,
     /// When something other than a task was about to be sent to a provider.
     pub sent_at: Option<Timestamp>,

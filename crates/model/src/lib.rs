@@ -44,7 +44,7 @@ mod tests {
     fn round_trips<T: FromStr + Debug>(words: &str, name: impl Fn(T) -> &'static str) {
         for word in words.split(' ') {
             let Ok(value) = word.parse::<T>() else {
-                panic!("{word} is no {}", std::any::type_name::<T>());
+                panic!("{word} is not a valid {}", std::any::type_name::<T>());
             };
             assert_eq!(name(value), word);
         }

@@ -9,12 +9,12 @@ use crate::clock::Timestamp;
 /// The state of a route that is stored in the database, so that every process has it and it
 /// survives restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RouteNote {
-    /// Since when it is paused by an operator.
+pub struct StoredRouteState {
+    /// When an operator paused it, if it is paused.
     pub paused_at: Option<Timestamp>,
     /// When an operator last asked to retry it.
-    pub tried_at: Option<Timestamp>,
-    /// Since when the provider refuses the key, or the account behind it.
+    pub retry_requested_at: Option<Timestamp>,
+    /// When the provider first refused the key, or the account behind it, if it still does.
     pub refused_at: Option<Timestamp>,
     pub error: Option<RouteError>,
 }
@@ -34,7 +34,8 @@ pub struct RouteError {
 pub struct RouteCounts {
     pub succeeded: u64,
     pub failed: u64,
-    /// It is unknown whether the provider accepted them, or it became known too late.
+    /// Unclear and found submissions: whether the provider accepted them was not known when their
+    /// tasks ended.
     pub unconfirmed: u64,
     pub refused: u64,
 }
@@ -72,7 +73,8 @@ pub struct BreakerSnapshot {
     pub provider: String,
     /// The provider's name for the model.
     pub model: String,
-    /// `closed`, `busy`, `trial`, `open` or `unreachable`.
+    /// `closed` (in normal use), `busy` (the provider asked for a pause), `trial` (half-open: one
+    /// order is sent to see whether the route works again), `open` (not used) or `unreachable`.
     pub state: String,
     /// Failures in a row.
     pub failures: u32,
@@ -99,7 +101,7 @@ impl BreakerSnapshot {
         self.state == "closed" && self.failures == 0
     }
 
-    /// A rank that is higher the less the route is used.
+    /// A rank for comparison: the less available the state, the higher the rank.
     pub fn rank(&self) -> (usize, u32) {
         let states = ["closed", "busy", "trial", "open", "unreachable"];
         let index = states.iter().position(|state| *state == self.state);

@@ -8,18 +8,25 @@ use crate::ids::{SubmissionId, TaskId};
 use crate::money::MicroDollars;
 use crate::task::TaskState;
 
+/// The state of a submission. These sets of states have names:
+///
+/// * *open* ([`Self::is_open`]): `intended` and `accepted`. The provider has or may have a running
+///   job;
+/// * *undecided*: `intended` and `unclear`. It is not known whether the provider has a job;
+/// * *unconfirmed* ([`SubmissionFilter::Unconfirmed`]): `unclear` and `found`. The outcome was not
+///   known when the task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum SubmissionState {
-    /// On disk, about to be sent; the outcome is not known.
+    /// On disk, about to be sent or sent; the provider's answer is not on disk yet.
     Intended,
     /// The provider accepted it.
     Accepted,
     /// The provider is known not to have accepted it.
     Refused,
-    /// It cannot be found out whether the provider accepted it.
+    /// Whether the provider accepted it could not be determined.
     Unclear,
-    /// It was unclear and its task has ended, but the provider has the job after all.
+    /// It was unclear when its task ended; a later look-up found the job at the provider.
     Found,
     /// The provider's job is over.
     Ended,
@@ -40,7 +47,8 @@ impl SubmissionState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum SubmissionFilter {
-    /// Submissions whose acceptance was unknown, even if it became known later.
+    /// `unclear` and `found` submissions: whether the provider accepted them was not known when
+    /// their tasks ended.
     Unconfirmed,
 }
 

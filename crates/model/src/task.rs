@@ -64,7 +64,7 @@ pub enum TaskPayload {
 }
 
 impl TaskPayload {
-    /// The family of the work.
+    /// The kind of media that it makes.
     pub const fn kind(&self) -> MediaKind {
         match self {
             Self::VideoV1(_) => MediaKind::Video,
@@ -318,7 +318,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The family of the work.
+    /// The kind of media that it makes.
     pub const fn kind(&self) -> MediaKind {
         self.payload.kind()
     }

@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
 
 fn body(adapter: &dyn Adapter, model: &KnownModel, video: VideoSpec) -> anyhow::Result<Value> {
     let order = Order {
-        key: "key-of-the-order".into(),
+        idempotency_key: "key-of-the-order".into(),
         model: model.id.clone(),
         extra: serde_json::Map::new(),
         work: WorkSpec::Video(video),

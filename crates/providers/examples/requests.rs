@@ -38,7 +38,7 @@ struct Case {
 enum End {
     /// It is waited for, and fetched.
     Fetched,
-    /// It is called off.
+    /// It is cancelled.
     CalledOff,
     /// It is looked for, as if the submission's answer had been lost.
     LookedFor,
@@ -54,7 +54,7 @@ fn case(name: &'static str, model: &str, work: WorkSpec) -> Case {
         name,
         options: json!({}),
         order: Order {
-            key: "key-of-the-order".into(),
+            idempotency_key: "key-of-the-order".into(),
             model: model.into(),
             extra: serde_json::Map::new(),
             work,
@@ -391,7 +391,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What was received; where the simulator listens is no part of it.
+/// What was received; where the simulator listens is not part of it.
 fn journal(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
     let journal: Value = journal

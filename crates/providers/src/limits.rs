@@ -145,7 +145,7 @@ pub enum FileHandover {
 pub struct MusicLimits {
     /// Its stems, if it separates.
     pub stems: Option<StemLimits>,
-    /// Other tasks of the music dialect that it supports.
+    /// Other tasks of the music API that it supports.
     pub tasks: Vec<String>,
     /// Whether it makes personas.
     pub personas: bool,
@@ -160,7 +160,7 @@ impl MusicLimits {
             stems: Some(stems),
             tasks: Vec::new(),
             personas: false,
-            songs: SongLimits::DIALECT,
+            songs: SongLimits::API_DEFAULT,
         }
     }
 
@@ -186,15 +186,15 @@ pub struct SongLimits {
     /// How many clips an order makes.
     pub clips: usize,
     /// Which of `lyrics`, `negative_tags`, `make_instrumental` and `seconds` it supports; `None`
-    /// for providers of the music dialect itself.
+    /// for providers of the music API itself.
     pub fields: Option<Vec<&'static str>>,
     /// Shortest and longest, in seconds, if the length can be chosen.
     pub seconds: Option<(u32, u32)>,
 }
 
 impl SongLimits {
-    /// The limits of the music dialect itself: all fields, and two clips.
-    pub const DIALECT: Self = Self {
+    /// The limits of the music API itself: all fields, and two clips.
+    pub const API_DEFAULT: Self = Self {
         clips: 2,
         fields: None,
         seconds: None,
@@ -208,9 +208,9 @@ pub struct StemLimits {
     pub groups: Vec<StemGroup>,
     /// Whether it can separate one requested group from the rest.
     pub two: bool,
-    /// Groups for which `two` also returns the rest; for other groups the rest can only be computed
-    /// from the mix.
-    pub rests: Vec<StemGroup>,
+    /// Groups for which `two` also returns the complement, which is the mix without the group; for
+    /// other groups it can only be computed from the mix.
+    pub complements: Vec<StemGroup>,
     /// Whether it can make all groups in one job.
     pub full: bool,
     /// Whether a full split also returns the rest.

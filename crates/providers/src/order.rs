@@ -14,7 +14,7 @@ use crate::error::{ErrorClass, ProviderError};
 
 pub use song::SongSpec;
 
-/// The families of work.
+/// The kind of media that an order makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediaKind {
@@ -54,14 +54,14 @@ impl FromStr for MediaKind {
 /// An order to a provider.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Names this one submission; it is sent to a provider that deduplicates.
-    pub key: String,
+    /// Identifies this one submission; it is sent to providers that deduplicate by such a key.
+    pub idempotency_key: String,
     /// The provider's own name of the model.
     pub model: String,
     /// What is to be made.
     pub work: WorkSpec,
-    /// Fields that the operator adds to the body of the paid call, overriding those of the
-    /// protocol.
+    /// Fields that the operator adds to the body of the call that submits the order. They override
+    /// those of the protocol.
     pub extra: Map<String, Value>,
 }
 
@@ -96,14 +96,14 @@ pub enum WorkSpec {
     Video(VideoSpec),
     /// The stems of a recording.
     Stems(SeparationSpec),
-    /// A song, by the music dialect's own fields.
+    /// A song, by the fields of the music API.
     Song(SongSpec),
     /// A persona.
     Persona(PersonaSpec),
 }
 
 impl WorkSpec {
-    /// The family of the work.
+    /// The kind of media.
     pub const fn kind(&self) -> MediaKind {
         match self {
             Self::Video(_) => MediaKind::Video,
@@ -127,7 +127,7 @@ pub struct VideoSpec {
     pub size: (u32, u32),
     /// The random seed, if the caller chose one.
     pub seed: Option<u64>,
-    /// With sound or without, if that has to be sent.
+    /// Whether the video has sound, if the request to the provider has to say so.
     pub audio: Option<bool>,
     /// The caller's id for its end user.
     pub user: Option<String>,
@@ -142,7 +142,7 @@ impl VideoSpec {
         picture.map(|picture| &picture.file)
     }
 
-    /// The first frame and the last one, if present, with these names.
+    /// The first and the last frame, if present, each paired with its name from `names`.
     pub fn frames<N>(&self, names: [N; 2]) -> impl Iterator<Item = (N, &MediaFile)> {
         let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
         let named_roles = names.into_iter().zip(roles);
@@ -163,7 +163,7 @@ impl VideoSpec {
 pub struct ConversationMessage {
     /// `system`, `user`, `assistant`, …
     pub role: String,
-    /// The field's text.
+    /// The message.
     pub text: String,
 }
 
@@ -258,7 +258,7 @@ impl SeparationSpec {
     }
 }
 
-/// A recording of the gateway, which a provider may have too.
+/// A recording that the gateway stores, and of which a provider may have a copy.
 #[derive(Debug, Clone)]
 pub struct SourceRecording {
     /// The recording.
@@ -295,7 +295,7 @@ pub struct PersonaSpec {
     pub is_public: bool,
 }
 
-/// The instrument groups of the music dialect.
+/// The instrument groups of the music API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StemGroup {
@@ -348,7 +348,7 @@ impl StemGroup {
         }
     }
 
-    /// Reads a name, without case and with `_`, space and `-` equal.
+    /// Reads a name. Case is ignored; `_`, space and `-` are equivalent.
     pub fn from_name(text: &str) -> Option<Self> {
         let normalized = normalize_name(text);
         Self::ALL
@@ -376,7 +376,7 @@ pub enum StemTarget {
     Only(StemGroup),
     /// Everything but this group.
     Without(StemGroup),
-    /// The rest without any of the groups.
+    /// The remainder of the mix without any of the groups.
     Other,
 }
 

@@ -117,7 +117,7 @@ impl WebhookReceiver {
     }
 
     /// Everything that was posted so far.
-    pub fn posted(&self) -> Vec<ReceivedPost> {
+    pub fn received(&self) -> Vec<ReceivedPost> {
         lock(&self.state.posted).clone()
     }
 
@@ -126,7 +126,7 @@ impl WebhookReceiver {
         let mut count_changes = self.state.count.subscribe();
         // `wait_for` fails only if the sender is gone, and `self` owns it.
         let _ = count_changes.wait_for(|received| *received >= count).await;
-        self.posted()
+        self.received()
     }
 }
 

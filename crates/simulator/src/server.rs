@@ -27,7 +27,7 @@ use tower::ServiceExt as _;
 
 use crate::control::{self, ProxyRegistry};
 use crate::fault::FaultProxy;
-use crate::models::MODELS;
+use crate::models::PROVIDERS;
 use crate::site::{ConnectionReset, DropConnection, MAX_REQUEST_BYTES};
 use crate::world::World;
 
@@ -141,12 +141,12 @@ impl Drop for Simulator {
 
 fn app(world: &Arc<World>, proxies: Arc<ProxyRegistry>, scheme: &'static str) -> Router {
     let mut app = Router::new().nest("/_", control::router(world, proxies));
-    for model in MODELS {
-        let site = SimulatedSite::new(model.name, scheme, world.clone());
-        let router = (model.routes)(site).into_router();
+    for provider in PROVIDERS {
+        let site = SimulatedSite::new(provider.name, scheme, world.clone());
+        let router = (provider.routes)(site).into_router();
         // The trailing slash makes the base URL itself a path. `hunyuan` has no other: it names its
         // actions in a header.
-        app = app.nest(&format!("/{}/", model.name), router);
+        app = app.nest(&format!("/{}/", provider.name), router);
     }
     // By default axum refuses multipart forms of more than 2 MB, and recordings are larger.
     app.layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))

@@ -1,7 +1,7 @@
 //! The separation of one block at the analysis rate: estimates of vocals, drums and bass.
 //!
 //! It wires the stages together: transform, cues, shares, Wiener filter, inverse transform. It
-//! knows nothing about other rates, long clips, or the exact sums that come afterwards.
+//! does not handle other rates, long clips, or the exact sums that come afterwards.
 
 use realfft::num_complex::Complex32;
 

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             Err(reason) => (1, format!("stems: {reason}\n")),
         },
         Ok(None) => {
-            // A reader may close standard output early; that is no failure.
+            // A reader may close standard output early; that is not a failure.
             let _ = std::io::stdout().lock().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
         }

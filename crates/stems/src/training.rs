@@ -92,7 +92,7 @@ fn try_draw(
         None => {
             let mut row = CueRow::new(nets::FIRST_NET_SIZES[0]);
             for t in 0..cues.frames() {
-                sampler.frame(t, &mut row, &mut |row| cues.fill(t, row));
+                sampler.sample_frame(t, &mut row, &mut |row| cues.fill(t, row));
             }
         }
         Some(net) => {
@@ -100,7 +100,7 @@ fn try_draw(
             let second = EstimateCues::measure(&cues, &first_shares, &mixed, stop, &mut |_| ())?;
             let mut row = CueRow::new(nets::SECOND_NET_SIZES[0]);
             for t in 0..cues.frames() {
-                sampler.frame(t, &mut row, &mut |row| second.fill(t, row));
+                sampler.sample_frame(t, &mut row, &mut |row| second.fill(t, row));
             }
         }
     }
@@ -164,11 +164,11 @@ impl<'a> BinSampler<'a> {
         clippy::cast_possible_truncation,
         reason = "numbers that a net learns from"
     )]
-    fn frame(&mut self, t: usize, row: &mut CueRow, fill: &mut dyn FnMut(&mut CueRow)) {
+    fn sample_frame(&mut self, t: usize, row: &mut CueRow, fill: &mut dyn FnMut(&mut CueRow)) {
         let mut filled = false;
         for k in 0..MAIN.bins() {
             let power = power(self.mixed, t, k);
-            let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
+            let targets: [f64; STEMS] = std::array::from_fn(|stem| self.measure_target(t, k, stem, power));
             let weight = bin_weight(power);
             // Bins are drawn at equal steps of accumulated weight and not randomly, so no part of
             // the song is missed.
@@ -193,8 +193,8 @@ impl<'a> BinSampler<'a> {
         }
     }
 
-    /// The ideal share; also updates the energies.
-    fn target(&mut self, t: usize, k: usize, stem: usize, power: f64) -> f64 {
+    /// The ideal share of a stem in a bin. Also adds to the energies.
+    fn measure_target(&mut self, t: usize, k: usize, stem: usize, power: f64) -> f64 {
         let mut inner_product = 0.0;
         let mut energy = 0.0;
         for side in 0..2 {

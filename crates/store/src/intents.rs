@@ -1,7 +1,7 @@
 //! Intents: records of requests that create something, so that a repeated request is recognised.
 //!
-//! Changes to an intent are made under its number of visits, by compare-and-set: after a later
-//! visit, those of an earlier one have no effect.
+//! Changes to an intent are made under its number of attempts, by compare-and-set: after a later
+//! attempt, those of an earlier one have no effect.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ record! {
         result: "made",
         answer: "answer",
         holder: "holder",
-        visits: saturated("visits"),
+        attempts: saturated("visits"),
         joinable_until: "joinable_until",
         sent_at: "sent_at",
         created_at: "created_at",
@@ -67,7 +67,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
         "state": state(new),
         "made": new.result,
         "holder": new.holder,
-        "visits": new.visits,
+        "visits": new.attempts,
         "created_at": new.created_at,
         "body": fingerprint_hash(&new.body),
         "answer": new.answer,
@@ -175,34 +175,38 @@ pub fn all_with(
     Ok(intents)
 }
 
-/// Records the result of visit number `visit` of an intent in progress. Returns whether that visit
-/// is still the latest.
+/// Records the result of attempt number `attempt` at an intent in progress. Returns whether that
+/// attempt is still the latest.
 pub fn set_result(
     conn: &mut Conn<'_>,
     id: IntentId,
-    visit: u32,
+    attempt: u32,
     result: &IntentResult,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET state = 'made', made = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
         &[
             (&id.to_string()).into(),
-            i64::from(visit).into(),
+            i64::from(attempt).into(),
             (&to_json(result)?).into(),
         ],
     )?;
     Ok(changed == 1)
 }
 
-/// Records the next visit to an intent that was read before. Returns false if another visit was
+/// Records the next attempt at an intent that was read before. Returns false if another attempt was
 /// first, or if something was made or sent for it since.
-pub fn visit(conn: &mut Conn<'_>, intent: &Intent, holder: &str) -> Result<bool, StoreError> {
+pub fn begin_attempt(
+    conn: &mut Conn<'_>,
+    intent: &Intent,
+    holder: &str,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
          WHERE id = ?1 AND visits = ?2 AND state = ?4 AND sent_at IS NOT DISTINCT FROM ?5",
         &[
             (&intent.id.to_string()).into(),
-            i64::from(intent.visits).into(),
+            i64::from(intent.attempts).into(),
             holder.into(),
             state(intent).into(),
             intent.sent_at.map(Timestamp::micros).into(),
@@ -211,19 +215,19 @@ pub fn visit(conn: &mut Conn<'_>, intent: &Intent, holder: &str) -> Result<bool,
     Ok(changed == 1)
 }
 
-/// Records that something other than a task is about to be sent to a provider for visit number
-/// `visit`. Returns whether that visit is still the latest.
+/// Records that something other than a task is about to be sent to a provider for attempt number
+/// `attempt`. Returns whether that attempt is still the latest.
 pub fn set_sent_at(
     conn: &mut Conn<'_>,
     id: IntentId,
-    visit: u32,
+    attempt: u32,
     now: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET sent_at = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
         &[
             (&id.to_string()).into(),
-            i64::from(visit).into(),
+            i64::from(attempt).into(),
             now.map(Timestamp::micros).into(),
         ],
     )?;
@@ -265,35 +269,35 @@ pub fn extend_joinable(
     Ok(())
 }
 
-/// Forgets an intent for which the visit number `visit` has made nothing and sent nothing. Returns
-/// false if there is something, or a later visit.
-pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, StoreError> {
+/// Forgets an intent for which attempt number `attempt` has made nothing and sent nothing. Returns
+/// false if something was made or sent, or if there was a later attempt.
+pub fn abandon(conn: &mut Conn<'_>, id: IntentId, attempt: u32) -> Result<bool, StoreError> {
     let deleted = conn.execute(
         "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL",
-        &[(&id.to_string()).into(), i64::from(visit).into()],
+        &[(&id.to_string()).into(), i64::from(attempt).into()],
     )?;
     Ok(deleted == 1)
 }
 
-/// Records the end of visit number `visit`. An intent that made nothing, which is in the database
-/// only if it was `reserved`, is deleted; another one can be joined by requests with its body until
-/// `joinable_until`, unless there was a later visit. Returns false if the intent is not, or not
-/// yet, in the database.
+/// Records the end of attempt number `attempt`. An intent that made nothing, which is in the
+/// database only if it was `reserved`, is deleted. Any other one can be joined by requests with its
+/// body until `joinable_until`, unless there was a later attempt. Returns false if the intent is
+/// not, or not yet, in the database.
 pub fn leave(
     conn: &mut Conn<'_>,
     id: IntentId,
-    visit: u32,
+    attempt: u32,
     reserved: bool,
     joinable_until: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
-    if reserved && abandon(conn, id, visit)? {
+    if reserved && abandon(conn, id, attempt)? {
         return Ok(true);
     }
     let changed = conn.execute(
         "UPDATE intents SET holder = NULL, joinable_until = ?3 WHERE id = ?1 AND visits = ?2",
         &[
             (&id.to_string()).into(),
-            i64::from(visit).into(),
+            i64::from(attempt).into(),
             joinable_until.map(Timestamp::micros).into(),
         ],
     )?;

@@ -33,7 +33,7 @@ mod ledger_change;
 pub mod media_folders;
 pub mod meta;
 pub mod migrations;
-mod page;
+pub mod page;
 pub mod personas;
 pub mod pg_session;
 mod postgres;
@@ -181,17 +181,17 @@ impl From<StoreError> for mediagate_model::error::Error {
     }
 }
 
-/// How long a caller waits for the outcome of a write.
-const COMMIT_WAIT: Duration = Duration::from_secs(5);
+/// How long a caller waits for the outcome of a write, or for a read.
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The result of `work` if it is known within 5 s; otherwise [`StoreError::InDoubt`], while `work`
-/// continues.
-pub async fn await_commit<T, E: From<StoreError>>(
+/// Waits at most 5 s for the result of a write or a read; then returns [`StoreError::InDoubt`],
+/// while `work` continues.
+pub async fn await_within_limit<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    match tokio::time::timeout(COMMIT_WAIT, work).await {
+    match tokio::time::timeout(WAIT_LIMIT, work).await {
         Ok(result) => result,
-        // The write continues, and may still succeed.
+        // A write continues, and may still succeed.
         Err(_) => Err(StoreError::InDoubt.into()),
     }
 }
@@ -230,7 +230,7 @@ impl Store {
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
     /// back; on a database error nothing was written. This may take longer than a caller waits: see
-    /// [`await_commit`]. `work` may run twice if its first run was rolled back.
+    /// [`await_within_limit`]. `work` may run twice if its first run was rolled back.
     ///
     /// The work continues if the returned future is dropped.
     pub async fn write<T, E>(

@@ -21,8 +21,8 @@ impl<Id> PageQuery<Id> {
     }
 }
 
-/// Removes the extra row of [`PageQuery::with_one_more`] and returns whether it was there.
-pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
+/// Removes the extra row of [`PageQuery::with_one_more`], if it is there; returns whether it was.
+pub fn truncate_to_limit<T>(rows: &mut Vec<T>, limit: u32) -> bool {
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     has_more

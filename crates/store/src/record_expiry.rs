@@ -102,7 +102,7 @@ pub struct PastTask {
     pub cost: MicroDollars,
 }
 
-/// Stores the cost of these tasks, and until when tasks were removed.
+/// Stores the cost of these tasks, and the time up to which tasks were removed.
 fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
     let sql = in_ids!(
         conn,

@@ -5,16 +5,16 @@ use std::time::Duration;
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{RouteCounts, RouteError, RouteNote};
+use mediagate_model::route::{RouteCounts, RouteError, StoredRouteState};
 use mediagate_model::submission::SubmissionState;
 
 /// A provider and its name for the model.
 pub type RouteKey = (String, String);
 
 record! {
-    columns for RouteNote of "route_notes" {
+    columns for StoredRouteState of "route_notes" {
         paused_at: "paused_at",
-        tried_at: "tried_at",
+        retry_requested_at: "tried_at",
         refused_at: "refused_at",
         error: error("error_class", "error_message", "error_at"),
     }
@@ -32,8 +32,8 @@ fn error(
     })
 }
 
-/// Every route that has a stored state.
-pub fn notes(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, RouteNote)>, StoreError> {
+/// The stored states of all routes that have one.
+pub fn stored_states(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, StoredRouteState)>, StoreError> {
     conn.all(
         concat!("SELECT provider, model, ", columns!(), " FROM route_notes"),
         &[],
@@ -48,7 +48,8 @@ pub fn notes(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, RouteNote)>, StoreErr
     )
 }
 
-pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreError> {
+/// The stored state of a route.
+pub fn stored_state(conn: &mut Conn<'_>, key: &RouteKey) -> Result<StoredRouteState, StoreError> {
     let row = conn.one(
         concat!(
             "SELECT ",
@@ -56,7 +57,7 @@ pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreEr
             " FROM route_notes WHERE provider = ?1 AND model = ?2"
         ),
         &[(&key.0).into(), (&key.1).into()],
-        RouteNote::from_row,
+        StoredRouteState::from_row,
     )?;
     Ok(row.unwrap_or_default())
 }

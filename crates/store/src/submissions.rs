@@ -1,5 +1,9 @@
 //! Submissions to providers. A row is on disk before its request is sent, so a crash cannot make a
 //! submission undetectable.
+//!
+//! A submission's *follower* is the worker process that sends it and then follows its job to the
+//! end. A *stray* is a submission whose task has ended while its job may still be running. See
+//! [`SubmissionState`] for the states.
 
 use providers::{JobHandle, ProviderCost};
 use serde_json::Value;
@@ -61,7 +65,7 @@ fn error(class: Option<String>, message: Option<String>) -> Option<(String, Stri
     class.map(|class| (class, message.unwrap_or_default()))
 }
 
-/// Records that `follower` is about to send a request.
+/// Records that a submission is about to be sent by the process `follower`.
 pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
     insert!(conn, "submissions" {
         "id": new.id,
@@ -168,8 +172,8 @@ pub fn set_cost(
     Ok(())
 }
 
-/// The reported job costs of tasks that were settled or released by ledger entries between two
-/// positions, by task; the costs of one task in the order of its jobs.
+/// The reported cost of each job of the tasks that ledger entries between two positions settled or
+/// released, with its task; in the order of the submissions' ids, which is that of the jobs.
 pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),
@@ -225,10 +229,10 @@ pub fn page(
     page: PageQuery<SubmissionId>,
 ) -> Result<Vec<SubmissionRecord>, StoreError> {
     let after = page.after.map(|id| id.to_string());
-    // A text that sorts before, or after, every id.
-    let end = if page.ascending { "" } else { "g" };
+    // A text that sorts before every id, or after every id if the list descends.
+    let start = if page.ascending { "" } else { "g" };
     let values = [
-        after.as_deref().unwrap_or(end).into(),
+        after.as_deref().unwrap_or(start).into(),
         i64::from(page.limit).into(),
     ];
     let sql = match filter {
@@ -261,8 +265,8 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
     )
 }
 
-/// Records that a provider refused before anything was submitted to it.
-pub fn note_refused(
+/// Adds a submission that a provider refused in a call before the one that submits the order.
+pub fn insert_refused(
     conn: &mut Conn<'_>,
     refused: &Submission,
     (class, message): (&str, &str),
@@ -319,7 +323,7 @@ pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// Releases a submission that `follower` works on; any process may claim it from `due` on.
+/// Removes `follower` from a submission; any process may claim the submission from `due` on.
 pub fn release_from_follower(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -436,7 +440,7 @@ pub fn pull_strays_forward(
     )
 }
 
-/// Sets when to look for an unclear submission again; never if `None`.
+/// Sets when to look up the job of an unclear submission again; never if `None`.
 pub fn schedule_lookup(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -449,7 +453,7 @@ pub fn schedule_lookup(
     Ok(())
 }
 
-/// At most `limit` unclear submissions that are due to be looked for.
+/// At most `limit` unclear submissions whose look-up is due.
 pub fn unclear_due(
     conn: &mut Conn<'_>,
     limit: u32,
@@ -488,8 +492,8 @@ pub fn mark_found(
     Ok(changed == 1)
 }
 
-/// Whether another submission to this provider since `since` has this job.
-pub fn is_known(
+/// Whether a job belongs to another submission to this provider since `since`.
+pub fn belongs_to_another(
     conn: &mut Conn<'_>,
     provider: &str,
     handle: &JobHandle,
@@ -507,8 +511,8 @@ pub fn is_known(
     Ok(found.is_some())
 }
 
-/// Number of submissions to this provider's model since `since` whose outcome is unknown.
-pub fn count_unknown_since(
+/// Number of intended and unclear submissions to this provider's model since `since`.
+pub fn count_undecided_since(
     conn: &mut Conn<'_>,
     provider: &str,
     route_model: &str,

@@ -73,7 +73,7 @@ mod claims;
 mod fair_queue;
 mod list;
 
-pub use crate::page::{PageQuery, cut_one_more};
+pub use crate::page::PageQuery;
 pub use all_accounts::{page_of_all, search_of_all};
 pub use claims::{
     DueWork, any_due, any_due_after, claim_sent, claim_upstream, count_waiting, due_work, held_by,

@@ -99,18 +99,18 @@ impl LedgerAudit {
         // Read again for each page, because records may be removed during the check.
         let bounds = RetentionBounds::read(conn)?;
         self.next = match self.next.clone() {
-            CheckStep::AccountsAfter(id) => self.accounts(conn, &id)?,
-            CheckStep::DaysAfter(day) => self.day(conn, day, bounds)?,
-            CheckStep::EntriesAfter(at, id) => self.entries(conn, (at, &id))?,
-            CheckStep::TasksAfter(id) => self.tasks(conn, &id)?,
-            CheckStep::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
-            CheckStep::IntentsAfter(id) => self.intents(conn, &id)?,
+            CheckStep::AccountsAfter(id) => self.check_accounts(conn, &id)?,
+            CheckStep::DaysAfter(day) => self.check_day(conn, day, bounds)?,
+            CheckStep::EntriesAfter(at, id) => self.check_entries(conn, (at, &id))?,
+            CheckStep::TasksAfter(id) => self.check_tasks(conn, &id)?,
+            CheckStep::EndedAfter(at, id) => self.check_ended_tasks(conn, (at, &id))?,
+            CheckStep::IntentsAfter(id) => self.check_intents(conn, &id)?,
             CheckStep::Finished => CheckStep::Finished,
         };
         Ok(!matches!(self.next, CheckStep::Finished))
     }
 
-    fn accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
+    fn check_accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let ids = conn.all(
             "SELECT id FROM accounts WHERE id > ?1 ORDER BY id LIMIT 100",
             &[after.into()],
@@ -126,7 +126,7 @@ impl LedgerAudit {
         })
     }
 
-    fn day(
+    fn check_day(
         &mut self,
         conn: &mut Conn<'_>,
         after: i64,
@@ -158,7 +158,7 @@ impl LedgerAudit {
         Ok(CheckStep::EntriesAfter(since, String::new()))
     }
 
-    fn entries(
+    fn check_entries(
         &mut self,
         conn: &mut Conn<'_>,
         after: (i64, &str),
@@ -172,7 +172,7 @@ impl LedgerAudit {
         })
     }
 
-    fn tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
+    fn check_tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let page = conn.all(
             "SELECT id FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
             &[after.into(), PAGE.into()],
@@ -186,7 +186,7 @@ impl LedgerAudit {
         Ok(CheckStep::TasksAfter(last))
     }
 
-    fn ended(
+    fn check_ended_tasks(
         &mut self,
         conn: &mut Conn<'_>,
         (at, id): (i64, &str),
@@ -205,7 +205,7 @@ impl LedgerAudit {
         Ok(CheckStep::EndedAfter(last_at, last))
     }
 
-    fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
+    fn check_intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let (last, mismatches) = intents::page(conn, after)?;
         self.mismatches.extend(mismatches);
         Ok(last.map_or(CheckStep::Finished, CheckStep::IntentsAfter))

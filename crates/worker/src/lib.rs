@@ -140,7 +140,7 @@ impl WorkerPool {
 /// Records that this process has stopped, so that others need not wait for its lease to expire.
 async fn deregister(context: &WorkerContext) {
     let app = &context.app;
-    if let Err(error) = app.intents.write_departures().await {
+    if let Err(error) = app.intents.flush_client_events().await {
         tracing::warn!(inside = ?error.internal_cause(), "cannot record disconnected callers");
     }
     if let Err(error) = settings_drift::leave(app).await {
@@ -328,11 +328,11 @@ async fn probe(context: Arc<WorkerContext>) {
 async fn record_disconnects(context: Arc<WorkerContext>) {
     while !context.stop.is_cancelled() {
         tokio::select! {
-            () = context.app.intents.wait_for_departures() => {}
+            () = context.app.intents.wait_for_client_events() => {}
             () = context.stop.cancelled() => return,
         }
         context.pause(DISCONNECT_BATCH_DELAY).await;
-        if let Err(error) = context.app.intents.write_departures().await {
+        if let Err(error) = context.app.intents.flush_client_events().await {
             tracing::warn!(inside = ?error.internal_cause(), "cannot record disconnected callers");
             context.pause(HEARTBEAT).await;
         }

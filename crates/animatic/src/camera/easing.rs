@@ -3,21 +3,21 @@
 use crate::direction::Easing;
 
 /// Progress of a move. Even a constant speed starts and ends over a few frames.
-pub(super) fn eased(easing: Easing, t: f64) -> f64 {
+pub(super) fn ease_progress(easing: Easing, t: f64) -> f64 {
     let t = t.clamp(0.0, 1.0);
     match easing {
-        Easing::Smooth => ramped(t, 0.3),
-        Easing::Linear => ramped(t, 0.04),
+        Easing::Smooth => ramp_progress(t, 0.3),
+        Easing::Linear => ramp_progress(t, 0.04),
         // A cubic that starts at rest and reaches its highest speed at the end, where its
         // acceleration is zero again.
         Easing::In => t * t * (3.0 - t) / 2.0,
-        Easing::Out => 1.0 - eased(Easing::In, 1.0 - t),
+        Easing::Out => 1.0 - ease_progress(Easing::In, 1.0 - t),
     }
 }
 
 /// Progress of a move at time `t` of it, both 0 to 1: speed rises smoothly over the first `ramp`,
 /// holds, and falls the same way. A plain S-curve would rush through the middle.
-fn ramped(t: f64, ramp: f64) -> f64 {
+fn ramp_progress(t: f64, ramp: f64) -> f64 {
     // The integral of smoothstep(t / ramp) over the ramp.
     let rise = |t: f64| {
         let s = t / ramp;

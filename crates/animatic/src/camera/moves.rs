@@ -17,8 +17,10 @@ pub(super) fn leg_end(
         // factor `aspect`.
         let amount = match kind.axis() {
             MoveAxis::Depth => DEPTH.amount(*pace, seconds),
-            MoveAxis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
-            MoveAxis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * geometry.aspect,
+            MoveAxis::Side => extend_to_slack(SLIDE.amount(*pace, seconds), slack.0),
+            MoveAxis::Height => {
+                extend_to_slack(SLIDE.amount(*pace, seconds), slack.1) * geometry.aspect
+            }
             MoveAxis::Roll => ROLL.amount(*pace, seconds).to_radians(),
             MoveAxis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
             MoveAxis::Shake | MoveAxis::Nothing => 0.0,
@@ -49,7 +51,7 @@ pub(super) fn leg_end(
 }
 
 /// A picture wider than the frame has more to show: up to twice as far.
-fn stretched(amount: f64, slack: f64) -> f64 {
+fn extend_to_slack(amount: f64, slack: f64) -> f64 {
     amount.max(slack.min(amount * 2.0))
 }
 

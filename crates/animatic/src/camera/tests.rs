@@ -25,7 +25,7 @@ fn flat(picture: (u32, u32), frame: (u32, u32)) -> ShotGeometry<'static> {
 
 #[test]
 fn easing_runs_from_rest_to_rest() {
-    let ease = |t| eased(Easing::Smooth, t);
+    let ease = |t| ease_progress(Easing::Smooth, t);
     assert!(ease(0.0).abs() < 1e-12 && (ease(1.0) - 1.0).abs() < 1e-12);
     let speeds: Vec<f64> = (0..1000)
         .map(|i| ease(f64::from(i + 1) / 1e3) - ease(f64::from(i) / 1e3))

@@ -10,7 +10,7 @@ use super::plane::FloatPlane;
 pub(super) type ColourPlanes = [FloatPlane; 3];
 
 /// Replaces the colours where `hole` is 1 by what surrounds the hole.
-pub(super) fn filled(colours: &ColourPlanes, hole: &FloatPlane) -> ColourPlanes {
+pub(super) fn fill_hole(colours: &ColourPlanes, hole: &FloatPlane) -> ColourPlanes {
     let weight = hole.map(|h| (1.0 - h).clamp(0.0, 1.0));
     [0, 1, 2].map(|c| fill(&colours[c], &weight))
 }
@@ -20,8 +20,8 @@ fn fill(plane: &FloatPlane, weight: &FloatPlane) -> FloatPlane {
     if plane.width <= 1 && plane.height <= 1 {
         return plane.clone();
     }
-    let weighted = halved(&plane.zip(weight, |p, w| p * w));
-    let weights = halved(weight);
+    let weighted = downsample(&plane.zip(weight, |p, w| p * w));
+    let weights = downsample(weight);
     let coarse = weighted.zip(&weights, |p, w| if w > 1e-4 { p / w } else { 0.0 });
     // A few known pixels are enough to know the coarse one; the paper saturates its weights here
     // too.
@@ -40,7 +40,7 @@ fn fill(plane: &FloatPlane, weight: &FloatPlane) -> FloatPlane {
 }
 
 /// Half the size, each pixel the mean of two by two.
-fn halved(plane: &FloatPlane) -> FloatPlane {
+fn downsample(plane: &FloatPlane) -> FloatPlane {
     let (width, height) = (plane.width.div_ceil(2), plane.height.div_ceil(2));
     FloatPlane::new(width, height, |x, y| {
         let column = |x: usize| x.min(plane.width - 1);
@@ -66,7 +66,7 @@ mod tests {
         let inside = |x: usize, y: usize| (10..20).contains(&x) && (6..14).contains(&y);
         let plane = FloatPlane::new(33, 21, |x, y| if inside(x, y) { 1.0 } else { 0.3 });
         let hole = FloatPlane::new(33, 21, |x, y| f32::from(u8::from(inside(x, y))));
-        let [red, ..] = filled(&[plane.clone(), plane.clone(), plane], &hole);
+        let [red, ..] = fill_hole(&[plane.clone(), plane.clone(), plane], &hole);
         assert!(red.values.iter().all(|v| (v - 0.3).abs() < 1e-3), "{red:?}");
     }
 
@@ -74,7 +74,7 @@ mod tests {
     fn a_picture_that_is_all_hole_is_no_trouble() {
         let plane = FloatPlane::new(5, 3, |_, _| 0.7);
         let hole = FloatPlane::new(5, 3, |_, _| 1.0);
-        let [_, green, _] = filled(&[plane.clone(), plane.clone(), plane], &hole);
+        let [_, green, _] = fill_hole(&[plane.clone(), plane.clone(), plane], &hole);
         assert!(green.values.iter().all(|v| v.is_finite()));
     }
 }

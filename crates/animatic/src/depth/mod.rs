@@ -18,8 +18,8 @@ use crate::error::RenderError;
 use crate::layer::LayerSheet;
 use crate::picture::Picture;
 use crate::scene::noise::smoothstep;
-use crate::working_size::reduced;
-use fill::{ColourPlanes, filled};
+use crate::working_size::shrink;
+use fill::{ColourPlanes, fill_hole};
 use plane::{FloatPlane, GuidedFilter};
 
 /// The picture as sheets, farthest first: just one if no depth was found.
@@ -31,7 +31,7 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> 
     }
     // The cues need no detail, so a small map is enough. The guided filter brings the cut back to
     // the edges of the full picture.
-    let small = reduced(picture, MAP_SIDE / f64::from(width.max(height)))?;
+    let small = shrink(picture, MAP_SIDE / f64::from(width.max(height)))?;
     let colours = colours(small.as_ref().unwrap_or(picture));
     let luma = project_on_axis(&colours, LUMA);
     let nearness = nearness(&colours, &luma);
@@ -42,13 +42,13 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> 
     let axis = axis(&colours, &rough);
     let guide = project_on_axis(&colours, axis);
     let matte = GuidedFilter::new(&rough, &guide, 5, 4e-4);
-    let subject = matte.plane(&guide).map(sharpened);
+    let subject = matte.plane(&guide).map(sharpen_matte);
     if !is_plausible_cut(&subject, &colours) {
         return Ok(flat());
     }
     // Wider than the subject: otherwise its soft rim would stay behind when the subject moves away.
     let hole = subject.dilated(4).blurred(1).map(|h| (h * 2.5).min(1.0));
-    let ground = filled(&colours, &hole);
+    let ground = fill_hole(&colours, &hole);
     Ok(vec![
         far_sheet(picture, &ground, &hole),
         near_sheet(picture, &matte, axis),
@@ -293,7 +293,8 @@ fn near_sheet(picture: &Picture, matte: &GuidedFilter, axis: [f32; 3]) -> LayerS
         // The filter's line is applied to the full picture's own colours, so the matte is as sharp
         // as the picture and not as coarse as the map.
         let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
-        let opacity = sharpened(matte.slope.sample_at(u, v) * guide + matte.offset.sample_at(u, v));
+        let opacity =
+            sharpen_matte(matte.slope.sample_at(u, v) * guide + matte.offset.sample_at(u, v));
         *pixel = [r * opacity, g * opacity, b * opacity, 255.0 * opacity].map(byte_of);
     });
     sheet
@@ -311,7 +312,7 @@ fn each_pixel(sheet: &mut LayerSheet, mut work: impl FnMut(f32, f32, &mut [u8; 4
 }
 
 /// A matte with a rim of a few pixels rather than a haze.
-fn sharpened(opacity: f32) -> f32 {
+fn sharpen_matte(opacity: f32) -> f32 {
     smoothstep(0.25, 0.75, opacity)
 }
 

@@ -83,7 +83,7 @@ fn convert_grey(
 mod tests {
     use super::*;
 
-    fn converted(rgb: [u8; 3], profile: &ColorProfile) -> [u8; 3] {
+    fn to_srgb_pixel(rgb: [u8; 3], profile: &ColorProfile) -> [u8; 3] {
         let mut pixels = rgb.to_vec();
         to_srgb(&mut pixels, PixelLayout::Rgb, &profile.encode().unwrap());
         [pixels[0], pixels[1], pixels[2]]
@@ -92,13 +92,13 @@ mod tests {
     #[test]
     fn a_wide_gamut_picture_gets_its_colours_and_an_srgb_one_keeps_them() {
         // Display P3's (200, 80, 60) is a redder red in sRGB; greys are the same in both.
-        let [r, g, b] = converted([200, 80, 60], &ColorProfile::new_display_p3());
+        let [r, g, b] = to_srgb_pixel([200, 80, 60], &ColorProfile::new_display_p3());
         assert!(r > 206 && g < 80 && b < 60, "{r} {g} {b}");
         for grey in [0, 90, 255] {
-            let rgb = converted([grey; 3], &ColorProfile::new_display_p3());
+            let rgb = to_srgb_pixel([grey; 3], &ColorProfile::new_display_p3());
             assert!(rgb.iter().all(|v| v.abs_diff(grey) <= 1), "{grey}: {rgb:?}");
         }
-        let unchanged = converted([200, 80, 60], &ColorProfile::new_srgb());
+        let unchanged = to_srgb_pixel([200, 80, 60], &ColorProfile::new_srgb());
         assert!(
             unchanged
                 .iter()
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_grey_profile_bends_greys() {
         let linear = ColorProfile::new_gray_with_gamma(1.0);
-        let [r, g, b] = converted([64, 64, 64], &linear);
+        let [r, g, b] = to_srgb_pixel([64, 64, 64], &linear);
         assert!(r > 120 && r == g && g == b, "{r} {g} {b}");
     }
 

@@ -42,7 +42,7 @@ fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
         )
     };
     let mut out = backdrop(picture, canvas)?;
-    let resized_picture = resized(picture.size(), picture.rgb(), inner, FilterType::CatmullRom)?;
+    let resized_picture = resize_rgb(picture.size(), picture.rgb(), inner, FilterType::CatmullRom)?;
     let left = (canvas.0 - inner.0) as usize / 2;
     let top = (canvas.1 - inner.1) as usize / 2;
     let lines = out.chunks_exact_mut(canvas.0 as usize * 3).skip(top);
@@ -73,8 +73,8 @@ fn backdrop(picture: &Picture, canvas: (u32, u32)) -> Option<Vec<u8>> {
     const TINY: u32 = 24;
     let filling = crop_centre(picture, canvas)?;
     // Shrinking to 24 pixels and enlarging again is a wide blur that costs nearly nothing.
-    let tiny = resized(filling.size(), filling.rgb(), (TINY, TINY), FilterType::Box)?;
-    let mut soft = resized((TINY, TINY), &tiny, canvas, FilterType::CatmullRom)?;
+    let tiny = resize_rgb(filling.size(), filling.rgb(), (TINY, TINY), FilterType::Box)?;
+    let mut soft = resize_rgb((TINY, TINY), &tiny, canvas, FilterType::CatmullRom)?;
     for value in &mut soft {
         *value = u8::try_from(u16::from(*value) * 9 / 20).unwrap_or(u8::MAX);
     }
@@ -97,7 +97,7 @@ fn crop_centre(picture: &Picture, canvas: (u32, u32)) -> Option<Picture> {
     Picture::from_rgb(small.0, small.1, out)
 }
 
-fn resized(
+fn resize_rgb(
     size: (u32, u32),
     rgb: &[u8],
     new_size: (u32, u32),
@@ -148,7 +148,7 @@ impl Thumbnail {
         let scale = SIDE / f64::from(picture.width().max(picture.height()));
         let side = |pixels: u32| to_side(f64::from(pixels) * scale.min(1.0));
         let (width, height) = (side(picture.width()), side(picture.height()));
-        let rgb = resized(
+        let rgb = resize_rgb(
             picture.size(),
             picture.rgb(),
             (width, height),

@@ -3,11 +3,11 @@
 /// Limits of [`decode`](super::decode()).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureLimits {
-    /// Most pixels, in millions.
+    /// Maximum number of pixels, in millions.
     pub max_megapixels: u32,
     /// Longest side, in pixels: rejects strips that are small by area but useless as a frame.
     pub max_side: u32,
-    /// Most memory for decoding, in bytes, including the decoded pixels.
+    /// Maximum memory for decoding, in bytes, including the decoded pixels.
     pub max_memory_bytes: u64,
 }
 
@@ -129,7 +129,7 @@ pub enum PictureError {
         scans: u64,
         /// The picture's size in megapixels, rounded up.
         megapixels: u32,
-        /// Most scans at this size.
+        /// Maximum number of scans at this size.
         limit: u64,
     },
     /// Decoding would need more memory than allowed.

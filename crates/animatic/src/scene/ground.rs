@@ -2,13 +2,13 @@
 
 use super::light::SceneLight;
 use super::noise::{fractal, lattice, mix, smoothstep, value};
-use super::paint::{add, blend, scaled, times};
+use super::paint::{add, blend, scale_colour, times};
 use super::stage::SceneStage;
 
 /// Water from the horizon to the bottom, mirroring what stands behind it.
 pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, seed: u64) {
     // Everything behind the water is finished first, because the water reflects it.
-    let mirror = stage.mirror();
+    let mirror = stage.build_mirror();
     let canvas = stage.canvas_at(0.4);
     let sun = light.sun_position.0 * canvas.aspect();
     let deep = times([0.10, 0.24, 0.32], blend(light.ground, [1.0; 3], 0.25));
@@ -28,7 +28,7 @@ pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, se
         );
         // Looking down into water shows the water, looking across it shows the sky.
         let water_share = 0.16 + 0.46 * smoothstep(0.0, 1.0, down);
-        let mut colour = blend(scaled(reflected, 0.93), deep, water_share);
+        let mut colour = blend(scale_colour(reflected, 0.93), deep, water_share);
         colour = add(colour, light.horizon, 0.16 * tilt * (0.35 + down));
         // The sun's glitter path: glints that are denser under the sun.
         let glitter = (-((u - sun) / (0.05 + 0.16 * down)).powi(2)).exp();
@@ -80,7 +80,7 @@ pub(super) fn dunes(
                 let ripple = 0.05
                     * (fractal(u * 9.0, v * 60.0, 3, seed.wrapping_add(9_000 + 9)) - 0.5)
                     * (0.4 + nearness);
-                let surface = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
+                let surface = scale_colour(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
                 light.lit_colour(surface, 0.52 * (1.0 - nearness) + 0.02)
             });
     }
@@ -185,7 +185,7 @@ pub(super) fn meadow(
                 );
                 let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
                 let crest = 0.22 * smoothstep(amplitude * 1.4, 0.0, depth);
-                let surface = scaled(
+                let surface = scale_colour(
                     grass,
                     0.62 + 0.45 * fields + crest + 0.24 * blades * nearness,
                 );

@@ -6,8 +6,8 @@
 )]
 
 use super::light::SceneLight;
-use super::noise::{fractal, gullies, lattice, mix, ridged, smoothstep, value};
-use super::paint::{SceneColour, add, blend, scaled};
+use super::noise::{fractal, lattice, mix, ridged_1d, ridged_2d, smoothstep, value};
+use super::paint::{SceneColour, add, blend, scale_colour};
 use super::stage::SceneStage;
 
 /// Ranges one behind the other, each nearer, lower and less hazy.
@@ -32,7 +32,7 @@ pub(super) fn mountains(
         let frequency = mix(1.25, 1.9, nearness);
         let offset = lattice(1, 2, seed) * 90.0;
         let line = |u: f32| {
-            let crest = ridged(u * frequency + offset, 8, seed);
+            let crest = ridged_1d(u * frequency + offset, 8, seed);
             // Layers have neighbouring seeds. 9,000 keeps those of a layer's details away from
             // them.
             let broad = value(
@@ -51,16 +51,16 @@ pub(super) fn mountains(
                 // Gullies run down the face; their flanks towards the sun are lit.
                 let (x, y) = (u * 6.5 * frequency + offset, v * 4.2 * frequency);
                 let flank = |e: f32| {
-                    gullies(x + e, y, 5, seed) - gullies(x - e, y, 5, seed)
+                    ridged_2d(x + e, y, 5, seed) - ridged_2d(x - e, y, 5, seed)
                         + 0.5
                             * (fractal((x + e) * 0.4, y * 0.4, 2, seed)
                                 - fractal((x - e) * 0.4, y * 0.4, 2, seed))
                 };
                 let lit = (0.52 + sun_side * flank(0.10) * mix(2.4, 1.5, nearness)).clamp(0.0, 1.0);
-                let surface = scaled(rock, 0.42 + 0.85 * lit);
+                let surface = scale_colour(rock, 0.42 + 0.85 * lit);
                 // Snow lies high up, lower in the gullies, and longest just under the crest.
                 let hollow =
-                    0.34 * (gullies(x * 0.7, y * 0.7, 4, seed.wrapping_add(9_000 + 5)) - 0.55);
+                    0.34 * (ridged_2d(x * 0.7, y * 0.7, 4, seed.wrapping_add(9_000 + 5)) - 0.55);
                 let fine =
                     0.10 * (fractal(u * 46.0, v * 40.0, 3, seed.wrapping_add(9_000 + 6)) - 0.5);
                 let level = base - v + 0.30 * (hollow + fine) + 0.02 * smoothstep(0.05, 0.0, depth);
@@ -87,7 +87,7 @@ pub(super) fn city(
             .canvas_at(0.15)
             .shine(horizon - 0.28, horizon, |_, v| {
                 let low = smoothstep(horizon - 0.28, horizon, v);
-                scaled([0.30, 0.17, 0.22], 0.35 * low * low)
+                scale_colour([0.30, 0.17, 0.22], 0.35 * low * low)
             });
     }
     let rows: u16 = if has_water { 3 } else { 5 };
@@ -117,11 +117,11 @@ pub(super) fn city(
                 let tone = 0.8 + 0.4 * lattice(number, 7, seed);
                 let side = 1.0 - 0.22 * smoothstep(0.5, 0.56, across);
                 let lower = 1.0 - 0.25 * smoothstep(0.0, tall, depth);
-                let facade = light.lit_colour(scaled(wall, tone * side * lower), distance);
+                let facade = light.lit_colour(scale_colour(wall, tone * side * lower), distance);
                 let window = house.window(u, v, depth, number);
                 let warm = window_colour(number, seed);
                 let lamps = light.darkness * (1.0 - 0.55 * distance);
-                let glass = light.lit_colour(scaled([0.62, 0.70, 0.80], 0.6), distance);
+                let glass = light.lit_colour(scale_colour([0.62, 0.70, 0.80], 0.6), distance);
                 let by_day = blend(facade, glass, 0.45 * window.pane * (1.0 - light.darkness));
                 add(by_day, warm, window.lit * lamps)
             },
@@ -240,7 +240,7 @@ pub(super) fn forest(
                 let tuft = fractal(u * 60.0, v * 46.0, 3, seed) - 0.5;
                 let crown = 1.0 + 0.5 * tuft + 0.35 * smoothstep(tree.tall, 0.0, depth);
                 let mist = 0.30 * smoothstep(0.0, tree.tall * 1.6, depth) * (1.0 - 0.6 * nearness);
-                light.lit_colour(scaled(leaf, crown), (distance + mist).min(1.0))
+                light.lit_colour(scale_colour(leaf, crown), (distance + mist).min(1.0))
             },
         );
     }

@@ -2,7 +2,7 @@
 
 use super::hour::{SkyCondition, TimeOfDay};
 use super::noise::lattice;
-use super::paint::{SceneColour, blend, scaled, times};
+use super::paint::{SceneColour, blend, scale_colour, times};
 
 /// The light of a scene.
 #[derive(Debug, Clone, Copy)]
@@ -53,9 +53,9 @@ impl SceneLight {
             SkyCondition::Fair => {}
             SkyCondition::Cloudy => {
                 light.clouds = 0.85;
-                let grey = scaled(blend(light.horizon, light.zenith, 0.5), 0.9);
+                let grey = scale_colour(blend(light.horizon, light.zenith, 0.5), 0.9);
                 light.zenith = blend(light.zenith, grey, 0.5);
-                light.ground = scaled(light.ground, 0.85);
+                light.ground = scale_colour(light.ground, 0.85);
                 light.darkness *= 0.5;
             }
             SkyCondition::Foggy => {
@@ -63,7 +63,7 @@ impl SceneLight {
                 light.zenith = blend(light.zenith, light.haze, 0.55);
                 light.middle = blend(light.middle, light.haze, 0.7);
                 light.horizon = light.haze;
-                light.sun = scaled(blend(light.sun, light.haze, 0.4), 0.72);
+                light.sun = scale_colour(blend(light.sun, light.haze, 0.4), 0.72);
                 light.clouds *= 0.4;
                 light.darkness *= 0.4;
             }

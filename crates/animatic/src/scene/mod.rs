@@ -121,7 +121,7 @@ impl Scene {
                 self.draw_land(&mut stage, &light, horizon);
             }
         }
-        stage.sheets()
+        stage.into_sheets()
     }
 
     fn has(&self, place: ScenePlace) -> bool {

@@ -20,49 +20,51 @@ pub(crate) fn lattice(x: i32, y: i32, seed: u64) -> f32 {
     (h >> 8) as f32 / 16_777_216.0
 }
 
-/// Side of a square of noise that is repeated, in pixels.
+/// Side of a tile of noise, in pixels.
 pub(crate) const GRAIN_SIDE: usize = 256;
 
-/// A square of grain in eight-bit steps, to be repeated: one to two steps strong, two pixels wide.
+/// A tile of grain with an amplitude of one to two eight-bit steps and a size of two pixels.
 ///
-/// Finer or fainter grain, such as a dither of half a step, is below what the video's encoder keeps,
-/// and the bands come back.
+/// The video encoder discards finer or fainter grain, such as a dither of half a step, and colour
+/// banding would be visible again.
 pub(crate) fn grain(seed: u64) -> Vec<f32> {
     const STRENGTH: f32 = 20.0;
-    let raw = square(|x, y| lattice(x, y, seed) - 0.5);
-    let soft = softened(&raw, [0.054, 0.244, 0.404, 0.244, 0.054]);
-    soft.iter()
+    let raw = tile(|x, y| lattice(x, y, seed) - 0.5);
+    let blurred = blur(&raw, [0.054, 0.244, 0.404, 0.244, 0.054]);
+    blurred
+        .iter()
         .zip(&raw)
-        .map(|(s, r)| STRENGTH * s + r)
+        .map(|(b, r)| STRENGTH * b + r)
         .collect()
 }
 
-/// A square of random values, [`GRAIN_SIDE`] on a side.
-pub(crate) fn square(value_at: impl Fn(i32, i32) -> f32) -> Vec<f32> {
+/// A square tile of values, [`GRAIN_SIDE`] on a side.
+pub(crate) fn tile(value_at: impl Fn(i32, i32) -> f32) -> Vec<f32> {
     (0..GRAIN_SIDE * GRAIN_SIDE)
         .map(|i| value_at((i % GRAIN_SIDE) as i32, (i / GRAIN_SIDE) as i32))
         .collect()
 }
 
-/// A square in which each point takes these shares of the points around it, in both directions. It
-/// wraps around at its edges, so that no seam shows where squares meet.
-pub(crate) fn softened<const N: usize>(square: &[f32], shares: [f32; N]) -> Vec<f32> {
-    let pass = |from: &[f32], step: usize| -> Vec<f32> {
+/// Blurs the tile with the kernel in both directions. The blur wraps around at the edges, so that
+/// no seam is visible where tiles meet.
+pub(crate) fn blur<const N: usize>(tile: &[f32], kernel: [f32; N]) -> Vec<f32> {
+    // Along an axis, points are `stride` values apart: 1 in a row, a row's length in a column.
+    let pass = |source: &[f32], stride: usize| -> Vec<f32> {
         let neighbour = |i: usize, k: usize| {
-            let (row, column) = (i / (step * GRAIN_SIDE), i / step % GRAIN_SIDE);
-            let column = (column + GRAIN_SIDE + k - N / 2) % GRAIN_SIDE;
-            from[(row * GRAIN_SIDE + column) * step + i % step]
+            let (block, position) = (i / (stride * GRAIN_SIDE), i / stride % GRAIN_SIDE);
+            let position = (position + GRAIN_SIDE + k - N / 2) % GRAIN_SIDE;
+            source[(block * GRAIN_SIDE + position) * stride + i % stride]
         };
         let sum = |i: usize| {
-            shares
+            kernel
                 .iter()
                 .enumerate()
-                .map(|(k, w)| w * neighbour(i, k))
+                .map(|(k, weight)| weight * neighbour(i, k))
                 .sum()
         };
-        (0..from.len()).map(sum).collect()
+        (0..source.len()).map(sum).collect()
     };
-    pass(&pass(square, 1), GRAIN_SIDE)
+    pass(&pass(tile, 1), GRAIN_SIDE)
 }
 
 /// Smooth noise in 0..1 with features about one unit across.
@@ -84,14 +86,14 @@ pub(crate) fn fractal(x: f32, y: f32, octaves: u32, seed: u64) -> f32 {
         sum += weight * value(x, y, seed.wrapping_add(u64::from(octave) * 7919));
         total += weight;
         weight *= 0.5;
-        // Turned a little at each step, so that the grids' lines do not add up.
+        // Rotated a little at each step, so that the grids' lines do not coincide.
         (x, y) = (x * 1.62 - y * 1.18 + 17.3, x * 1.18 + y * 1.62 + 5.1);
     }
     sum / total
 }
 
-/// Fractal noise with sharp crests, for ridges; 0..1.
-pub(crate) fn ridged(x: f32, octaves: u32, seed: u64) -> f32 {
+/// Fractal noise with sharp crests in one dimension; 0..1.
+pub(crate) fn ridged_1d(x: f32, octaves: u32, seed: u64) -> f32 {
     let (mut sum, mut weight, mut total, mut x) = (0.0, 1.0, 0.0, x);
     for octave in 0..octaves {
         let n = value(x, 0.5, seed.wrapping_add(u64::from(octave) * 7919));
@@ -103,8 +105,8 @@ pub(crate) fn ridged(x: f32, octaves: u32, seed: u64) -> f32 {
     sum / total
 }
 
-/// Crests and gullies in two dimensions; 0..1.
-pub(crate) fn gullies(x: f32, y: f32, octaves: u32, seed: u64) -> f32 {
+/// Fractal noise with sharp crests in two dimensions; 0..1.
+pub(crate) fn ridged_2d(x: f32, y: f32, octaves: u32, seed: u64) -> f32 {
     let (mut sum, mut weight, mut total) = (0.0, 1.0, 0.0);
     let (mut x, mut y) = (x, y);
     for octave in 0..octaves {
@@ -117,8 +119,8 @@ pub(crate) fn gullies(x: f32, y: f32, octaves: u32, seed: u64) -> f32 {
     sum / total
 }
 
-/// A smooth wandering of time within -1..1, one swing per unit or so.
-pub(crate) fn wave(t: f64, seed: u64) -> f64 {
+/// Smooth noise in one dimension within -1..1, with about one swing per unit.
+pub(crate) fn smooth_1d(t: f64, seed: u64) -> f64 {
     let start = t.floor();
     let f = t - start;
     let f = f * f * f * (f * (f * 6.0 - 15.0) + 10.0);

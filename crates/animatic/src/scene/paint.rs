@@ -57,7 +57,7 @@ impl SceneCanvas {
         to: f32,
         shade: impl Fn(f32, f32, SceneColour) -> SceneColour + Sync,
     ) {
-        self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
+        self.for_each_pixel(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             let [r, g, b] = shade(u, v, [pixel[0], pixel[1], pixel[2]]);
             *pixel = [r, g, b, 1.0];
         });
@@ -66,7 +66,7 @@ impl SceneCanvas {
     /// Lays colours between two heights: `shade(u, v)` is a colour times its opacity, and the
     /// opacity; more colour than that is light.
     pub(super) fn lay(&mut self, from: f32, to: f32, shade: impl Fn(f32, f32) -> [f32; 4] + Sync) {
-        self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
+        self.for_each_pixel(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             let over = shade(u, v);
             for (under, channel) in pixel.iter_mut().zip(over) {
                 *under = *under * (1.0 - over[3]) + channel;
@@ -81,7 +81,7 @@ impl SceneCanvas {
         to: f32,
         shade: impl Fn(f32, f32) -> SceneColour + Sync,
     ) {
-        self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
+        self.for_each_pixel(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             for (channel, light) in pixel.iter_mut().zip(shade(u, v)) {
                 *channel += light;
             }
@@ -100,7 +100,7 @@ impl SceneCanvas {
             .map(|x| edge((x as f32 + 0.5) * scale))
             .collect();
         let highest = edges.iter().copied().fold(f32::INFINITY, f32::min);
-        self.rows(self.row_of(highest - scale)..self.height, |u, v, pixel| {
+        self.for_each_pixel(self.row_of(highest - scale)..self.height, |u, v, pixel| {
             let edge = edges[((u / scale) as usize).min(edges.len() - 1)];
             let covered = ((v - edge) / scale + 0.5).clamp(0.0, 1.0);
             if covered > 0.0 {
@@ -111,7 +111,7 @@ impl SceneCanvas {
 
     /// Works on every pixel of some rows, with its position. The rows are shared out among the
     /// machine's cores; no pixel depends on another, so the result does not depend on it.
-    fn rows(
+    fn for_each_pixel(
         &mut self,
         rows: std::ops::Range<usize>,
         work: impl Fn(f32, f32, &mut PremultipliedPixel) + Sync,
@@ -213,7 +213,7 @@ pub(super) fn times(a: SceneColour, b: SceneColour) -> SceneColour {
     [a[0] * b[0], a[1] * b[1], a[2] * b[2]]
 }
 
-pub(super) fn scaled(a: SceneColour, factor: f32) -> SceneColour {
+pub(super) fn scale_colour(a: SceneColour, factor: f32) -> SceneColour {
     [a[0] * factor, a[1] * factor, a[2] * factor]
 }
 

@@ -2,7 +2,7 @@
 
 use super::light::SceneLight;
 use super::noise::{fractal, lattice, smoothstep};
-use super::paint::{SceneCanvas, SceneColour, add, blend, scaled, times};
+use super::paint::{SceneCanvas, SceneColour, add, blend, scale_colour, times};
 use super::stage::SceneStage;
 
 /// Where the land outside the window begins.
@@ -51,7 +51,7 @@ impl RoomInterior {
             )
         };
         // Indoors by day it is dimmer than outside, and never as dark as the night.
-        let indoors = add(scaled(light.ground, 0.74), [0.12, 0.10, 0.08], 1.0);
+        let indoors = add(scale_colour(light.ground, 0.74), [0.12, 0.10, 0.08], 1.0);
         let paint = pick(
             [
                 [0.78, 0.72, 0.62],
@@ -83,7 +83,7 @@ impl RoomInterior {
             wood: times([0.46, 0.30, 0.19], indoors),
             cloth: times(cloth, indoors),
             linen: times([0.96, 0.90, 0.78], indoors),
-            sun: scaled(light.sun, 0.5 * (1.0 - light.darkness) + 0.05),
+            sun: scale_colour(light.sun, 0.5 * (1.0 - light.darkness) + 0.05),
             lean: sun_side * (0.5 + 0.5 * chance(5)),
             brightness: smoothstep(0.1, 0.8, light.darkness + light.density - 0.8),
             seed,
@@ -94,7 +94,7 @@ impl RoomInterior {
     fn glow(&self, u: f32, v: f32) -> SceneColour {
         let distance = (u - self.lamp).hypot((v - SHADE) * 0.85);
         let falloff = (-distance * 2.4).exp() + 0.5 * (-distance * 7.0).exp();
-        scaled([1.0, 0.66, 0.34], self.brightness * 0.62 * falloff)
+        scale_colour([1.0, 0.66, 0.34], self.brightness * 0.62 * falloff)
     }
 
     fn wall(&self, canvas: &mut SceneCanvas) {
@@ -103,12 +103,12 @@ impl RoomInterior {
             let glass = self.glass(u, v, soft);
             let grain = 0.96 + 0.08 * fractal(u * 30.0, v * 30.0, 3, self.seed.wrapping_add(700));
             let corners = 1.0 - 0.35 * smoothstep(0.25, 0.75, (v - 0.45).abs() + 0.12);
-            let mut surface = scaled(self.paint, grain * corners);
+            let mut surface = scale_colour(self.paint, grain * corners);
             if self.is_window_frame(u, v) {
-                surface = scaled(add(self.paint, [0.10; 3], 1.0), 0.92);
+                surface = scale_colour(add(self.paint, [0.10; 3], 1.0), 0.92);
             }
             if v > FLOOR - 0.035 {
-                surface = scaled(self.wood, 1.15);
+                surface = scale_colour(self.wood, 1.15);
             }
             let lit = add(surface, self.glow(u, v), 1.0);
             let opacity = 1.0 - glass;
@@ -154,7 +154,7 @@ impl RoomInterior {
             let tone = 0.82 + 0.3 * fractal(plank.floor() * 7.3, distance * 2.0, 2, self.seed);
             let seam = smoothstep(0.0, 0.05, plank.fract()) * smoothstep(1.0, 0.95, plank.fract());
             let grain = 0.94 + 0.12 * fractal(across * 60.0, distance * 9.0, 3, self.seed);
-            let surface = scaled(self.wood, tone * grain * (0.6 + 0.4 * seam));
+            let surface = scale_colour(self.wood, tone * grain * (0.6 + 0.4 * seam));
             // The window's light lies on the boards as four slanted panes.
             let depth = (v - FLOOR) / (1.0 - FLOOR);
             let back = u - self.lean * (0.10 + 0.45 * depth);
@@ -166,7 +166,7 @@ impl RoomInterior {
             );
             let dim = 1.0 - 0.3 * smoothstep(0.3, 1.0, depth);
             add(
-                scaled(sunny, dim),
+                scale_colour(sunny, dim),
                 times(self.glow(u, FLOOR), self.wood),
                 2.2,
             )
@@ -200,7 +200,7 @@ impl RoomInterior {
             let inner = (u - f32::midpoint(self.left, self.right)).abs();
             // Daylight shines through the cloth where it hangs before the glass.
             let through = smoothstep(0.02, -0.02, inner - (self.right - self.left) / 2.0);
-            let surface = scaled(self.cloth, 0.80 + 0.24 * fold);
+            let surface = scale_colour(self.cloth, 0.80 + 0.24 * fold);
             let surface = add(surface, times(self.cloth, self.sun), 0.9 * through);
             let lit = add(surface, times(self.glow(u, v), self.cloth), 1.2);
             [lit[0] * cloth, lit[1] * cloth, lit[2] * cloth, cloth]
@@ -222,9 +222,9 @@ impl RoomInterior {
             let round = 1.0 - 0.5 * (offset / 0.09).powi(2);
             let cloth = add(self.linen, [1.0, 0.74, 0.42], 0.8 * self.brightness * round);
             let colour = if shade > 0.0 {
-                scaled(cloth, 0.75 + 0.25 * round)
+                scale_colour(cloth, 0.75 + 0.25 * round)
             } else {
-                scaled(self.wood, 0.6)
+                scale_colour(self.wood, 0.6)
             };
             [
                 colour[0] * opacity,
@@ -236,7 +236,7 @@ impl RoomInterior {
         canvas.glow(
             (self.lamp, SHADE),
             0.5,
-            scaled([0.5, 0.3, 0.14], self.brightness * 0.35),
+            scale_colour([0.5, 0.3, 0.14], self.brightness * 0.35),
         );
     }
 }

@@ -7,7 +7,7 @@
 
 use super::light::SceneLight;
 use super::noise::{fractal, lattice, smoothstep};
-use super::paint::{SceneCanvas, SceneColour, add, blend, scaled};
+use super::paint::{SceneCanvas, SceneColour, add, blend, scale_colour};
 
 pub(super) fn draw(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, seed: u64) {
     let sun = (
@@ -54,7 +54,7 @@ pub(super) fn stars(canvas: &mut SceneCanvas, bottom: f32, darkness: f32, seed: 
             canvas.glow(
                 position,
                 radius,
-                scaled(tint, 1.3 * brightness * horizon_fade),
+                scale_colour(tint, 1.3 * brightness * horizon_fade),
             );
         }
     }
@@ -77,7 +77,7 @@ fn disc(canvas: &mut SceneCanvas, light: &SceneLight, sun: (f32, f32)) {
             let seas = 0.22
                 * light.darkness.floor()
                 * smoothstep(0.45, 0.7, fractal(du * 1.7 + 9.0, dv * 1.7, 4, 5));
-            let face = scaled(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
+            let face = scale_colour(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
             // In mist the glow may outshine the disc; a disc is never a hole in it.
             let face = [0, 1, 2].map(|c| face[c].max(background[c]));
             blend(background, face, coverage)

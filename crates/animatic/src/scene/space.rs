@@ -1,7 +1,7 @@
 //! Space: stars, a nebula and a planet.
 
 use super::noise::{fractal, lattice, smoothstep};
-use super::paint::{SceneCanvas, SceneColour, add, blend, scaled};
+use super::paint::{SceneCanvas, SceneColour, add, blend, scale_colour};
 use super::sky;
 use super::stage::SceneStage;
 
@@ -71,7 +71,7 @@ fn planet(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         }
         let halo =
             smoothstep(1.25, 0.98, distance).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
-        let atmosphere = scaled(air, 0.45 * halo.max(0.0));
+        let atmosphere = scale_colour(air, 0.45 * halo.max(0.0));
         let coverage = smoothstep(1.0 + soft / radius, 1.0 - soft / radius, distance);
         if coverage <= 0.0 {
             return [atmosphere[0], atmosphere[1], atmosphere[2], 0.0];
@@ -93,7 +93,7 @@ fn planet(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         let surface = blend(land, band, smoothstep(0.35, 0.65, stripes));
         let day = smoothstep(-0.12, 0.75, light);
         let face = add(
-            scaled(surface, 0.02 + 1.05 * day),
+            scale_colour(surface, 0.02 + 1.05 * day),
             air,
             0.35 * (1.0 - depth).powi(3) * day,
         );

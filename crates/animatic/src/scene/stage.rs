@@ -36,7 +36,7 @@ impl SceneStage {
     }
 
     /// The colours behind the stage's front, for water to mirror.
-    pub(super) fn mirror(&mut self) -> WaterMirror {
+    pub(super) fn build_mirror(&mut self) -> WaterMirror {
         self.finish();
         let mut colours: Vec<SceneColour> = Vec::new();
         for sheet in &self.finished_sheets {
@@ -63,7 +63,7 @@ impl SceneStage {
     }
 
     /// Every sheet, from the farthest to the nearest.
-    pub(super) fn sheets(mut self) -> Vec<LayerSheet> {
+    pub(super) fn into_sheets(mut self) -> Vec<LayerSheet> {
         self.finish();
         self.finished_sheets
     }

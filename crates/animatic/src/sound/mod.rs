@@ -5,7 +5,7 @@
 //! walks, so nothing repeats however long it lasts. [`Ambience`] names the voices; `voices` holds
 //! them, `dsp` their parts, `loudness` brings the sum to a quiet level and `aac` encodes it.
 //!
-//! It knows nothing of prompts, pictures or files. The same kinds, length and seed give the same
+//! It is independent of prompts, pictures and files. The same kinds, length and seed give the same
 //! samples.
 
 pub(crate) mod aac;

@@ -27,10 +27,10 @@ impl OpacityMask {
     pub(super) fn blurred(&self, radius: usize) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for _ in 0..3 {
-            bytes = box_blurred(&bytes, self.width, radius);
-            bytes = transposed(&bytes, self.width);
-            bytes = box_blurred(&bytes, self.height, radius);
-            bytes = transposed(&bytes, self.height);
+            bytes = box_blur_rows(&bytes, self.width, radius);
+            bytes = transpose(&bytes, self.width);
+            bytes = box_blur_rows(&bytes, self.height, radius);
+            bytes = transpose(&bytes, self.height);
         }
         bytes
     }
@@ -41,7 +41,7 @@ fn offset_within(start: i32, step: usize, side: usize) -> Option<usize> {
     usize::try_from(offset).ok().filter(|offset| *offset < side)
 }
 
-fn box_blurred(bytes: &[u8], width: usize, radius: usize) -> Vec<u8> {
+fn box_blur_rows(bytes: &[u8], width: usize, radius: usize) -> Vec<u8> {
     let mut blurred = Vec::with_capacity(bytes.len());
     let span = u32::try_from(2 * radius + 1).unwrap_or(u32::MAX);
     for row in bytes.chunks_exact(width.max(1)) {
@@ -57,7 +57,7 @@ fn box_blurred(bytes: &[u8], width: usize, radius: usize) -> Vec<u8> {
     blurred
 }
 
-fn transposed(bytes: &[u8], width: usize) -> Vec<u8> {
+fn transpose(bytes: &[u8], width: usize) -> Vec<u8> {
     let height = bytes.len() / width.max(1);
     let mut columns = Vec::with_capacity(bytes.len());
     for x in 0..width {

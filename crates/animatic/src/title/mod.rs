@@ -50,7 +50,7 @@ impl TitleOverlay {
             .map(|text| titles.drop_missing(&font, text))
             .collect();
         let mut setter = TitleTypesetter::new(font);
-        let lines = setter.lines(&covered, (options.width, options.height));
+        let lines = setter.break_lines(&covered, (options.width, options.height));
         if !lines.is_empty() {
             titles.print(&mut setter, &lines, options.height as usize);
         }

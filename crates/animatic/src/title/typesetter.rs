@@ -33,7 +33,7 @@ impl<'a> TitleTypesetter<'a> {
     }
 
     /// Breaks the titles into lines that fit the frame.
-    pub(super) fn lines(
+    pub(super) fn break_lines(
         &mut self,
         titles: &[String],
         (width, height): (u32, u32),

@@ -39,7 +39,7 @@ impl FogSheets {
             }
         }
         let colour = light.map(|c| c * 0.55 + 105.0);
-        frame.veil(&grid, (columns, rows), colour);
+        frame.draw_veil(&grid, (columns, rows), colour);
     }
 
     /// The fog's opacity at a point, in frame heights.

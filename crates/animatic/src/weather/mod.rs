@@ -159,7 +159,7 @@ impl ParticleSwarm {
             let speed = mix(1.1, 3.0, particle.nearness) * mix(0.9, 1.1, particle.chance(2));
             let length = speed * mix(0.022, 0.040, particle.nearness);
             let (x, y) = self.falling_position(&particle, speed, 0.15, frame.aspect());
-            frame.streak(SoftStreak {
+            frame.draw_streak(SoftStreak {
                 from: (x + lean * (y - length), y - length),
                 to: (x + lean * y, y),
                 width: mix(0.0012, 0.0042, particle.nearness),
@@ -183,7 +183,7 @@ impl ParticleSwarm {
                 mix(0.0020, 0.0150, nearness * nearness) * mix(0.7, 1.3, particle.chance(5));
             let opacity = mix(0.80, 0.42, nearness) * mix(0.6, 1.0, particle.chance(6));
             let white = self.light.map(|c| c * 0.25 + 190.0);
-            frame.disc((x, y), radius.max(1.1 * frame.pixel()), white, opacity);
+            frame.draw_disc((x, y), radius.max(1.1 * frame.pixel()), white, opacity);
         }
     }
 
@@ -205,7 +205,7 @@ impl ParticleSwarm {
             // A speck smaller than a pixel would flicker as it moves, hence the lower limit below.
             let radius = mix(0.0014, 0.0110, nearness * nearness);
             let light = mix(0.55, 0.13, nearness) * mix(0.25, 1.0, glint);
-            frame.glow((x, y), radius.max(1.2 * frame.pixel()), gold, light);
+            frame.draw_glow((x, y), radius.max(1.2 * frame.pixel()), gold, light);
         }
     }
 
@@ -224,9 +224,9 @@ impl ParticleSwarm {
             let radius = mix(0.0016, 0.0058, nearness) * mix(0.7, 1.2, particle.chance(7));
             let radius = radius.max(1.2 * frame.pixel());
             let halo = [255.0, mix(70.0, 120.0, heat), 22.0];
-            frame.glow((x, y), radius * 4.5, halo, 0.30 * heat);
+            frame.draw_glow((x, y), radius * 4.5, halo, 0.30 * heat);
             let tail = speed * 0.022;
-            frame.streak(SoftStreak {
+            frame.draw_streak(SoftStreak {
                 from: (x, y + tail),
                 to: (x + 0.3 * tail * t.cos(), y),
                 width: radius * 1.5,
@@ -252,12 +252,12 @@ impl ParticleSwarm {
                 mix(215.0, 255.0, particle.chance(6)),
             ];
             let radius = mix(0.0016, 0.0034, particle.nearness).max(1.2 * frame.pixel());
-            frame.glow((x, y), radius, tint, light);
+            frame.draw_glow((x, y), radius, tint, light);
             if particle.nearness > 0.55 {
-                frame.glow((x, y), radius * 5.0, tint, 0.16 * light);
+                frame.draw_glow((x, y), radius * 5.0, tint, 0.16 * light);
                 let ray = radius * 5.0 * twinkle;
                 for (dx, dy) in [(ray, 0.0), (0.0, ray)] {
-                    frame.streak(SoftStreak {
+                    frame.draw_streak(SoftStreak {
                         from: (x - dx, y - dy),
                         to: (x + dx, y + dy),
                         width: frame.pixel() * 1.2,
@@ -298,7 +298,7 @@ impl ParticleSwarm {
             // Paper that faces the light is brighter than its back.
             let shade = mix(0.62, 1.05, 0.5 + 0.5 * flip);
             let colour = PAPER[pick.min(6)].map(|c| (c * shade).min(255.0));
-            frame.paper(
+            frame.draw_paper(
                 (x, y),
                 (side, side * 0.62 * flip.abs().max(0.12)),
                 angle,
@@ -314,7 +314,7 @@ mod tests {
     use crate::direction::Direction;
     use crate::options::RequestedOptions;
 
-    fn drawn(prompt: &str, frame: usize) -> Vec<u8> {
+    fn draw(prompt: &str, frame: usize) -> Vec<u8> {
         let direction = Direction::parse(prompt);
         let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
         let mut rgba = [70, 80, 90, 255].repeat(320 * 180);
@@ -323,7 +323,7 @@ mod tests {
         rgba
     }
 
-    fn changed(rgba: &[u8]) -> usize {
+    fn changed_pixels(rgba: &[u8]) -> usize {
         let changed = |p: &&[u8]| p[..3] != [70, 80, 90];
         rgba.chunks_exact(4).filter(changed).count()
     }
@@ -339,19 +339,19 @@ mod tests {
             "twinkling stars",
             "confetti",
         ] {
-            let (first, later) = (drawn(kind, 30), drawn(kind, 36));
-            assert!(changed(&first) > 100, "{kind}: {}", changed(&first));
+            let (first, later) = (draw(kind, 30), draw(kind, 36));
+            assert!(changed_pixels(&first) > 100, "{kind}: {}", changed_pixels(&first));
             assert!(first != later, "{kind} stands still");
-            assert!(first == drawn(kind, 30), "{kind} differs");
+            assert!(first == draw(kind, 30), "{kind} differs");
         }
-        assert_eq!(changed(&drawn("static", 30)), 0);
+        assert_eq!(changed_pixels(&draw("static", 30)), 0);
     }
 
     #[test]
     fn more_is_more() {
         for kind in ["rain", "snowfall", "confetti"] {
-            let light = changed(&drawn(&format!("light {kind}"), 30));
-            let heavy = changed(&drawn(&format!("heavy {kind}"), 30));
+            let light = changed_pixels(&draw(&format!("light {kind}"), 30));
+            let heavy = changed_pixels(&draw(&format!("heavy {kind}"), 30));
             assert!(light * 2 < heavy, "{kind}: {light} {heavy}");
         }
     }

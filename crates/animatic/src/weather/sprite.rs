@@ -8,7 +8,7 @@
     reason = "positions are clipped to the frame, colours to a byte"
 )]
 
-use crate::warp::rounded;
+use crate::warp::round_to_u8;
 
 /// Red, green and blue, 0 to 255.
 pub(super) type SpriteColour = [f32; 3];
@@ -56,7 +56,7 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// A soft round spot.
-    pub(super) fn disc(
+    pub(super) fn draw_disc(
         &mut self,
         centre: (f32, f32),
         radius: f32,
@@ -76,7 +76,7 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// Light that fades to nothing at `radius`.
-    pub(super) fn glow(
+    pub(super) fn draw_glow(
         &mut self,
         centre: (f32, f32),
         radius: f32,
@@ -90,7 +90,7 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// A turned rectangle of half sides `half`.
-    pub(super) fn paper(
+    pub(super) fn draw_paper(
         &mut self,
         centre: (f32, f32),
         half: (f32, f32),
@@ -112,7 +112,7 @@ impl<'a> SpriteFrame<'a> {
         });
     }
 
-    pub(super) fn streak(&mut self, streak: SoftStreak) {
+    pub(super) fn draw_streak(&mut self, streak: SoftStreak) {
         let SoftStreak {
             from,
             to,
@@ -147,7 +147,7 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// One colour over the whole frame, with an opacity given at the corners of a grid of cells.
-    pub(super) fn veil(
+    pub(super) fn draw_veil(
         &mut self,
         grid: &[f32],
         (columns, rows): (usize, usize),
@@ -171,7 +171,7 @@ impl<'a> SpriteFrame<'a> {
                     let noise = DITHER[y % 2][x % 2];
                     for (channel, over) in pixel.iter_mut().zip(colour) {
                         let under = f32::from(*channel);
-                        *channel = rounded(under + (over - under) * opacity + noise);
+                        *channel = round_to_u8(under + (over - under) * opacity + noise);
                     }
                 }
             }

@@ -193,7 +193,7 @@ fn slug(title: &str) -> String {
 mod tests {
     use super::*;
 
-    fn rendered(text: &str) -> String {
+    fn render(text: &str) -> String {
         let link = |target: &str| {
             target
                 .strip_suffix(".md")
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn headings_links_code_and_tables() {
         let text = "# A `b` c\n\nSee [other](money.md) and [code](../src/x.rs).\n\n## Of it, all\n\n```sh\ncurl \"x\"\n```\n\n| a |\n|---|\n| 1 |\n";
-        let html = rendered(text);
+        let html = render(text);
         for part in [
             "<h1 id=\"a-b-c\">A b c</h1>",
             "<a href=\"/docs/money\">other</a> and code.",
@@ -219,13 +219,13 @@ mod tests {
 
     #[test]
     fn markup_in_a_document_is_text() {
-        let html = rendered("# T\n\n<script>alert(1)</script>\n\na <b onclick=x>b</b>\n");
+        let html = render("# T\n\n<script>alert(1)</script>\n\na <b onclick=x>b</b>\n");
         assert!(!html.contains("<script") && !html.contains("<b "), "{html}");
     }
 
     #[test]
     fn headings_with_the_same_title_have_different_ids() {
-        let html = rendered("# T\n\n## Same\n\n## Same\n");
+        let html = render("# T\n\n## Same\n\n## Same\n");
         assert!(html.contains("id=\"same\"") && html.contains("id=\"same-2\""));
     }
 }

@@ -205,7 +205,7 @@ fn collect(
     depth: usize,
     add: &mut impl FnMut(FieldRow),
 ) {
-    let schema = resolved(document, schema);
+    let schema = resolve(document, schema);
     for variant in variants(schema) {
         collect(document, variant, prefix, depth, add);
     }
@@ -232,7 +232,7 @@ fn collect(
             is_required: required.is_some_and(|list| list.iter().any(|entry| entry == name)),
             // A reference often has no description; then the one of the referenced schema is used.
             description: if own_description.is_empty() {
-                description(resolved(document, inner))
+                description(resolve(document, inner))
             } else {
                 own_description
             },
@@ -254,9 +254,9 @@ fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
 
 /// The type of a schema in a few words: `string`, `integer or null`, `list of string`, `"a" or "b"`.
 fn kind(document: &Value, schema: &Value) -> String {
-    let schema = resolved(document, schema);
+    let schema = resolve(document, schema);
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        return joined(words.iter().map(ToString::to_string).collect());
+        return join_words(words.iter().map(ToString::to_string).collect());
     }
     let mut kinds: Vec<String> = variants(schema)
         .map(|variant| kind(document, variant))
@@ -275,10 +275,10 @@ fn kind(document: &Value, schema: &Value) -> String {
         }
         _ => {}
     }
-    joined(kinds)
+    join_words(kinds)
 }
 
-fn joined(mut words: Vec<String>) -> String {
+fn join_words(mut words: Vec<String>) -> String {
     let mut seen = std::collections::HashSet::new();
     words.retain(|word| seen.insert(word.clone()));
     if words.is_empty() {
@@ -289,7 +289,7 @@ fn joined(mut words: Vec<String>) -> String {
 }
 
 /// The schema that a reference points to.
-fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema.get("$ref").and_then(Value::as_str);
     let name = reference.and_then(|path| path.strip_prefix("#/components/schemas/"));
     name.map_or(schema, |name| &document["components"]["schemas"][name])

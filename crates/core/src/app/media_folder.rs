@@ -52,7 +52,7 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
         let new_mark = mark.clone();
         store.write_blocking(move |conn| media_folders::note(conn, &location, &new_mark))?;
     }
-    Ok(BlobStore::marked(&folder, mark))
+    Ok(BlobStore::in_marked_folder(&folder, mark))
 }
 
 /// What to do with a folder.

@@ -17,7 +17,7 @@ pub(super) struct LocalBell {
     pub(super) upstream: IdleWorkers,
     pub(super) deliveries: IdleWorkers,
     pub(super) cancellations: broadcast::Sender<TaskId>,
-    /// Since when rings do not reach other processes.
+    /// The time from which rings have not reached other processes.
     silent_since: Mutex<Option<Instant>>,
 }
 
@@ -223,7 +223,7 @@ pub struct TaskListener {
 
 impl TaskListener {
     /// Sleeps until the task may have changed since event number `last_seen`.
-    pub async fn changed(&mut self, last_seen: u32) {
+    pub async fn wait_for_change(&mut self, last_seen: u32) {
         let rings = self.rings;
         let has_news = |signals: &TaskSignals| signals.rings != rings || signals.newest > last_seen;
         // Never an error: the sender is kept as long as there is a listener.
@@ -244,7 +244,7 @@ impl TaskListener {
     }
 
     /// Whether there was a ring since the last call. Does not wait.
-    pub fn was_rung(&mut self) -> bool {
+    pub fn take_ring(&mut self) -> bool {
         let rings = self.signals.borrow().rings;
         std::mem::replace(&mut self.rings, rings) != rings
     }
@@ -273,14 +273,14 @@ mod tests {
         let (mut listener, is_first) = local.listen(task);
         assert!(is_first && !local.listen(task).1);
         local.ring(task);
-        assert!(listener.changed(7).now_or_never().is_some());
-        assert!(listener.changed(7).now_or_never().is_none());
+        assert!(listener.wait_for_change(7).now_or_never().is_some());
+        assert!(listener.wait_for_change(7).now_or_never().is_none());
         local.apply_progress(&[task], &[(task, 7)]);
-        assert!(listener.changed(7).now_or_never().is_none());
+        assert!(listener.wait_for_change(7).now_or_never().is_none());
         // A listener that has seen fewer events has something to see.
-        assert!(listener.changed(6).now_or_never().is_some());
+        assert!(listener.wait_for_change(6).now_or_never().is_some());
         local.apply_progress(&[task], &[]);
-        assert!(listener.changed(7).now_or_never().is_some());
+        assert!(listener.wait_for_change(7).now_or_never().is_some());
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         let mut listener = local.listen(task).0;
         local.ring_underway(task);
         assert!(listener.wait_for_end(7).now_or_never().is_none());
-        assert!(listener.changed(7).now_or_never().is_some());
+        assert!(listener.wait_for_change(7).now_or_never().is_some());
         local.ring(task);
         assert_eq!(listener.wait_for_end(7).now_or_never(), Some(true));
         // Its end may have been missed.

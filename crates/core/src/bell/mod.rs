@@ -113,7 +113,8 @@ impl Bell {
         outgoing.unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Since when rings have not reached other processes; `None` if they do, or there are none.
+    /// The time from which rings have not reached other processes; `None` if they do, or if there
+    /// are no other processes.
     pub fn silent_since(&self) -> Option<Instant> {
         self.0.local.silent_since()
     }

@@ -93,7 +93,7 @@ mod tests {
         // Polling starts again.
         let mut listener = listen(&local, &reader);
         let start = Instant::now();
-        listener.changed(0).await;
+        listener.wait_for_change(0).await;
         assert_eq!(start.elapsed(), POLL_INTERVAL);
     }
 
@@ -103,14 +103,14 @@ mod tests {
         let silent: ProgressReader = Arc::new(|_| Box::pin(std::future::pending()));
         let mut listener = listen(&local, &silent);
         let start = Instant::now();
-        listener.changed(9).await;
+        listener.wait_for_change(9).await;
         assert_eq!(start.elapsed(), POLL_INTERVAL + READ_TIMEOUT);
 
         let local = Arc::new(LocalBell::default());
         let failing: ProgressReader = Arc::new(|_| Box::pin(async { Err(StoreError::Lost) }));
         let mut listener = listen(&local, &failing);
         let start = Instant::now();
-        listener.changed(9).await;
+        listener.wait_for_change(9).await;
         assert_eq!(start.elapsed(), POLL_INTERVAL);
     }
 }

@@ -320,8 +320,8 @@ fn routed_model(
         // Adapter, catalogue, model, route: each is more specific than the one before. The operator
         // has the last word, because our tables may be out of date.
         let route_limits = catalogue.limits(&site.config.protocol, &route.model, route_limits);
-        let limits = model_limits::narrowed(route_limits, &settings.limits)
-            .and_then(|limits| model_limits::narrowed(limits, &route.limits));
+        let limits = model_limits::apply_settings(route_limits, &settings.limits)
+            .and_then(|limits| model_limits::apply_settings(limits, &route.limits));
         let limits =
             limits.map_err(|(key, message)| value_error(".limits", format!("{key}: {message}")))?;
         built_routes.push(Route {
@@ -345,7 +345,7 @@ fn routed_model(
     let limits = built_routes
         .iter()
         .map(|route| route.limits.clone())
-        .reduce(model_limits::joined)
+        .reduce(model_limits::union_of_limits)
         .ok_or_else(|| value_error(".routes", "at least one route is required".into()))?;
     let summary = match kind {
         MediaKind::Video => "Generates videos at a hosted provider.",

@@ -7,8 +7,8 @@ use mediagate_config::providers::LimitSettings;
 /// A setting that does not fit, with its key.
 pub(super) type SettingFault = (&'static str, String);
 
-/// A limit with the operator's setting applied.
-pub(super) fn narrowed(
+/// Applies the operator's settings to the limits.
+pub(super) fn apply_settings(
     limits: ModelLimits,
     settings: &LimitSettings,
 ) -> Result<ModelLimits, SettingFault> {
@@ -95,7 +95,7 @@ fn music_narrowed(
         let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         match &mut limits.stems {
             Some(stems) => {
-                stems.rests.retain(|group| groups.contains(group));
+                stems.complements.retain(|group| groups.contains(group));
                 stems.groups = groups;
             }
             None => {
@@ -113,15 +113,19 @@ fn music_narrowed(
 }
 
 /// The limits that at least one of two offers; the defaults are those of the first.
-pub(super) fn joined(first: ModelLimits, second: ModelLimits) -> ModelLimits {
+pub(super) fn union_of_limits(first: ModelLimits, second: ModelLimits) -> ModelLimits {
     match (first, second) {
-        (ModelLimits::Video(a), ModelLimits::Video(b)) => ModelLimits::Video(video_joined(a, b)),
-        (ModelLimits::Music(a), ModelLimits::Music(b)) => ModelLimits::Music(music_joined(a, b)),
+        (ModelLimits::Video(a), ModelLimits::Video(b)) => {
+            ModelLimits::Video(union_of_video_limits(a, b))
+        }
+        (ModelLimits::Music(a), ModelLimits::Music(b)) => {
+            ModelLimits::Music(union_of_music_limits(a, b))
+        }
         (first, _) => first,
     }
 }
 
-fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
+fn union_of_video_limits(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
     add_missing(&mut a.sizes, b.sizes);
     a.durations = match (a.durations, b.durations) {
         (Durations::Only(mut a), Durations::Only(b)) => {
@@ -153,11 +157,11 @@ fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
     a
 }
 
-fn music_joined(mut a: MusicLimits, b: MusicLimits) -> MusicLimits {
+fn union_of_music_limits(mut a: MusicLimits, b: MusicLimits) -> MusicLimits {
     a.stems = match (a.stems, b.stems) {
         (Some(mut a), Some(b)) => {
             add_missing(&mut a.groups, b.groups);
-            add_missing(&mut a.rests, b.rests);
+            add_missing(&mut a.complements, b.complements);
             a.two |= b.two;
             a.full |= b.full;
             a.other |= b.other;

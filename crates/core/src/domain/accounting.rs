@@ -402,7 +402,7 @@ pub async fn page(
     limit: u32,
 ) -> Result<(Vec<MoneyEntry>, bool), Error> {
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
-        let before = match &after {
+        let start = match &after {
             None => None,
             Some(id) => match store::ledger::time_of(conn, id)? {
                 Some(at) => Some((at, id.as_str())),
@@ -412,12 +412,12 @@ pub async fn page(
         Ok(store::ledger::newest_before(
             conn,
             &filter,
-            before,
+            start,
             limit + 1,
         )?)
     });
-    let mut entries = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut entries, limit);
+    let mut entries = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut entries, limit);
     Ok((entries, has_more))
 }
 
@@ -431,7 +431,7 @@ pub async fn account_page(
         .store
         .long_read(move |conn| store::accounts::page(conn, one_more));
     let mut accounts = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut accounts, limit);
+    let has_more = store::page::truncate_to_limit(&mut accounts, limit);
     Ok((accounts, has_more))
 }
 

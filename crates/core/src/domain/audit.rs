@@ -113,7 +113,7 @@ pub async fn note_refused(
         let after = json!({"status": code.status(), "code": code.name()});
         author.note(conn, "operator.refused", &call, (None, Some(after)), now)
     });
-    store::await_commit(write).await
+    store::await_within_limit(write).await
 }
 
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
@@ -125,16 +125,16 @@ pub async fn page(
     limit: u32,
 ) -> Result<(Vec<AuditEntry>, bool), Error> {
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
-        let before = match after {
+        let start = match after {
             None => None,
             Some(id) => match store::audit::time_of(conn, id)? {
                 Some(at) => Some((at, id)),
                 None => return Ok(Vec::new()),
             },
         };
-        Ok(store::audit::newest(conn, &filter, before, limit + 1)?)
+        Ok(store::audit::newest(conn, &filter, start, limit + 1)?)
     });
-    let mut entries = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut entries, limit);
+    let mut entries = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut entries, limit);
     Ok((entries, has_more))
 }

@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const OVERLAP: Duration = Duration::from_secs(3);
 /// Rows of each kind that a poll reads.
 const MOST_ROWS: u32 = 500;
-/// Most handles that are cached.
+/// Maximum number of handles in the cache.
 const MOST_HANDLES: usize = 1000;
 /// How far back an interrupted stream can be resumed.
 const REPLAY_WINDOW: Duration = Duration::from_mins(5);
@@ -187,7 +187,7 @@ impl FeedCursor {
             ];
             Ok(kinds)
         });
-        let kinds = store::await_commit(read).await?;
+        let kinds = store::await_within_limit(read).await?;
         for (kind, events) in (0u8..).zip(kinds) {
             let since = &mut self.since[usize::from(kind)];
             if let Some(last) = events.last() {
@@ -242,17 +242,20 @@ impl FeedCursor {
         let mut changed = Vec::new();
         for route in routes {
             let combined = route_states::combined_state(app, route, peers);
-            let note = app.models.upstream.note(route, |note| note.clone());
+            let stored = app
+                .models
+                .upstream
+                .with_stored_state(route, |stored| stored.clone());
             let state = RouteStatus {
                 provider: route.provider.clone(),
                 model: route.model.clone(),
                 is_available: combined.is_up
-                    && note.paused_at.is_none()
-                    && note.refused_at.is_none(),
+                    && stored.paused_at.is_none()
+                    && stored.refused_at.is_none(),
                 breaker: combined.worst.state,
-                paused_at: note.paused_at,
-                refused_at: note.refused_at,
-                error: note.error,
+                paused_at: stored.paused_at,
+                refused_at: stored.refused_at,
+                error: stored.error,
             };
             let key = (state.provider.clone(), state.model.clone());
             // A route that is seen for the first time has not changed.

@@ -208,7 +208,7 @@ const CHECKED_UNTIL: &str = "ledger_checked_until";
 const MISMATCHES: &str = "ledger_mismatches";
 /// Entries may be committed this much later than their own time says.
 const LATE_COMMITS: Duration = Duration::from_hours(1);
-/// Most mismatches that a check logs.
+/// Maximum number of mismatches that a check logs.
 const MOST_LOGGED: usize = 100;
 
 /// Checks all sums, and what happened since the last clean check; logs mismatches.

@@ -9,7 +9,7 @@ use crate::domain::assets;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::CallbackUrl;
-use crate::intents::IntentVisit;
+use crate::intents::IntentAttempt;
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle};
@@ -47,7 +47,7 @@ pub enum AudioSource {
 pub async fn upload(
     app: &App,
     caller: &Caller,
-    visit: &IntentVisit,
+    attempt: &IntentAttempt,
     source: AudioSource,
     title: Option<String>,
     param: &str,
@@ -117,7 +117,7 @@ pub async fn upload(
     let row = clip.clone();
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let stored = files.each_ref().map(|file| (file.id, file.media));
-    let insertion = visit.make(IntentResult::Clip(id), move |conn| {
+    let insertion = attempt.make(IntentResult::Clip(id), move |conn| {
         for file in &files {
             store::assets::insert(conn, file)?;
         }
@@ -332,7 +332,7 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
 /// Whether the mix without a group is available: from the provider, or as the sum of all other
 /// stems of a complete split.
 pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
-    (offered.two && offered.rests.contains(&group)) || (offered.full && offered.other)
+    (offered.two && offered.complements.contains(&group)) || (offered.full && offered.other)
 }
 
 /// Whether a route can do a separation.
@@ -502,8 +502,8 @@ pub async fn list(
     let read = app
         .store
         .long_read(move |conn| store::clips::page(conn, account, is_trashed, one_more));
-    let mut clips = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut clips, limit);
+    let mut clips = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut clips, limit);
     Ok((clips, has_more))
 }
 
@@ -517,6 +517,6 @@ pub async fn set_trashed(
     let write = app
         .store
         .write(move |conn| store::clips::set_trashed(conn, id, account, is_trashed));
-    store::await_commit(write).await?;
+    store::await_within_limit(write).await?;
     clip(app, account, id).await
 }

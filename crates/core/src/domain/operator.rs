@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::audit::ChangeAuthor;
-use crate::intents::IntentVisit;
+use crate::intents::IntentAttempt;
 use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 use mediagate_store::Conn;
@@ -16,14 +16,14 @@ pub type AnswerBuilder<T> = Arc<dyn Fn(&T) -> Result<StoredAnswer, Error> + Send
 /// A change that produces a `T`, before it is carried out.
 pub struct OperatorAction<'a, T> {
     author: ChangeAuthor,
-    visit: Option<(&'a IntentVisit, AnswerBuilder<T>)>,
+    attempt: Option<(&'a IntentAttempt, AnswerBuilder<T>)>,
 }
 
 impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
     fn from(author: ChangeAuthor) -> Self {
         Self {
             author,
-            visit: None,
+            attempt: None,
         }
     }
 }
@@ -32,12 +32,12 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
     /// An action that a request asks for.
     pub fn from_request(
         author: ChangeAuthor,
-        visit: &'a IntentVisit,
+        attempt: &'a IntentAttempt,
         build_answer: AnswerBuilder<T>,
     ) -> Self {
         Self {
             author,
-            visit: Some((visit, build_answer)),
+            attempt: Some((attempt, build_answer)),
         }
     }
 
@@ -53,10 +53,10 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
     ) -> Result<T, Error> {
         let author = self.author;
         // A command has no request that could be repeated, so no answer is kept.
-        let Some((visit, build_answer)) = self.visit else {
+        let Some((attempt, build_answer)) = self.attempt else {
             return app.store.write(move |conn| work(conn, &author)).await;
         };
-        visit
+        attempt
             .change(move |conn| {
                 let result = work(conn, &author)?;
                 // Written with the change: a repeated request finds both or neither.

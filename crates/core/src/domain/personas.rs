@@ -7,7 +7,7 @@ use crate::domain::assets::{self, AssetLifetime};
 use crate::domain::music;
 use crate::domain::provenance::marking;
 use crate::intents::AcceptanceGuard;
-use crate::intents::{IntentRecord, IntentVisit};
+use crate::intents::{IntentRecord, IntentAttempt};
 use mediagate_model::account::Caller;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
@@ -44,7 +44,7 @@ pub struct NewPersona {
 pub async fn create(
     app: &App,
     caller: &Caller,
-    visit: &IntentVisit,
+    attempt: &IntentAttempt,
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
@@ -52,17 +52,17 @@ pub async fn create(
     // must not be refused.
     assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
-    let (record, accepting) = (visit.record(), visit.accepting());
+    let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let creation = async move {
         match make(&app, account, &record, new, &clips).await {
             Ok((persona, image)) => {
                 // A separate async task: the caller is answered after a few seconds, while storing
                 // is retried for as long as it takes.
                 let stored = run_detached(keep(app, record, accepting, persona, image));
-                Ok((store::await_commit(stored).await?, clips))
+                Ok((store::await_within_limit(stored).await?, clips))
             }
             failed => {
-                accepting.done(&failed);
+                accepting.record_result(&failed);
                 failed.map(|(persona, _)| (persona, clips))
             }
         }
@@ -166,7 +166,7 @@ async fn keep(
         retry::store(write).await?;
     } else {
         let inserted = write().await;
-        accepting.done(&inserted);
+        accepting.record_result(&inserted);
         inserted?;
     }
     crash::point("persona-made");
@@ -229,8 +229,8 @@ pub async fn list(
     let read = app
         .store
         .long_read(move |conn| store::personas::page(conn, account, one_more));
-    let mut personas = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut personas, limit);
+    let mut personas = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut personas, limit);
     let mut with_clips = Vec::with_capacity(personas.len());
     for persona in personas {
         let clips = music::clips(app, account, persona.clips.clone()).await?;
@@ -251,7 +251,7 @@ pub async fn delete(
         store::assets::expire(conn, image, account, now)?;
         Ok(store::personas::trash(conn, id, account)?)
     };
-    let was_deleted = store::await_commit(app.store.write(delete)).await?;
+    let was_deleted = store::await_within_limit(app.store.write(delete)).await?;
     if was_deleted {
         Ok(deleted)
     } else {

@@ -150,7 +150,7 @@ async fn quote_tasks(
     let source_provider = routing::source_provider(app, caller.account.id, &new.payload).await?;
     // With equal draws the heaviest of the weighted routes comes first, which is the most likely
     // one.
-    let in_order = route_order::draw_order(model.routes(), || 0.5);
+    let in_order = route_order::weighted_order(model.routes(), || 0.5);
     let capable = routing::capable_routes(app, in_order, &new.payload, source_provider.as_deref());
     // Made as for a real order, so that the quote reserves what the order would.
     let task = task_acceptance::task(app, caller, request_id, new);

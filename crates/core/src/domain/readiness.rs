@@ -59,7 +59,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         .collect())
 }
 
-/// The unavailable parts, both those that [`check`] returned and optional ones, and since when.
+/// The unavailable parts, both those that [`check`] returned and optional ones, each with the time
+/// at which it became unavailable.
 pub fn unavailable_parts(
     app: &App,
     unavailable: &[&'static str],

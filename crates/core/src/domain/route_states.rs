@@ -58,7 +58,7 @@ pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
         let now = store::workers::now(conn, clock)?;
         store::replicas::other_replicas(conn, &name, now)
     });
-    let peers = store::await_commit(read).await?;
+    let peers = store::await_within_limit(read).await?;
     Ok(peers
         .into_iter()
         .map(|(name, marks)| (name, parse_mark(&marks)))
@@ -93,15 +93,15 @@ pub fn combined_state(
 ) -> CombinedRouteState {
     let own = app.models.upstream.breaker_state(route, app.clock.now());
     let name = app.server.name().to_owned();
-    joined(Some((name, own)), route, peers)
+    combine(Some((name, own)), route, peers)
 }
 
 /// The state of a route in the `servers`, for a command, which sends no orders itself.
 pub fn combined_server_state(servers: &PeerRouteStates, route: &Route) -> CombinedRouteState {
-    joined(None, route, servers)
+    combine(None, route, servers)
 }
 
-fn joined(
+fn combine(
     own: Option<(String, BreakerSnapshot)>,
     route: &Route,
     peers: &PeerRouteStates,

@@ -16,7 +16,9 @@ use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::route::{COUNT_PERIOD, COUNT_PERIODS, RouteError, RouteNote, RouteRecord};
+use mediagate_model::route::{
+    COUNT_PERIOD, COUNT_PERIODS, RouteError, RouteRecord, StoredRouteState,
+};
 use mediagate_model::submission::{SubmissionFilter, SubmissionRecord};
 use mediagate_store as store;
 use mediagate_store::routes::RouteKey;
@@ -31,7 +33,7 @@ const MAX_MESSAGE_CHARS: usize = 1000;
 pub struct RouteSummary {
     pub route: Route,
     pub models: Vec<String>,
-    pub note: RouteNote,
+    pub stored: StoredRouteState,
     pub record: RouteRecord,
     /// Its state in the processes.
     pub combined: CombinedRouteState,
@@ -74,7 +76,7 @@ async fn summaries(
                 None => summaries.push(RouteSummary {
                     route: route.clone(),
                     models: vec![model.id.clone()],
-                    note: RouteNote::default(),
+                    stored: StoredRouteState::default(),
                     record: RouteRecord::default(),
                     combined: combine(route),
                 }),
@@ -89,11 +91,12 @@ async fn summaries(
             .map(|summary| summary.route.provider.clone()),
     )
     .await?;
-    let notes: HashMap<RouteKey, RouteNote> = read_notes(app).await?.into_iter().collect();
+    let stored_states: HashMap<RouteKey, StoredRouteState> =
+        read_stored_states(app).await?.into_iter().collect();
     for summary in &mut summaries {
         let key = key(&summary.route);
         summary.record = records.remove(&key).unwrap_or_default();
-        summary.note = notes.get(&key).cloned().unwrap_or_default();
+        summary.stored = stored_states.get(&key).cloned().unwrap_or_default();
     }
     Ok(summaries)
 }
@@ -116,8 +119,8 @@ fn key(route: &Route) -> RouteKey {
     (route.provider.clone(), route.model.clone())
 }
 
-async fn read_notes(app: &Ctx) -> Result<Vec<(RouteKey, RouteNote)>, Error> {
-    Ok(app.store.long_read(store::routes::notes).await?)
+async fn read_stored_states(app: &Ctx) -> Result<Vec<(RouteKey, StoredRouteState)>, Error> {
+    Ok(app.store.long_read(store::routes::stored_states).await?)
 }
 
 async fn records(
@@ -161,7 +164,7 @@ async fn records(
         }
         Ok(records)
     });
-    store::await_commit(read).await
+    store::await_within_limit(read).await
 }
 
 /// The time within which this percentage ended; `sorted` in microseconds.
@@ -181,8 +184,8 @@ pub async fn submissions(
     let read = app
         .store
         .long_read(move |conn| store::submissions::page(conn, filter, one_more));
-    let mut submissions = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut submissions, limit);
+    let mut submissions = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut submissions, limit);
     Ok((submissions, has_more))
 }
 
@@ -209,19 +212,19 @@ impl RouteCommand {
 /// Runs a command, which takes effect in every process within seconds.
 pub async fn run_command(
     app: &App,
-    operation: OperatorAction<'_, RouteNote>,
+    operation: OperatorAction<'_, StoredRouteState>,
     provider: &str,
     model: &str,
     command: RouteCommand,
-) -> Result<RouteNote, Error> {
+) -> Result<StoredRouteState, Error> {
     // Only a route in the settings can be controlled. A typo would otherwise be stored and do
     // nothing.
     let summary = get(app, provider, model).await?;
     let key = key(&summary.route);
     let now = app.clock.now();
-    let note = operation
+    let stored = operation
         .write(app, move |conn, author| {
-            let before = store::routes::note_of(conn, &key)?;
+            let before = store::routes::stored_state(conn, &key)?;
             match command {
                 RouteCommand::Retry => store::routes::set_retry_requested(conn, &key, now)?,
                 RouteCommand::Pause => {
@@ -230,7 +233,7 @@ pub async fn run_command(
                 }
                 RouteCommand::Resume => store::routes::set_paused(conn, &key, None)?,
             }
-            let after = store::routes::note_of(conn, &key)?;
+            let after = store::routes::stored_state(conn, &key)?;
             let target = format!("{}/{}", key.0, key.1);
             let changed = (Some(audit_value(&before)), Some(audit_value(&after)));
             author.note(conn, command.action(), &target, changed, now)?;
@@ -239,22 +242,22 @@ pub async fn run_command(
         .await?;
     // The others read it within a second. This process applies it before it answers.
     refresh(app).await?;
-    Ok(note)
+    Ok(stored)
 }
 
-fn audit_value(note: &RouteNote) -> Value {
+fn audit_value(stored: &StoredRouteState) -> Value {
     json!({
-        "paused_at": note.paused_at.map(Timestamp::rfc3339),
-        "tried_at": note.tried_at.map(Timestamp::rfc3339),
+        "paused_at": stored.paused_at.map(Timestamp::rfc3339),
+        "tried_at": stored.retry_requested_at.map(Timestamp::rfc3339),
     })
 }
 
 /// Reads the state that applies to every process again.
 pub async fn refresh(app: &AppParts) -> Result<(), Error> {
-    let notes = read_notes(app).await?;
+    let stored_states = read_stored_states(app).await?;
     app.models
         .upstream
-        .update_notes(notes.into_iter().collect());
+        .update_stored_states(stored_states.into_iter().collect());
     Ok(())
 }
 
@@ -269,10 +272,10 @@ pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
         at: now,
     };
     // In memory first: it applies to the next order even while the database is unavailable.
-    app.models.upstream.note(route, |note| {
-        note.error = Some(route_error.clone());
-        if refuses_key && note.refused_at.is_none() {
-            note.refused_at = Some(now);
+    app.models.upstream.with_stored_state(route, |stored| {
+        stored.error = Some(route_error.clone());
+        if refuses_key && stored.refused_at.is_none() {
+            stored.refused_at = Some(now);
         }
     });
     let write = app.store.write(move |conn| -> Result<(), Error> {
@@ -294,7 +297,7 @@ pub async fn record_acceptance(app: &App, route: &Route) {
     if app
         .models
         .upstream
-        .note(route, |note| note.refused_at.take())
+        .with_stored_state(route, |stored| stored.refused_at.take())
         .is_none()
     {
         return;

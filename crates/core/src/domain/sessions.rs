@@ -22,7 +22,7 @@ use mediagate_store::{self as store, Conn};
 
 /// How long a session lasts.
 pub const SESSION_TTL: Duration = Duration::from_hours(12);
-/// Most sessions of one key at once; one more ends the oldest.
+/// Maximum number of simultaneous sessions of one key; one more ends the oldest.
 const MAX_SESSIONS: i64 = 100;
 /// Digits of a session's hash that the audit log shows.
 const LOGGED_DIGITS: usize = 16;
@@ -58,7 +58,7 @@ pub async fn begin(app: &Ctx, caller: &Caller, author: ChangeAuthor) -> Result<N
         let after = json!({"session": log_name(&sha256), "expires_at": expires_at.rfc3339()});
         author.note(conn, "session.begin", &key.id, (None, Some(after)), now)
     });
-    store::await_commit(write).await?;
+    store::await_within_limit(write).await?;
     Ok(NewSession { cookie, expires_at })
 }
 
@@ -76,7 +76,7 @@ pub async fn end(
         }
         Ok(())
     });
-    store::await_commit(write).await
+    store::await_within_limit(write).await
 }
 
 fn note_end(

@@ -281,7 +281,7 @@ fn clips_of(model: &Model, order: &SongOrder) -> usize {
     let mut routes = model.routes().iter();
     let songs =
         routes.find_map(|route| song_limits(&route.limits, &order.task, &order.fields).ok());
-    songs.map_or(SongLimits::DIALECT.clips, |songs| songs.clips)
+    songs.map_or(SongLimits::API_DEFAULT.clips, |songs| songs.clips)
 }
 
 fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {

@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::ledger;
-use crate::intents::IntentVisit;
+use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
 use crate::records::Links;
 use mediagate_config::byte_size::ByteSize;
@@ -73,11 +73,11 @@ impl TaskDraft {
 pub async fn accept(
     app: &App,
     caller: &Caller,
-    visit: &IntentVisit,
+    attempt: &IntentAttempt,
     draft: TaskDraft,
 ) -> Result<Vec<Task>, Error> {
     let (app, key) = (app.clone(), caller.key.clone());
-    let (record, accepting) = (visit.record(), visit.accepting());
+    let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let span = TraceSpan::begin("accept", SpanKind::Internal);
     let acceptance = async move {
@@ -94,7 +94,7 @@ pub async fn accept(
         let outcome = write.await;
         // Repeats of this request wait for this. If the outcome of the write is open, none of them
         // may conclude that nothing was made.
-        accepting.done(&outcome);
+        accepting.record_result(&outcome);
         if let Err(error) = &outcome {
             if claim.take().is_some() {
                 // The claim had reserved slots at the dispatcher. They are free again for waiting
@@ -126,7 +126,7 @@ pub async fn accept(
     );
     // The caller gets an answer within seconds. The write continues, and a repetition finds its
     // result.
-    store::await_commit(async { acceptance.await.map_err(Error::internal)? }).await
+    store::await_within_limit(async { acceptance.await.map_err(Error::internal)? }).await
 }
 
 /// Writes all of a draft but its intent.

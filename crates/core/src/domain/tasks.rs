@@ -201,8 +201,8 @@ pub async fn search(
         }
         store::tasks::page(conn, account, &filter, one_more)
     });
-    let mut tasks = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    let mut tasks = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut tasks, limit);
     Ok((tasks, has_more))
 }
 
@@ -254,8 +254,8 @@ pub async fn search_all(
         let terms = |account| search_terms::query_terms(account, text);
         store::tasks::search_of_all(conn, &filter, one_more, terms)
     });
-    let mut tasks = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    let mut tasks = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut tasks, limit);
     Ok((tasks, has_more))
 }
 
@@ -267,7 +267,7 @@ pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>
         .store
         .long_read(move |conn| store::tasks::duration_samples(conn, &model, since, now));
     Ok(DurationQuantiles::from_samples(
-        store::await_commit(read).await?,
+        store::await_within_limit(read).await?,
     ))
 }
 

@@ -86,7 +86,7 @@ pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, 
             store::accounts::keys_of(conn, filter.account, now)?,
         ))
     });
-    let (usage_rows, keys) = store::await_commit(read).await?;
+    let (usage_rows, keys) = store::await_within_limit(read).await?;
     let group = |day, model: String, key| UsageGroup {
         day: selection.by_day.then_some(day),
         model: selection.by_model.then_some(model),
@@ -104,7 +104,7 @@ pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, 
     Ok((rows.into_iter().collect(), names.collect()))
 }
 
-/// Most rows of a report about all accounts.
+/// Maximum number of rows of a report about all accounts.
 pub const MOST_ROWS: i64 = 10_000;
 
 /// Rows in their order, and the names of their accounts and keys, by id.
@@ -147,7 +147,7 @@ pub async fn all_accounts(
         }
         Ok(Some(report))
     });
-    let mut report = store::await_commit(read).await?;
+    let mut report = store::await_within_limit(read).await?;
     if let Some(report) = &mut report {
         let handle = |group: &hourly_sums::HourlyGroup| report.handles.get(&group.account).cloned();
         report

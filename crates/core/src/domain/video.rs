@@ -336,7 +336,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         }
         Ok(())
     });
-    store::await_commit(write).await?;
+    store::await_within_limit(write).await?;
     // The cached record still links to the files.
     app.caches.ended_tasks.invalidate(&id);
     Ok(())

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
-use super::lookup::{ResultState, unconfirmed};
-use super::visit::UnkeyedOrder;
-use super::{INTENT_TTL, IntentRequest, IntentVisit, Intents, Lookup, UNCONFIRMED};
+use super::lookup::{ResultState, unconfirmed_error};
+use super::attempt::UnkeyedOrder;
+use super::{INTENT_TTL, IntentAttempt, IntentRequest, Intents, Lookup, UNCONFIRMED_ANSWER_TTL};
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 use mediagate_model::intent::Intent;
@@ -67,8 +67,8 @@ impl Intents {
         } else {
             clients.enter(new.id, 1, body, socket, false)
         };
-        let visit = IntentVisit::first(self, client, new, Some(order), is_reserved);
-        visit.await.map(Lookup::New)
+        let attempt = IntentAttempt::first(self, client, new, Some(order), is_reserved);
+        attempt.await.map(Lookup::New)
     }
 
     /// The intents that a request with this body may repeat.
@@ -102,7 +102,7 @@ impl Intents {
         read.await
     }
 
-    /// Intents with the states of their clients, those with the fewest visits first.
+    /// Intents with the states of their clients, those with the fewest attempts first.
     async fn with_clients(
         &self,
         intents: Vec<Intent>,
@@ -111,7 +111,7 @@ impl Intents {
         for intent in intents {
             with_clients.push((self.client_of(&intent).await?, intent));
         }
-        with_clients.sort_by_key(|(_, intent)| (intent.visits, intent.id));
+        with_clients.sort_by_key(|(_, intent)| (intent.attempts, intent.id));
         Ok(with_clients)
     }
 
@@ -174,8 +174,8 @@ impl Intents {
         let Some(state) = state.filter(is_match) else {
             return Ok(None);
         };
-        let visit = self.take_over(request, intent).await?;
-        Ok(Some(Lookup::Existing(visit, state.result)))
+        let attempt = self.take_over(request, intent).await?;
+        Ok(Some(Lookup::Existing(attempt, state.result)))
     }
 
     /// Waits until no process works on an intent for which nothing was made when it was read.
@@ -187,7 +187,7 @@ impl Intents {
             let Some(current) = self.read_again(intent.id).await? else {
                 return Ok(());
             };
-            if current.result.is_some() || current.visits != intent.visits {
+            if current.result.is_some() || current.attempts != intent.attempts {
                 return Err(Error::Overtaken);
             }
             if has_client {
@@ -196,21 +196,21 @@ impl Intents {
             }
             let age = self.0.clock.now().since(current.created_at);
             return match current.sent_at {
-                Some(_) if age < UNCONFIRMED => Err(unconfirmed()),
+                Some(_) if age < UNCONFIRMED_ANSWER_TTL => Err(unconfirmed_error()),
                 Some(_) => Ok(()),
-                None => self.abandon(current.id, current.visits).await,
+                None => self.abandon(current.id, current.attempts).await,
             };
         }
     }
 
     /// Takes over an intent before a new one is begun instead: its process may only have been
     /// suspended, and must not continue with it.
-    async fn abandon(&self, id: IntentId, visits: u32) -> Result<(), Error> {
+    async fn abandon(&self, id: IntentId, attempt: u32) -> Result<(), Error> {
         let write = self
             .0
             .store
-            .write(move |conn| store::intents::abandon(conn, id, visits));
-        if store::await_commit(write).await? {
+            .write(move |conn| store::intents::abandon(conn, id, attempt));
+        if store::await_within_limit(write).await? {
             Ok(())
         } else {
             Err(Error::Overtaken)

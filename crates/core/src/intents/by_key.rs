@@ -1,8 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
 use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
-use super::lookup::unconfirmed;
-use super::{INTENT_TTL, IntentRequest, IntentVisit, Intents, Lookup};
+use super::lookup::unconfirmed_error;
+use super::{INTENT_TTL, IntentAttempt, IntentRequest, Intents, Lookup};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId};
 use mediagate_model::intent::Intent;
@@ -40,11 +40,11 @@ impl Intents {
             let (new, socket) = (self.draft(request), request.socket.clone());
             let body = new.body.clone();
             let client = self.0.clients.enter(new.id, 1, body, socket, false);
-            let visit = IntentVisit::first(self, client, new, None, is_reserved).await?;
-            return Ok(Some(Lookup::New(visit)));
+            let attempt = IntentAttempt::first(self, client, new, None, is_reserved).await?;
+            return Ok(Some(Lookup::New(attempt)));
         };
         if intent.body.fingerprint == request.body.fingerprint {
-            return self.revisit(request, intent).await;
+            return self.handle_repetition(request, intent).await;
         }
         if !self.is_abandoned(&intent).await? {
             return Err(conflict());
@@ -77,7 +77,7 @@ impl Intents {
             .0
             .store
             .write(move |conn| store::intents::free_key(conn, id));
-        Ok(store::await_commit(write).await?)
+        Ok(store::await_within_limit(write).await?)
     }
 
     /// Whether an intent made nothing and no process works on it any more.
@@ -90,7 +90,7 @@ impl Intents {
     }
 
     /// Handles a repeated request with a key; `None` if the look-up has to be started again.
-    async fn revisit(
+    async fn handle_repetition(
         &self,
         request: &IntentRequest,
         intent: Intent,
@@ -105,9 +105,9 @@ impl Intents {
                 self.free_key(intent.id).await?;
                 return Ok(None);
             };
-            let visit = self.take_over(request, intent).await?;
+            let attempt = self.take_over(request, intent).await?;
             counters::request_joined("key");
-            return Ok(Some(Lookup::Existing(visit, state.result)));
+            return Ok(Some(Lookup::Existing(attempt, state.result)));
         }
         // The order of a client that disconnected may still be in progress.
         self.0.clients.wait_until_settled(&intent.body).await;
@@ -118,7 +118,7 @@ impl Intents {
             }
             ClientState::Gone | ClientState::Answered(_) if intent.sent_at.is_some() => {
                 if self.made_nothing_yet(intent.id).await? {
-                    return Err(unconfirmed());
+                    return Err(unconfirmed_error());
                 }
                 Ok(None)
             }

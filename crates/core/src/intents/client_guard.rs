@@ -50,7 +50,7 @@ impl ClientGuard {
         self.id
     }
 
-    /// The number of the visit.
+    /// The number of the attempt.
     pub const fn number(&self) -> u32 {
         self.number
     }
@@ -80,7 +80,7 @@ impl ClientGuard {
 
     /// Announces a write to the database. Until the guard is dropped, a missing row must not be
     /// taken as proof that nothing was made.
-    pub fn accepting(self: &Arc<Self>) -> AcceptanceGuard {
+    pub fn begin_acceptance(self: &Arc<Self>) -> AcceptanceGuard {
         if let Some(entry) = self.clients.table().entries.get_mut(&self.id) {
             entry.creation = CreationState::UnderWay;
         }
@@ -123,7 +123,7 @@ impl Drop for ClientGuard {
     }
 }
 
-/// See [`ClientGuard::accepting`].
+/// See [`ClientGuard::begin_acceptance`].
 pub struct AcceptanceGuard {
     clients: Arc<ClientRegistry>,
     id: IntentId,
@@ -137,20 +137,20 @@ pub struct AcceptanceGuard {
 impl AcceptanceGuard {
     /// Notes the result of the write. Only errors with an unknown outcome leave open whether
     /// something was written.
-    pub fn done<T>(self, result: &Result<T, Error>) {
+    pub fn record_result<T>(self, result: &Result<T, Error>) {
         let is_refused = matches!(result, Err(error) if !error.outcome_unknown());
         if is_refused {
-            self.undone();
+            self.record_nothing_made();
         }
     }
 
     /// Notes that the intent is in the database and nothing was made for it yet.
-    pub fn reserved(mut self) {
+    pub fn record_reservation(mut self) {
         (self.is_reserved, self.final_state) = (true, CreationState::Nothing);
     }
 
     /// Notes that nothing was written.
-    pub fn undone(mut self) {
+    pub fn record_nothing_made(mut self) {
         self.final_state = CreationState::Nothing;
     }
 }

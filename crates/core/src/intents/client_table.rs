@@ -19,7 +19,7 @@ pub(super) struct ClientTable {
     by_body: HashMap<RequestFingerprint, Vec<IntentId>>,
 }
 
-/// The latest visit to an intent.
+/// The client of the latest attempt at an intent.
 #[derive(Debug, Clone)]
 pub(super) struct ClientEntry {
     pub(super) number: u32,
@@ -45,7 +45,7 @@ pub(super) enum CreationState {
     Perhaps,
 }
 
-/// How a visit ended.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisconnectRecord {
     pub(super) at: Instant,

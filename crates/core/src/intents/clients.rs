@@ -19,8 +19,8 @@ use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::IntentId;
 use mediagate_model::intent::RequestFingerprint;
 
-/// How long an ended visit is kept if its intent is not in the database: the write may still be in
-/// progress.
+/// How long an ended attempt is kept if its intent is not in the database: the write may still be
+/// in progress.
 const UNWRITTEN_TTL: Duration = Duration::from_mins(1);
 
 /// How long a connection that its client has closed may seem open to its handler. If a second
@@ -37,21 +37,21 @@ const DISCONNECT_WAIT: Duration = Duration::from_millis(50);
 pub(super) struct ClientRegistry {
     clock: Clock,
     table: Mutex<ClientTable>,
-    /// Notified when a client disconnects, so that it is written to the database.
-    departure_signal: Notify,
+    /// Notified when a client disconnects or is refused, so that it is written to the database.
+    event_signal: Notify,
     /// Counts every change, to wake those that wait for one.
     changes: watch::Sender<u64>,
 }
 
-/// A visit whose end is not in the database yet.
+/// A client that disconnected, which is not in the database yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ClientDeparture {
+pub(super) struct ClientDisconnect {
     pub(super) id: IntentId,
-    /// The number of the visit.
+    /// The number of its attempt.
     pub(super) number: u32,
     /// Whether the intent was in the database before anything was made for it.
     pub(super) reserved: bool,
-    /// Until when a request with the same body joins the intent.
+    /// The time until which a request with the same body joins the intent.
     pub(super) joinable_until: Option<Timestamp>,
 }
 
@@ -61,12 +61,12 @@ impl ClientRegistry {
         Arc::new(Self {
             clock,
             table: Mutex::default(),
-            departure_signal: Notify::new(),
+            event_signal: Notify::new(),
             changes: watch::Sender::new(0),
         })
     }
 
-    /// Adds a client of an intent, as visit number `number`; `reserved` if the intent is in the
+    /// Adds a client of an intent, as attempt number `number`; `reserved` if the intent is in the
     /// database.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -114,9 +114,9 @@ impl ClientRegistry {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Wakes the writer of departures and refusals.
+    /// Wakes the writer of disconnects and refusals.
     pub(super) fn wake_writer(&self) {
-        self.departure_signal.notify_one();
+        self.event_signal.notify_one();
     }
 
     /// The state of an intent's client; `None` if the database is up to date.
@@ -222,19 +222,19 @@ impl ClientRegistry {
         drop(tokio::time::timeout(time, changes.changed()).await);
     }
 
-    /// Sleeps until a client has disconnected or was refused.
-    pub(super) async fn wait_for_departure(&self) {
-        self.departure_signal.notified().await;
+    /// Sleeps until a client has disconnected or its order was refused.
+    pub(super) async fn wait_for_event(&self) {
+        self.event_signal.notified().await;
     }
 
-    /// The visits whose end is not in the database yet.
-    pub(super) fn departures(&self) -> Vec<ClientDeparture> {
+    /// The disconnects that are not in the database yet.
+    pub(super) fn disconnects(&self) -> Vec<ClientDisconnect> {
         let table = self.table();
         let ended = table.entries.iter().filter_map(|(id, entry)| {
             let disconnect = entry
                 .disconnect
                 .filter(|_| entry.creation != CreationState::UnderWay)?;
-            Some(ClientDeparture {
+            Some(ClientDisconnect {
                 id: *id,
                 number: entry.number,
                 reserved: entry.reserved,
@@ -244,8 +244,8 @@ impl ClientRegistry {
         ended.collect()
     }
 
-    /// Notes that an ended visit was written to the database. If its intent does not exist there,
-    /// the visit is forgotten after a while.
+    /// Notes that a disconnect was written to the database. If its intent does not exist there, the
+    /// attempt is forgotten after a while.
     pub(super) fn mark_written(&self, id: IntentId, number: u32, exists: bool) {
         let mut table = self.table();
         let disconnect = table.entries.get(&id).and_then(|entry| entry.disconnect);

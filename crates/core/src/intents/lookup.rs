@@ -1,6 +1,6 @@
 //! The look-up of a request: whether it is a repetition, and of what.
 
-use super::{ExistingResult, IntentRequest, IntentVisit, Intents, Lookup, failure};
+use super::{ExistingResult, IntentAttempt, IntentRequest, Intents, Lookup, failure};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId, TaskId};
 use mediagate_model::intent::{Intent, IntentResult};
@@ -19,14 +19,14 @@ pub(super) struct ResultState {
 }
 
 impl Intents {
-    /// Finds what the first sending of a request made, or begins a new intent. With `is_reserved`
+    /// Finds what the first attempt of a request made, or begins a new intent. With `is_reserved`
     /// the intent must be on disk before anything is done for it.
     pub async fn begin(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
         self.0
             .clients
             .wait_until_disconnects_noticed(&request.body)
             .await;
-        store::await_commit(async {
+        store::await_within_limit(async {
             self.0.clients.wait_until_settled(&request.body).await;
             Ok::<_, Error>(())
         })
@@ -46,7 +46,7 @@ impl Intents {
             result: None,
             answer: None,
             holder: Some(self.0.server.clone()),
-            visits: 1,
+            attempts: 1,
             joinable_until: None,
             sent_at: None,
             created_at: self.0.clock.record_time(),
@@ -69,7 +69,7 @@ impl Intents {
         Ok(intent.is_some_and(|intent| intent.result.is_none()))
     }
 
-    /// Begins the next visit to an intent; [`Error::Overtaken`] if another request was first.
+    /// Begins the next attempt at an intent; [`Error::Overtaken`] if another request was first.
     ///
     /// The client is entered in the transaction itself: other requests would take over an intent
     /// that they can read but that has no known client.
@@ -77,18 +77,18 @@ impl Intents {
         &self,
         request: &IntentRequest,
         intent: Intent,
-    ) -> Result<IntentVisit, Error> {
+    ) -> Result<IntentAttempt, Error> {
         let (intents, socket) = (self.clone(), request.socket.clone());
         let write = self.0.store.write(move |conn| -> Result<_, Error> {
-            if !store::intents::visit(conn, &intent, &intents.0.server)? {
+            if !store::intents::begin_attempt(conn, &intent, &intents.0.server)? {
                 return Err(Error::Overtaken);
             }
-            let (clients, visits) = (&intents.0.clients, intent.visits + 1);
-            let client = clients.enter(intent.id, visits, intent.body.clone(), socket, true);
-            let intent = Intent { visits, ..intent };
-            Ok(IntentVisit::later(&intents, client, intent))
+            let (clients, attempts) = (&intents.0.clients, intent.attempts + 1);
+            let client = clients.enter(intent.id, attempts, intent.body.clone(), socket, true);
+            let intent = Intent { attempts, ..intent };
+            Ok(IntentAttempt::later(&intents, client, intent))
         });
-        store::await_commit(write).await
+        store::await_within_limit(write).await
     }
 
     /// The present state of an intent's result, if a request may still get it.
@@ -106,12 +106,12 @@ impl Intents {
     }
 }
 
-pub(super) fn unconfirmed() -> Error {
+pub(super) fn unconfirmed_error() -> Error {
     let message = "It is unknown whether the provider accepted the first request, so it was not sent again. Nothing was charged.";
     Error::plain(ErrorCode::SubmissionUnconfirmed, message)
 }
 
-fn no_longer_kept() -> Error {
+fn result_removed_error() -> Error {
     let message = "The result of the first request is no longer stored. It was not made again, and nothing was charged now.";
     Error::plain(ErrorCode::TaskNotFound, message)
 }
@@ -166,7 +166,8 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: Vec<TaskId>) -> Result<Re
             });
             tasks.push(task);
         } else {
-            past.push(store::record_expiry::past_task(conn, *id)?.ok_or_else(no_longer_kept)?);
+            let past_task = store::record_expiry::past_task(conn, *id)?;
+            past.push(past_task.ok_or_else(result_removed_error)?);
         }
     }
     if tasks.len() < ids.len() {

@@ -1,22 +1,29 @@
-//! One intent, one task: a repeated request gets the result of its first sending.
+//! One intent, one task: a repeated request gets the result of the first attempt.
 //!
-//! An *intent* is what a client wants to have made, however often it sends the request. Its row is
-//! written in the transaction that makes something for it. The rule is one sentence: **as many
-//! results as orders**. A repeated order is recognised in three ways, in this order:
+//! An *intent* is what a client wants to have made, however often it sends the request; each
+//! request for it is an *attempt*. The intent's row is written in the transaction that makes
+//! something for it. The rule is one sentence: **as many results as orders**.
 //!
-//! | the request has | it is | and it gets |
-//! |---|---|---|
-//! | an `Idempotency-Key` | the order of that key | the result of the key's first request |
-//! | an SDK's retry mark | a repeated order | the result of an order with its body whose answer was lost; else, if one was refused, a result of its own; else the result of the latest order that is open or was answered within 10 s; else a new result |
-//! | neither | a new order | a new result, unless the answer to an order with its body was lost: that one's |
+//! A request with an `Idempotency-Key` gets the result of the key's first request.
+//!
+//! A request that an SDK marks as a retry is a repeated order. It gets the first of these that
+//! exists, among the orders with the same body:
+//!
+//! 1. the result of an order whose answer was lost;
+//! 2. a new result, if an order was refused and has made nothing yet;
+//! 3. the result of the latest order that is open or was answered within the last 10 s;
+//! 4. a new result.
+//!
+//! Any other request is a new order and gets a new result, unless the answer to an order with the
+//! same body was lost: then it gets the result of that order.
 //!
 //! `docs/decisions/0005-one-intent-one-task.md` has the table of cases and the reasons. An answer
-//! is *lost* if its client has disconnected: `clients` knows the clients of this process; a row's
-//! holder and the lease of that holder show the state of others (`client_state`). Refused orders
-//! are only counted (`refusals`). If nothing can be known about a request, it makes nothing a
-//! second time.
+//! is *lost* if its client disconnected before it was complete. The table in `clients` has the
+//! clients of this process. A client of another process counts as connected as long as the process
+//! that the intent's row names as its holder renews its lease (`client_state`). Refused orders are
+//! only counted (`refusals`). When in doubt, a request counts as a retry and makes nothing new.
 //!
-//! Begin with [`Intents::begin`] (`by_key`, `by_body`); [`IntentVisit`] writes what a request
+//! Begin with [`Intents::begin`] (`by_key`, `by_body`); [`IntentAttempt`] writes what a request
 //! makes. This module knows the database, but not HTTP, nor how results are made.
 
 mod by_body;
@@ -29,7 +36,7 @@ mod lookup;
 mod peer_socket;
 mod refusals;
 mod request;
-mod visit;
+mod attempt;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,12 +54,12 @@ use clients::ClientRegistry;
 pub use peer_socket::PeerSocket;
 use refusals::RefusalBuffer;
 pub use request::{ExistingResult, IntentRequest, Lookup};
-pub use visit::{IntentRecord, IntentVisit};
+pub use attempt::{IntentAttempt, IntentRecord};
 
 /// How long intents are kept.
 pub const INTENT_TTL: Duration = Duration::from_hours(24);
 /// How long the answer `submission_unconfirmed` is repeated.
-const UNCONFIRMED: Duration = Duration::from_mins(10);
+const UNCONFIRMED_ANSWER_TTL: Duration = Duration::from_mins(10);
 
 /// The intents of a deployment, as one process serves them. Cheap to clone.
 #[derive(Clone)]
@@ -94,7 +101,7 @@ impl Intents {
                 store::intents::answer(conn, id, &text)?;
                 Ok(store::intents::by_id(conn, id)?)
             });
-        match store::await_commit(write)
+        match store::await_within_limit(write)
             .await?
             .and_then(|intent| intent.answer)
         {
@@ -103,20 +110,20 @@ impl Intents {
         }
     }
 
-    /// Sleeps until there is something for [`Self::write_departures`].
-    pub async fn wait_for_departures(&self) {
-        self.0.clients.wait_for_departure().await;
+    /// Sleeps until a client has disconnected or an order was refused.
+    pub async fn wait_for_client_events(&self) {
+        self.0.clients.wait_for_event().await;
     }
 
-    /// Writes to the database which clients disconnected and which requests were refused; called
-    /// soon after each of these events, as long as the process serves.
-    pub async fn write_departures(&self) -> Result<(), Error> {
+    /// Writes the disconnects and refusals in memory to the database; the process calls this soon
+    /// after each of these events, as long as it serves.
+    pub async fn flush_client_events(&self) -> Result<(), Error> {
         self.write_refusals().await?;
-        let departures = self.0.clients.departures();
-        if departures.is_empty() {
+        let disconnects = self.0.clients.disconnects();
+        if disconnects.is_empty() {
             return Ok(());
         }
-        let rows = departures.clone();
+        let rows = disconnects.clone();
         let write = self.0.store.write(move |conn| -> Result<Vec<bool>, Error> {
             let exist = rows.iter().map(|row| {
                 let (id, number, until) = (row.id, row.number, row.joinable_until);
@@ -124,8 +131,8 @@ impl Intents {
             });
             Ok(exist.collect::<Result<_, _>>()?)
         });
-        for (departure, exists) in departures.iter().zip(write.await?) {
-            let (id, number) = (departure.id, departure.number);
+        for (disconnect, exists) in disconnects.iter().zip(write.await?) {
+            let (id, number) = (disconnect.id, disconnect.number);
             self.0.clients.mark_written(id, number, exists);
         }
         Ok(())
@@ -158,8 +165,8 @@ impl Intents {
     }
 }
 
-/// Why tasks that were ordered together all made nothing; `None` while one is open or if one
-/// succeeded.
+/// The reason why tasks that were ordered together all made nothing; `None` while one is open or if
+/// one succeeded.
 pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
     let is_open_or_succeeded =
         |task: &Task| !task.state.is_terminal() || task.state == TaskState::Succeeded;
@@ -171,10 +178,10 @@ pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
 
 /// The error for an order that succeeded although its answer was lost, and whose record has been
 /// removed since. After this answer the intent is closed: the next request is a new order.
-pub fn removed(tasks: &[PastTask]) -> Error {
+pub fn removed_error(tasks: &[PastTask]) -> Error {
     let descriptions = tasks.iter().map(|task| {
         let (id, state, cost) = (task.id, task.state, task.cost);
-        format!("task {id}, which {} and cost {cost} USD", in_past(state))
+        format!("task {id}, which {} and cost {cost} USD", past_tense(state))
     });
     let descriptions = descriptions.collect::<Vec<_>>().join("; ");
     let message = format!(
@@ -187,7 +194,7 @@ pub fn removed(tasks: &[PastTask]) -> Error {
     }
 }
 
-const fn in_past(state: TaskState) -> &'static str {
+const fn past_tense(state: TaskState) -> &'static str {
     match state {
         TaskState::Queued => "was queued",
         TaskState::Running => "was running",
@@ -198,13 +205,13 @@ const fn in_past(state: TaskState) -> &'static str {
 }
 
 /// When a completely written answer about these tasks closes their intent.
-pub fn close(tasks: &[Task]) -> IntentCloseTime {
+pub fn close_time(tasks: &[Task]) -> IntentCloseTime {
     let unconfirmed = tasks.iter().find(|task| {
         let failure = task.failure.as_ref();
         failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed)
     });
     match unconfirmed.and_then(|task| task.finished_at) {
-        Some(at) => IntentCloseTime::At(at.plus(UNCONFIRMED)),
+        Some(at) => IntentCloseTime::At(at.plus(UNCONFIRMED_ANSWER_TTL)),
         None => IntentCloseTime::Now,
     }
 }
@@ -218,6 +225,6 @@ pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Re
         conn,
         task,
         MAX_ACCEPTANCE,
-        now.plus(UNCONFIRMED),
+        now.plus(UNCONFIRMED_ANSWER_TTL),
     )?)
 }

@@ -1,7 +1,7 @@
 //! A request that makes something, with the data needed to recognise a repetition, and the results
 //! of its look-up.
 
-use super::{IntentVisit, PeerSocket};
+use super::{IntentAttempt, PeerSocket};
 use mediagate_model::ids::AccountId;
 use mediagate_model::intent::{IntentResult, RequestFingerprint, StoredAnswer};
 use mediagate_store::record_expiry::PastTask;
@@ -21,9 +21,9 @@ pub struct IntentRequest {
 /// The result of a request's look-up.
 pub enum Lookup {
     /// The request is the first of its intent.
-    New(IntentVisit),
+    New(IntentAttempt),
     /// An earlier request made something; a new answer is written about it.
-    Existing(IntentVisit, ExistingResult),
+    Existing(IntentAttempt, ExistingResult),
     /// The stored answer to an earlier request.
     Answered(StoredAnswer),
 }

@@ -20,7 +20,7 @@ pub struct FairShareQueue(Arc<Mutex<FairQueueState>>);
 struct FairQueueState {
     capacity: u64,
     free: u64,
-    /// Most that one account may hold.
+    /// Maximum that one account may hold.
     account_limit: u64,
     /// Counts up with each request, and with each grant.
     requests: u64,

@@ -18,7 +18,7 @@ use mediagate_store::{Store, StoreError, accounts};
 
 /// Pause after a batch with guessed secrets: at most 50 batches per second.
 const GUESS_PAUSE: Duration = Duration::from_millis(20);
-/// Most secrets in one batch.
+/// Maximum number of secrets in one batch.
 const MAX_BATCH: usize = 1000;
 
 /// Secrets, by their hashes, that are to be looked up.

@@ -80,7 +80,7 @@ pub struct TaskKey {
     pub name: String,
 }
 
-/// What a task's record shows beside the task itself.
+/// What a task's record shows in addition to the task itself.
 #[derive(Debug, Default)]
 pub struct TaskExtras {
     /// The name of the key that ordered it.

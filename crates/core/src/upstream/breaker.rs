@@ -33,7 +33,7 @@ impl CircuitBreaker {
         is_over(self.open_until) && is_over(self.trial_until)
     }
 
-    /// Until when the provider asked for no requests; that does not count as a failure.
+    /// The end of the pause that the provider asked for; such a pause does not count as a failure.
     pub fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.busy_until.filter(|until| *until > now)
     }
@@ -105,7 +105,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Until when it stays open.
+    /// The time until which it stays open.
     pub const fn opened_until(&self) -> Option<Timestamp> {
         self.open_until
     }

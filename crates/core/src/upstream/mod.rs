@@ -26,13 +26,13 @@ use mediagate_config::providers::ProviderConfig;
 use mediagate_config::{Config, ConfigError, ModelConfig};
 use mediagate_model::catalog::{EMBEDDED, Model, Route};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{BreakerSnapshot, RouteNote};
+use mediagate_model::route::{BreakerSnapshot, StoredRouteState};
 use mediagate_model::submission::Submission;
 
 /// Former providers that are remembered.
 const MAX_FORMER_SITES: usize = 64;
 
-/// Most polls a second of one provider, unless it or the operator allows fewer.
+/// Maximum number of polls per second of one provider, unless it or the operator allows fewer.
 const MAX_POLLS: u32 = 10_000;
 
 /// Providers by the operator's names for them.
@@ -256,8 +256,8 @@ pub struct Upstream {
     /// Providers of earlier settings, the latest last: jobs submitted to them are still polled.
     former: Mutex<Vec<Arc<ProviderSite>>>,
     breakers: Mutex<HashMap<(String, String), CircuitBreaker>>,
-    /// The database's notes about routes, as last read.
-    notes: Mutex<HashMap<(String, String), RouteNote>>,
+    /// The database's state of the routes, as last read.
+    stored_states: Mutex<HashMap<(String, String), StoredRouteState>>,
 }
 
 /// The providers in the settings; unchanged ones are taken from `previous`.
@@ -296,7 +296,7 @@ impl Upstream {
             sites: ArcSwap::from_pointee(sites),
             former: Mutex::default(),
             breakers: Mutex::default(),
-            notes: Mutex::default(),
+            stored_states: Mutex::default(),
         }
     }
 
@@ -400,19 +400,23 @@ impl Upstream {
             && self.breaker(route, |breaker| breaker.enter(now))
     }
 
-    fn notes(&self) -> MutexGuard<'_, HashMap<(String, String), RouteNote>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored_states(&self) -> MutexGuard<'_, HashMap<(String, String), StoredRouteState>> {
+        self.stored_states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the database's notes about all routes. If an operator asked to retry a route, its
+    /// Keeps the database's state of all routes. If an operator asked to retry a route, its
     /// breaker closes.
-    pub fn update_notes(&self, notes: HashMap<(String, String), RouteNote>) {
-        let previous = std::mem::replace(&mut *self.notes(), notes.clone());
-        for (key, note) in notes {
-            let tried_before = previous.get(&key).and_then(|note| note.tried_at);
-            // The note stays in the database. Only a new one closes the breaker, otherwise it would
-            // close at every refresh.
-            if note.tried_at > tried_before
+    pub fn update_stored_states(&self, stored_states: HashMap<(String, String), StoredRouteState>) {
+        let previous = std::mem::replace(&mut *self.stored_states(), stored_states.clone());
+        for (key, stored) in stored_states {
+            let last_request = previous
+                .get(&key)
+                .and_then(|stored| stored.retry_requested_at);
+            // The request stays in the database. Only a new one closes the breaker, otherwise it
+            // would close at every refresh.
+            if stored.retry_requested_at > last_request
                 && let Some(breaker) = self.breakers().get_mut(&key)
             {
                 breaker.record_success();
@@ -420,14 +424,18 @@ impl Upstream {
         }
     }
 
-    /// Runs `update` on the note about a route.
-    pub fn note<T>(&self, route: &Route, update: impl FnOnce(&mut RouteNote) -> T) -> T {
+    /// Runs `update` on the stored state of a route.
+    pub fn with_stored_state<T>(
+        &self,
+        route: &Route,
+        update: impl FnOnce(&mut StoredRouteState) -> T,
+    ) -> T {
         let key = (route.provider.clone(), route.model.clone());
-        update(self.notes().entry(key).or_default())
+        update(self.stored_states().entry(key).or_default())
     }
 
     fn is_paused(&self, route: &Route) -> bool {
-        self.note(route, |note| note.paused_at.is_some())
+        self.with_stored_state(route, |stored| stored.paused_at.is_some())
     }
 
     /// Whether its provider's host accepted a connection when last probed.
@@ -447,7 +455,8 @@ impl Upstream {
     /// Whether the provider is expected to accept work by this route now: a key that was refused is
     /// still tried, but not expected to work until an order is accepted.
     pub fn is_expected_available(&self, route: &Route, now: Timestamp) -> bool {
-        self.is_up(route, now) && self.note(route, |note| note.refused_at.is_none())
+        self.is_up(route, now)
+            && self.with_stored_state(route, |stored| stored.refused_at.is_none())
     }
 
     /// The same for a model.

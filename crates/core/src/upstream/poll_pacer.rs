@@ -11,7 +11,7 @@
 //! the interval at which their job is polled. A job near its expected end has a short interval and
 //! overtakes one that is not expected to end soon.
 //!
-//! It knows no jobs and no tasks: a poll is a deadline and its share of a call.
+//! It is independent of jobs and tasks: a poll is a deadline and its share of a call.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::Route;
 
-/// The order in which one task tries the routes: weighted ones first, drawn by weight, then the
-/// others in order. `random` returns numbers from 0 to 1.
-pub fn draw_order<'a>(routes: &'a [Route], mut random: impl FnMut() -> f64) -> Vec<&'a Route> {
+/// The order in which one task tries the routes: first those with a weight, at random by weight,
+/// then the others as they are configured. `random` returns numbers from 0 to 1.
+pub fn weighted_order<'a>(routes: &'a [Route], mut random: impl FnMut() -> f64) -> Vec<&'a Route> {
     let mut weighted: Vec<(f64, &'a Route)> = Vec::new();
     let mut others = Vec::new();
     for route in routes {
@@ -53,7 +53,7 @@ mod tests {
                 stems: None,
                 tasks: Vec::new(),
                 personas: false,
-                songs: SongLimits::DIALECT,
+                songs: SongLimits::API_DEFAULT,
             }),
             max_running: None,
             per_minute: None,
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn routes_without_weights_keep_their_order() {
         let routes = [route("a", None), route("b", None)];
-        let order = draw_order(&routes, || 0.5);
+        let order = weighted_order(&routes, || 0.5);
         assert_eq!(
             order
                 .iter()
@@ -93,7 +93,7 @@ mod tests {
         };
         let mut first = 0;
         for _ in 0..4000 {
-            let order = draw_order(&routes, &mut random);
+            let order = weighted_order(&routes, &mut random);
             assert_eq!((order.len(), order[2].provider.as_str()), (3, "last"));
             first += u32::from(order[0].provider == "a");
         }

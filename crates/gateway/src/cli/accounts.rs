@@ -46,7 +46,7 @@ pub(super) struct AccountCreditArgs {
     /// Handle of the account
     handle: String,
     /// Amount in US dollars, for example 25.00; a negative amount withdraws credit
-    #[arg(value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
+    #[arg(value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed_amount)]
     amount: MicroDollars,
     /// Note for the ledger entry
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]

@@ -23,8 +23,8 @@ pub(super) fn positive_or_none(text: &str) -> Result<OptionalLimit, String> {
     Ok(OptionalLimit(Some(amount)))
 }
 
-/// May be negative.
-pub(super) fn signed(text: &str) -> Result<MicroDollars, String> {
+/// Parses an amount that may be negative.
+pub(super) fn signed_amount(text: &str) -> Result<MicroDollars, String> {
     MicroDollars::parse_signed(text)
         .map_err(|error| format!("{error}; a negative amount begins with -"))
 }

@@ -160,11 +160,11 @@ impl DemoClient {
             key: self.key.clone(),
         };
         let name = "1/3  Generating a video from a picture";
-        progress.step(name, Some("video"), self.video()).await?;
+        progress.step(name, Some("video"), self.make_video()).await?;
         let name = "2/3  Separating a song into stems";
-        let clip = progress.step(name, Some("music"), self.stems()).await?;
+        let clip = progress.step(name, Some("music"), self.make_stems()).await?;
         let name = "3/3  Creating a persona from the song";
-        progress.step(name, None, self.persona(&clip)).await?;
+        progress.step(name, None, self.make_persona(&clip)).await?;
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header(["Result", "File", "Size", "Time"]);
@@ -180,7 +180,7 @@ impl DemoClient {
     }
 
     /// Makes a video from a picture and a prompt.
-    async fn video(&mut self) -> Result<(), CliError> {
+    async fn make_video(&mut self) -> Result<(), CliError> {
         self.save("sample picture", "picture.jpg", PICTURE, Duration::ZERO)?;
         let started = Instant::now();
         let address = format!("data:image/jpeg;base64,{}", encode(PICTURE));
@@ -200,7 +200,7 @@ impl DemoClient {
     }
 
     /// Separates a song into stems. Returns the song's clip.
-    async fn stems(&mut self) -> Result<String, CliError> {
+    async fn make_stems(&mut self) -> Result<String, CliError> {
         self.save("sample song", "song.flac", SONG, Duration::ZERO)?;
         let part = Part::bytes(SONG).file_name("Demo song.flac");
         let request = self.client.post(format!("{}/uploads/audio", self.music));
@@ -233,7 +233,7 @@ impl DemoClient {
     }
 
     /// Makes a persona from a clip.
-    async fn persona(&mut self, clip: &str) -> Result<(), CliError> {
+    async fn make_persona(&mut self, clip: &str) -> Result<(), CliError> {
         let started = Instant::now();
         let body = json!({"root_clip_id": clip, "name": "Demo voice", "description": "Sings the demo song.", "is_public": false});
         let persona = self

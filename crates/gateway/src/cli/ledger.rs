@@ -73,7 +73,7 @@ pub(super) struct AdjustArgs {
     #[arg(long, value_name = "ID")]
     task: TaskId,
     /// Amount in US dollars: positive to charge, negative to refund
-    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed_amount)]
     amount: MicroDollars,
     /// Reason, recorded in the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
@@ -292,7 +292,7 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
         let costs = accounting::costs_of(app, &entries).await?;
         for entry in &entries {
             // If the output is no longer read (`| head`), the export just ends.
-            is_read = is_read && writer.entry(&ExportRow::new(entry, &names, &costs))?;
+            is_read = is_read && writer.write_entry(&ExportRow::new(entry, &names, &costs))?;
         }
     }
     writer.end()
@@ -317,7 +317,7 @@ impl ExportWriter {
         }
     }
 
-    fn entry(&mut self, entry: &ExportRow) -> Result<bool, CliError> {
+    fn write_entry(&mut self, entry: &ExportRow) -> Result<bool, CliError> {
         let mut text = String::new();
         match self.format {
             ExportFormat::Csv => csv::line(&mut text, entry.csv()),

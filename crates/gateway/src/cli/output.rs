@@ -18,9 +18,9 @@ fn is_control_or_bidi(c: char) -> bool {
     is_mark || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
-/// The text without characters that a terminal would interpret. CR LF stays, because lines of CSV
+/// Removes the characters that a terminal would interpret. CR LF stays, because lines of CSV
 /// end with it.
-fn cleaned(text: &str) -> Cow<'_, str> {
+fn strip_control_characters(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control_or_bidi) {
         return text.into();
     }
@@ -35,7 +35,7 @@ fn cleaned(text: &str) -> Cow<'_, str> {
 /// output.
 pub(super) fn one_line(text: &str) -> String {
     let line = text.replace(['\n', '\r', '\t'], " ");
-    cleaned(&line).into_owned()
+    strip_control_characters(&line).into_owned()
 }
 
 /// JSON in which every character that a terminal would interpret is escaped, so that nothing is
@@ -58,14 +58,14 @@ pub(super) fn escaped_json(json: &str) -> String {
 
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(super) fn say(text: &str) -> Result<(), CliError> {
-    let text = cleaned(text.trim_end());
+    let text = strip_control_characters(text.trim_end());
     is_reader_open(writeln!(std::io::stdout().lock(), "{text}")).map(drop)
 }
 
 /// Prints to standard error, separate from the results.
 pub(super) fn note(text: &str) {
     // If standard error is closed, there is nowhere to report that.
-    let _ = writeln!(std::io::stderr(), "{}", cleaned(text));
+    let _ = writeln!(std::io::stderr(), "{}", strip_control_characters(text));
 }
 
 /// Whether standard error is a terminal, where a line can be redrawn.
@@ -101,7 +101,7 @@ impl StdoutStream {
 
     /// Returns whether the output is still read.
     pub(super) fn write(&mut self, text: &str) -> Result<bool, CliError> {
-        is_reader_open(self.0.write_all(cleaned(text).as_bytes()))
+        is_reader_open(self.0.write_all(strip_control_characters(text).as_bytes()))
     }
 
     pub(super) fn end(mut self) -> Result<(), CliError> {
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn no_terminal_control_is_left() {
-        assert_eq!(cleaned(HOSTILE), "a[2Jb1mc\r\nsigner  me\td");
-        assert_eq!(cleaned("sure\rno\r\n"), "sureno\r\n");
+        assert_eq!(strip_control_characters(HOSTILE), "a[2Jb1mc\r\nsigner  me\td");
+        assert_eq!(strip_control_characters("sure\rno\r\n"), "sureno\r\n");
         assert_eq!(one_line(HOSTILE), "a[2Jb1mc  signer  me d");
-        assert_eq!(cleaned("Ünïcödé 映画 🎬\n"), "Ünïcödé 映画 🎬\n");
+        assert_eq!(strip_control_characters("Ünïcödé 映画 🎬\n"), "Ünïcödé 映画 🎬\n");
     }
 
     #[test]

@@ -97,7 +97,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             .record
             .p50
             .map(|time| format!("{:.1} s", time.as_secs_f64()));
-        let error = summary.note.error.as_ref();
+        let error = summary.stored.error.as_ref();
         let error = error.map(|error| format!("{} {}", show::time(error.at), error.message));
         table.add_row([
             summary.route.provider.clone(),
@@ -117,7 +117,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
 /// The state in a word or two; `servers` is the number of processes.
 fn state(summary: &RouteSummary, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
-    match (summary.note.paused_at, summary.note.refused_at) {
+    match (summary.stored.paused_at, summary.stored.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
         (None, Some(at)) => format!("key rejected {}", since(at)),
         (None, None) => breaker(&summary.combined, servers),

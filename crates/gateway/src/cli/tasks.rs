@@ -89,7 +89,7 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     Ok(view)
 }
 
-/// Most characters of the request that a table shows.
+/// Maximum number of characters of the request that a table shows.
 const MAX_EXCERPT_CHARS: usize = 60;
 
 async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError> {

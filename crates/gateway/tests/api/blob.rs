@@ -144,7 +144,7 @@ async fn a_bucket_works_as_a_file_store() {
     let bucket = TestBucket::start().await;
     check_store(&bucket.blobs()).await;
     assert_eq!(bucket.files(), Vec::<String>::new());
-    assert_eq!(bucket.unfinished(), 0);
+    assert_eq!(bucket.unfinished_uploads(), 0);
     // Neither one listing of everything nor one request per file.
     assert!(bucket.request_count("POST delete") >= 1);
     assert_eq!(bucket.request_count("DELETE"), 0);
@@ -194,7 +194,7 @@ async fn an_upload_that_fails_leaves_nothing() {
     let put = blobs.put(id, MediaType::Mp4, content).await;
     assert!(matches!(put, Err(BlobError::Unavailable(_))), "{put:?}");
     assert!(bucket.request_count("PUT partNumber") >= 1);
-    assert_eq!((bucket.files().len(), bucket.unfinished()), (0, 0));
+    assert_eq!((bucket.files().len(), bucket.unfinished_uploads()), (0, 0));
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_broken_upload_is_retried() {
         .unwrap();
     bucket.proxy.wait_for_strikes(1).await;
     assert_eq!(blobs.get(id, MediaType::Mp4).await.unwrap(), content);
-    assert_eq!(bucket.unfinished(), 0);
+    assert_eq!(bucket.unfinished_uploads(), 0);
 }
 
 #[tokio::test]

@@ -373,7 +373,7 @@ async fn send_raw(gateway: &TestGateway, text: &str) -> String {
     stream.write_all(text.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = Vec::new();
-    // A server that hangs up without an answer is no failure here.
+    // A server that disconnects without an answer is not a failure here.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer)
         .lines()

@@ -91,7 +91,7 @@ async fn only_an_admin_sees_metrics_and_they_contain_no_secret() {
 }
 
 /// The documented metrics, each with its labels.
-fn documented() -> BTreeMap<String, BTreeSet<String>> {
+fn documented_metrics() -> BTreeMap<String, BTreeSet<String>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text
@@ -207,7 +207,7 @@ async fn the_programs_metrics_are_documented() {
             .then_some(metrics)
     })
     .await;
-    let documented = documented();
+    let documented = documented_metrics();
     for (name, labels) in &metrics {
         assert_eq!(documented.get(name), Some(labels), "{name}");
     }

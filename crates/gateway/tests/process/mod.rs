@@ -41,7 +41,7 @@ pub(crate) fn program(args: &[&str]) -> Command {
     other_program(&copy.unwrap_or_else(built_program), args)
 }
 
-/// The gateway of this build. Cargo puts test programs and benchmarks into a folder beside it.
+/// The gateway of this build. Cargo puts test programs and benchmarks into a folder next to it.
 pub(crate) fn built_program() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.parent()

@@ -15,7 +15,8 @@ const NOUNS: &str = "
     Price Protocol Provenance Provider Quality Query Quote Reaction Readiness Recipe Recording Route Row Scene
     Scope Secret Settings Shot Shutdown Simulator Stem Stft Store Submission Tariff Task Template Thumbnail
     Timestamp Upstream Video World";
-/// Names that several types of one crate share: dialects of a request, and variants for builds with and without a feature.
+/// Names that several types of one crate share: request formats of several APIs, and variants for
+/// builds with and without a feature.
 const SHARED: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
 /// Associated types, whose names their traits gave them.
 const OF_TRAITS: &[&str] = &[

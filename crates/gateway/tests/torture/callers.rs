@@ -15,7 +15,7 @@ use crate::tries::{Answer, Try, TryOutcome, send};
 
 /// The longest pause that a caller makes because an answer asks for it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
-/// A hang-up is noticed within a second; this long a caller stays away.
+/// A disconnect is noticed within a second; a caller stays away for this long.
 const AWAY: Duration = Duration::from_millis(1500);
 
 /// What a caller wanted, and its tries.
@@ -183,7 +183,7 @@ impl Caller {
     async fn pause(&self, pause: Duration) -> bool {
         let back_online = async {
             tokio::time::sleep(pause).await;
-            self.door.opened().await
+            self.door.wait_until_open().await
         };
         tokio::time::timeout_at(self.until, back_online)
             .await

@@ -37,7 +37,7 @@ impl DatabaseKind {
 fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
     let value = text.parse().ok();
-    assert!(value.is_some(), "{name}={text} is no number");
+    assert!(value.is_some(), "{name}={text} is not a number");
     value
 }
 

@@ -47,7 +47,7 @@ impl Door {
     }
 
     /// Waits until the gateway answers; returns its address.
-    pub(crate) async fn opened(&self) -> String {
+    pub(crate) async fn wait_until_open(&self) -> String {
         let mut door = self.0.subscribe();
         let open = door.wait_for(Option::is_some).await.unwrap();
         open.clone().unwrap()
@@ -313,7 +313,7 @@ impl Stage {
     }
 }
 
-/// Mostly accepts; now and then it fails or hangs up, but never twice for one event:
+/// Mostly accepts; now and then it fails or disconnects, but never twice for one event:
 /// the pause after a third failure is longer than a run.
 fn flaky_receiver() -> impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static {
     let failed = Mutex::<HashSet<String>>::default();

@@ -143,7 +143,7 @@ pub(crate) async fn revoke(
         .read(|query| Some(enum_param(query, "end_webhooks", "true, false").unwrap_or(false)))?;
     // The flag is in the query, which a fingerprint of method and path does not cover.
     let fingerprint = if ends_webhooks {
-        fingerprint.json(&json!({"end_webhooks": true}))
+        fingerprint.with_json(&json!({"end_webhooks": true}))
     } else {
         fingerprint
     };

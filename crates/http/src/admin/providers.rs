@@ -13,7 +13,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::operator::OperatorAction;
 use mediagate_core::domain::routes::{self, RouteCommand};
 use mediagate_model::error::Error;
-use mediagate_model::route::RouteNote;
+use mediagate_model::route::StoredRouteState;
 
 /// List all routes to providers with their state, last error and outcomes.
 #[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
@@ -77,10 +77,12 @@ async fn run_command(
     command: RouteCommand,
 ) -> Result<Response, Error> {
     let fingerprint = write.fingerprint();
-    let change = async |operation: OperatorAction<'_, RouteNote>| {
+    let change = async |operation: OperatorAction<'_, StoredRouteState>| {
         routes::run_command(app, operation, &provider, &model, command).await
     };
     let (shown_provider, shown_model) = (provider.clone(), model.clone());
-    let show = move |note: &RouteNote, _| RouteChange::new(&shown_provider, &shown_model, note);
+    let show = move |stored: &StoredRouteState, _| {
+        RouteChange::new(&shown_provider, &shown_model, stored)
+    };
     write.change(app, fingerprint, change, show).await
 }

@@ -18,7 +18,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::operator::{AnswerBuilder, OperatorAction};
-use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::Error;
@@ -66,7 +66,7 @@ impl OperatorWrite {
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<FingerprintedInput<T>, Error> {
         let fingerprint = self.fingerprint();
-        let parse = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
+        let parse = |value: &Value| Ok((read(value)?, fingerprint.with_json(value)));
         let (input, _) = body.read(app, parse).await?;
         Ok(input)
     }
@@ -82,7 +82,7 @@ impl OperatorWrite {
             self.read(app, body, read).await
         } else {
             let empty = Value::Object(serde_json::Map::new());
-            Ok((read(&empty)?, self.fingerprint().json(&empty)))
+            Ok((read(&empty)?, self.fingerprint().with_json(&empty)))
         }
     }
 
@@ -112,10 +112,10 @@ impl OperatorWrite {
         // The first response may have the secret. It is passed on separately from the stored
         // answer.
         let first: Mutex<Option<W>> = Mutex::new(None);
-        let make = async |visit: &IntentVisit| {
+        let make = async |attempt: &IntentAttempt| {
             let result = make(OperatorAction::from_request(
                 author,
-                visit,
+                attempt,
                 build_stored.clone(),
             ))
             .await?;
@@ -151,7 +151,7 @@ impl OperatorWrite {
         let fingerprint = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
             fingerprint
         } else {
-            fingerprint.unique()
+            fingerprint.make_unique()
         };
         self.make(app, fingerprint, change, show).await
     }

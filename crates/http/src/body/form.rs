@@ -58,7 +58,7 @@ impl MultipartForm {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         // RFC 2046 limits a boundary to 70 characters, so no legitimate form needs more.
         if content_type.is_some_and(|content_type| content_type.len() > MAX_CONTENT_TYPE_BYTES) {
-            return Err(malformed("its boundary is too long"));
+            return Err(malformed_form("its boundary is too long"));
         }
         let limits = Arc::<FormLimits>::default();
         let body_limits = limits.clone();
@@ -72,7 +72,7 @@ impl MultipartForm {
         });
         let parts = Multipart::from_request(request, app)
             .await
-            .map_err(|error| malformed(&error.body_text()))?;
+            .map_err(|error| malformed_form(&error.body_text()))?;
         Ok(Self {
             parts,
             limits,
@@ -92,7 +92,7 @@ impl MultipartForm {
         let field = field.map_err(|error| self.limits.error(&error, self.limit))?;
         self.count += 1;
         if field.is_some() && self.count > MAX_PARTS {
-            return Err(malformed(&format!("it has more than {MAX_PARTS} parts")));
+            return Err(malformed_form(&format!("it has more than {MAX_PARTS} parts")));
         }
         Ok(field.map(|field| FormPart {
             field,
@@ -147,16 +147,16 @@ impl FormLimits {
     fn error(&self, error: &MultipartError, limit: u64) -> Error {
         match self.refusal.load(Ordering::Relaxed) {
             TOO_LARGE => too_large("The form", usize::try_from(limit).unwrap_or(usize::MAX)),
-            LONG_HEAD => malformed(&format!(
+            LONG_HEAD => malformed_form(&format!(
                 "a part's headers have more than {MAX_HEAD_BYTES} bytes"
             )),
-            _ => malformed(&error.body_text()),
+            _ => malformed_form(&error.body_text()),
         }
     }
 }
 
 /// For a form that cannot be parsed; `reason` comes from the parser.
-fn malformed(reason: &str) -> Error {
+fn malformed_form(reason: &str) -> Error {
     let message = format!("The form is malformed: {reason}.");
     Error::plain(ErrorCode::InvalidValue, message)
 }

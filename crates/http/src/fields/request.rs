@@ -40,7 +40,7 @@ pub fn property<F: FieldType>(description: &str) -> RefOr<Schema> {
     } else {
         or_null(F::schema())
     };
-    described(schema, description)
+    with_description(schema, description)
 }
 
 fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
@@ -64,7 +64,7 @@ fn null() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::Null).into()
 }
 
-fn described(schema: RefOr<Schema>, description: &str) -> RefOr<Schema> {
+fn with_description(schema: RefOr<Schema>, description: &str) -> RefOr<Schema> {
     let description = description.trim().to_owned();
     match schema {
         RefOr::Ref(mut reference) => {
@@ -90,8 +90,8 @@ pub fn reference(name: &str) -> RefOr<Schema> {
     Ref::from_schema_name(name).into()
 }
 
-/// One object with the members of all; open if one of them is.
-pub fn merged(description: &str, parts: impl IntoIterator<Item = Object>) -> Object {
+/// Merges objects into one with the members of all; open if one of them is.
+pub fn merge_objects(description: &str, parts: impl IntoIterator<Item = Object>) -> Object {
     let object = ObjectBuilder::new().description(Some(description)).build();
     parts.into_iter().fold(object, with_shared)
 }

@@ -31,13 +31,13 @@ impl Fingerprint {
     }
 
     /// Makes the fingerprint unique, so that no other request has it.
-    pub(crate) fn unique(mut self) -> Self {
+    pub(crate) fn make_unique(mut self) -> Self {
         self.0.update(IntentId::new().to_string());
         self
     }
 
     /// Adds JSON to the fingerprint; the order of members makes no difference.
-    pub(crate) fn json(mut self, value: &Value) -> Self {
+    pub(crate) fn with_json(mut self, value: &Value) -> Self {
         self.add(value);
         self
     }
@@ -47,13 +47,13 @@ impl Fingerprint {
         app: &App,
         body: JsonBody,
     ) -> Result<(O, Self, QuotaShare), Error> {
-        let parse = |body: &Value| Ok((O::read(body)?, Self::for_order::<O>().json(body)));
+        let parse = |body: &Value| Ok((O::read(body)?, Self::for_order::<O>().with_json(body)));
         let ((order, fingerprint), memory) = body.read(app, parse).await?;
         Ok((order, fingerprint, memory))
     }
 
     /// Adds a file to the fingerprint, by its digest.
-    pub(crate) fn file(mut self, digest: &[u8]) -> Self {
+    pub(crate) fn with_file(mut self, digest: &[u8]) -> Self {
         self.0.update(b"f");
         self.0.update(digest);
         self
@@ -67,7 +67,7 @@ impl Fingerprint {
                 self.0.update(b"{");
                 self.0.update((names.len() as u64).to_le_bytes());
                 for name in names {
-                    self.text(name);
+                    self.add_text(name);
                     self.add(&members[name]);
                 }
             }
@@ -80,11 +80,11 @@ impl Fingerprint {
             }
             Value::String(text) => {
                 self.0.update(b"s");
-                self.text(text);
+                self.add_text(text);
             }
             Value::Number(number) => {
                 self.0.update(b"n");
-                self.text(&number.to_string());
+                self.add_text(&number.to_string());
             }
             Value::Bool(true) => self.0.update(b"t"),
             Value::Bool(false) => self.0.update(b"u"),
@@ -92,7 +92,7 @@ impl Fingerprint {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         self.0.update((text.len() as u64).to_le_bytes());
         self.0.update(text.as_bytes());
     }
@@ -112,7 +112,7 @@ mod tests {
     use mediagate_core::domain::video::VideoOrder;
 
     fn fingerprint_of(value: &Value) -> Fingerprint {
-        Fingerprint::for_order::<VideoOrder>().json(value)
+        Fingerprint::for_order::<VideoOrder>().with_json(value)
     }
 
     fn fingerprint(value: &Value) -> String {
@@ -134,7 +134,7 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&first), fingerprint(&other), "{other}");
         }
-        let other_order = Fingerprint::for_order::<ChatOrder>().json(&first).finish();
+        let other_order = Fingerprint::for_order::<ChatOrder>().with_json(&first).finish();
         assert_ne!(fingerprint(&first), other_order);
     }
 

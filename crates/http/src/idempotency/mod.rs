@@ -16,7 +16,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_core::intents::{
-    self, ClientGuard, ExistingResult, IntentCloseTime, IntentRequest, IntentVisit, Lookup,
+    self, ClientGuard, ExistingResult, IntentCloseTime, IntentRequest, IntentAttempt, Lookup,
 };
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
@@ -75,7 +75,7 @@ pub(super) struct IntentAnswer {
     pub(super) response: Response,
     /// When it closes its intent, once it has been delivered; `None` if it does not close it, or if
     /// its body does so itself.
-    pub(super) close: Option<IntentCloseTime>,
+    pub(super) close_time: Option<IntentCloseTime>,
     /// Whether it is repeated, byte for byte, for the next request with the same key; a stream is
     /// generated again.
     pub(super) is_stored: bool,
@@ -98,17 +98,17 @@ pub(super) enum CreationOutcome {
 pub(super) async fn accept(
     app: &App,
     context: &RequestContext,
-    visit: &IntentVisit,
+    attempt: &IntentAttempt,
     draft: TaskDraft,
     build_response: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<CreationOutcome, Error> {
     let mut draft = draft.with_origin(&context.links);
-    if visit.keeps_answer() {
+    if attempt.keeps_answer() {
         let response = build_response(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(store_response(response).await?);
     }
     let answer = draft.answer.clone();
-    let tasks = task_acceptance::accept(app, &context.caller, visit, draft).await?;
+    let tasks = task_acceptance::accept(app, &context.caller, attempt, draft).await?;
     Ok(answer.map_or(
         CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)),
         CreationOutcome::Answered,
@@ -155,30 +155,30 @@ impl<'a> IdempotentRequest<'a> {
     /// an earlier request.
     pub(super) async fn answer(
         mut self,
-        make: impl AsyncFnOnce(&IntentVisit) -> Result<CreationOutcome, Error>,
+        make: impl AsyncFnOnce(&IntentAttempt) -> Result<CreationOutcome, Error>,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         if let Some(refusal) = self.refusal.take() {
             return Err(self.note_nothing_made(refusal));
         }
         let lookup = match self.begin().await {
-            Ok(Lookup::New(visit)) => match make(&visit).await {
+            Ok(Lookup::New(attempt)) => match make(&attempt).await {
                 Ok(CreationOutcome::Unanswered(outcome)) => {
-                    return self.respond(visit, outcome, false, answer).await;
+                    return self.respond(attempt, outcome, false, answer).await;
                 }
                 Ok(CreationOutcome::Answered(stored)) => {
                     crash::point("answer-kept");
-                    let client = visit.client();
+                    let client = attempt.client();
                     client.complete(IntentCloseTime::Now);
                     return Ok(watch(restore(stored)?, client));
                 }
                 Ok(CreationOutcome::NothingCreated(response)) => return Ok(response),
                 Err(Error::Overtaken) => {
-                    drop(visit);
+                    drop(attempt);
                     self.begin().await?
                 }
                 // If nothing was made, nothing is stored.
-                Err(error) if visit.made_nothing() => {
+                Err(error) if attempt.made_nothing() => {
                     return Err(self.note_nothing_made(error));
                 }
                 Err(error) => return Err(error),
@@ -187,7 +187,9 @@ impl<'a> IdempotentRequest<'a> {
             Err(error) => return Err(self.note_nothing_made(error)),
         };
         match lookup {
-            Lookup::Existing(visit, existing) => self.answer_again(visit, existing, answer).await,
+            Lookup::Existing(attempt, existing) => {
+                self.answer_again(attempt, existing, answer).await
+            }
             Lookup::Answered(stored) => replay(stored),
             // The request that came first has failed.
             Lookup::New(_) => Err(Error::Overtaken),
@@ -197,14 +199,14 @@ impl<'a> IdempotentRequest<'a> {
     /// Answers with the result of an intent; `is_repeated` if an earlier request made it.
     async fn respond(
         &self,
-        visit: IntentVisit,
+        attempt: IntentAttempt,
         outcome: IntentOutcome,
         is_repeated: bool,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
-        let client = visit.client();
+        let client = attempt.client();
         let result = match outcome {
-            IntentOutcome::PastTasks(tasks) => Err(intents::removed(&tasks)),
+            IntentOutcome::PastTasks(tasks) => Err(intents::removed_error(&tasks)),
             outcome => answer(outcome, &client, is_repeated).await,
         };
         let mut answer = result.unwrap_or_else(|error| {
@@ -215,13 +217,13 @@ impl<'a> IdempotentRequest<'a> {
         }
         // The exact bytes of the first answer are only for repetitions with its key.
         if answer.is_stored && self.request.idempotency_key.is_some() {
-            answer.response = self.store_answer(&visit, answer.response).await?;
+            answer.response = self.store_answer(&attempt, answer.response).await?;
         }
         if is_repeated {
             mark_replayed(&mut answer.response);
         }
-        if let Some(close) = answer.close {
-            client.complete(close);
+        if let Some(close_time) = answer.close_time {
+            client.complete(close_time);
         }
         Ok(watch(answer.response, client))
     }
@@ -229,12 +231,12 @@ impl<'a> IdempotentRequest<'a> {
     /// Answers with the result of an earlier request.
     async fn answer_again(
         &self,
-        visit: IntentVisit,
+        attempt: IntentAttempt,
         existing: ExistingResult,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         let outcome = IntentOutcome::load(self.app, self.request.account, existing).await?;
-        self.respond(visit, outcome, true, answer).await
+        self.respond(attempt, outcome, true, answer).await
     }
 
     /// Notes that nothing was made: a retry of this request makes something new.
@@ -251,11 +253,11 @@ impl<'a> IdempotentRequest<'a> {
     /// before.
     async fn store_answer(
         &self,
-        visit: &IntentVisit,
+        attempt: &IntentAttempt,
         response: Response,
     ) -> Result<Response, Error> {
         let answer = store_response(response).await?;
-        let stored = self.app.intents.keep_answer(visit.id(), answer).await?;
+        let stored = self.app.intents.keep_answer(attempt.id(), answer).await?;
         crash::point("answer-kept");
         restore(stored)
     }
@@ -263,20 +265,20 @@ impl<'a> IdempotentRequest<'a> {
 
 impl IntentAnswer {
     /// An answer about something that exists.
-    pub(super) fn of(response: impl IntoResponse, close: IntentCloseTime) -> Self {
+    pub(super) fn of(response: impl IntoResponse, close_time: IntentCloseTime) -> Self {
         Self {
             response: response.into_response(),
-            close: Some(close),
+            close_time: Some(close_time),
             is_stored: true,
             failure: None,
         }
     }
 
     /// The same, but generated again for repetitions with its key.
-    pub(super) fn not_stored(response: impl IntoResponse, close: IntentCloseTime) -> Self {
+    pub(super) fn not_stored(response: impl IntoResponse, close_time: IntentCloseTime) -> Self {
         Self {
             is_stored: false,
-            ..Self::of(response, close)
+            ..Self::of(response, close_time)
         }
     }
 
@@ -284,18 +286,19 @@ impl IntentAnswer {
     pub(super) fn stream(response: impl IntoResponse) -> Self {
         Self {
             response: response.into_response(),
-            close: None,
+            close_time: None,
             is_stored: false,
             failure: None,
         }
     }
 
-    /// An error about something that was made, which closes its intent at `close`. An error that a
-    /// retry can fix is not stored; one after which the task continues leaves its intent open.
+    /// An error about something that was made, which closes its intent at `close_time`. An error
+    /// that a retry can fix is not stored; one after which the task continues leaves its intent
+    /// open.
     pub(super) fn error_answer(
         error: Error,
         request_id: &RequestId,
-        close: IntentCloseTime,
+        close_time: IntentCloseTime,
     ) -> Self {
         let code = error.code();
         let leaves_open = matches!(
@@ -307,7 +310,7 @@ impl IntentAnswer {
         );
         let error = Arc::new(error);
         Self {
-            close: (!leaves_open).then_some(close),
+            close_time: (!leaves_open).then_some(close_time),
             is_stored: !code.retryable(),
             response: crate::error::write(crate::error::answer(&error), request_id),
             failure: (code.retryable() && !leaves_open).then_some(error),

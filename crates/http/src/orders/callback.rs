@@ -22,7 +22,7 @@ request! {
 
 impl CallbackFields {
     /// The callback that is set; more than one is a fault.
-    pub fn callback(self, body: &BodyFields<'_>) -> Option<CallbackUrl> {
+    pub fn single_callback(self, body: &BodyFields<'_>) -> Option<CallbackUrl> {
         let callbacks = [
             ("callback_url", self.callback_url),
             ("notify_hook", self.notify_hook),

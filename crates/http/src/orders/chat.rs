@@ -1,4 +1,4 @@
-//! The requests of the chat-completions dialect.
+//! The requests of the chat-completions API.
 
 pub mod answer_format;
 pub mod housekeeping;
@@ -184,14 +184,14 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         notify_hook: request.notify_hook.take(),
         webhook_url: request.webhook_url.take(),
     };
-    let callback = callback.callback(body);
+    let callback = callback.single_callback(body);
     let (seconds_param, seconds) = seconds(body, &request).unzip();
     let mut video = request.video.take();
     let mut aliases = request.aliases;
     let mut nested = video.as_mut().map(|video| &mut video.aliases);
-    let first_frames = aliases.first_frames().collect::<Vec<_>>();
+    let first_frames = aliases.take_first_frames().collect::<Vec<_>>();
     let nested_first_frames = nested.iter_mut().flat_map(|nested| {
-        let nested = nested.first_frames();
+        let nested = nested.take_first_frames();
         nested.map(|(name, pictures)| (format!("video.{name}"), pictures))
     });
     let first_frames = first_frames
@@ -208,8 +208,8 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         pictures.unwrap_or(&mut Vec::new()),
         first_frames,
     );
-    let last_frames = aliases.last_frames().into_iter();
-    let nested_last_frames = nested.and_then(AliasFields::last_frames);
+    let last_frames = aliases.take_last_frames().into_iter();
+    let nested_last_frames = nested.and_then(AliasFields::take_last_frames);
     let nested_last_frames =
         nested_last_frames.map(|(name, pictures)| (format!("video.{name}"), pictures));
     let end_image = video.as_mut().and_then(|video| video.end_image.take());

@@ -82,8 +82,8 @@ impl AliasFields {
         names.into_iter().zip(values)
     }
 
-    /// The first frame under each of its names that is used.
-    pub fn first_frames(&mut self) -> impl Iterator<Item = NamedPictures> {
+    /// Takes the first frame out of each of its fields that is used.
+    pub fn take_first_frames(&mut self) -> impl Iterator<Item = NamedPictures> {
         let values = [
             self.image.take(),
             self.image_url.take(),
@@ -96,8 +96,8 @@ impl AliasFields {
         named.filter_map(|(name, pictures)| Some((name.to_owned(), pictures?)))
     }
 
-    /// The last frame, if its name is used.
-    pub fn last_frames(&mut self) -> Option<NamedPictures> {
+    /// Takes the last frame out of its field, if that is used.
+    pub fn take_last_frames(&mut self) -> Option<NamedPictures> {
         Some((LAST_FRAME.to_owned(), self.last_frame_image.take()?))
     }
 }
@@ -282,7 +282,7 @@ mod tests {
     const A: &str = "https://x/a.png";
     const B: &str = "https://x/b.png";
 
-    /// Reads fields in each place of each dialect: of a video, of a chat, and inside its `video`.
+    /// Reads fields in each place of each API: of a video, of a chat, and inside its `video`.
     fn everywhere(fields: &Value) -> [Result<VideoOrder, Error>; 3] {
         let with = |mut body: Value, fields: &Value| {
             for (name, value) in fields.as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! The submissions of the music dialect: one endpoint for all of its tasks.
+//! The submissions of the music API: one endpoint for all of its tasks.
 
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::{AnyOfBuilder, Object};
@@ -9,7 +9,7 @@ use super::callback::CallbackFields;
 use super::separation::SeparationFields;
 use super::song::{SongFields, SongWords};
 use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
-use crate::fields::request::{SchemaList, merged, reference};
+use crate::fields::request::{SchemaList, merge_objects, reference};
 use crate::fields::types::OptionalText;
 use crate::fields::{self, BodyFields, request};
 use mediagate_core::domain::music::SeparationOrder;
@@ -43,7 +43,7 @@ impl SubmitRequest {
             SeparationFields::object(),
             CallbackFields::object(),
         ];
-        merged("A separation of a clip.", parts)
+        merge_objects("A separation of a clip.", parts)
     }
 
     fn song() -> Object {
@@ -55,7 +55,7 @@ impl SubmitRequest {
         ];
         let about = "A song, or another music task of a provider. Fields that are not listed are \
                      passed to the provider.";
-        merged(about, parts)
+        merge_objects(about, parts)
     }
 }
 
@@ -78,7 +78,7 @@ impl ToSchema for SubmitRequest {
 pub enum MusicOrder {
     /// Separate a clip.
     Separation(SeparationOrder),
-    /// Another task of the dialect.
+    /// Another task of the music API.
     Song(SongOrder),
 }
 
@@ -128,7 +128,7 @@ fn task_of(body: &BodyFields<'_>) -> Option<String> {
     } else {
         SubmitTask::read(body).task?
     };
-    // Clients of this dialect send `generate` for both, and mean `extend` if they name a clip.
+    // Clients of this API send `generate` for both, and mean `extend` if they name a clip.
     let extends_clip = requested == GENERATE && !is_absent(body, "continue_clip_id");
     Some(if extends_clip {
         EXTEND.to_owned()

@@ -1,4 +1,4 @@
-//! The separation of a clip, as ordered in the music dialect.
+//! The separation of a clip, as ordered through the music API.
 
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -40,7 +40,7 @@ request! {
 }
 
 pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<SeparationOrder> {
-    let callback = CallbackFields::read(body).callback(body);
+    let callback = CallbackFields::read(body).single_callback(body);
     Some(SeparationOrder {
         model: request.mv,
         source: request.continue_clip_id?,

@@ -1,4 +1,4 @@
-//! Songs, and all other tasks of the music dialect's providers.
+//! Songs, and all other tasks of providers with the same music API.
 
 use utoipa::openapi::{RefOr, Schema};
 
@@ -120,7 +120,7 @@ pub(super) fn order(
             .chain(lists.into_iter().flatten().flatten())
             .collect(),
         persona: request.persona_id,
-        callback: CallbackFields::read(body).callback(body),
+        callback: CallbackFields::read(body).single_callback(body),
     }
 }
 

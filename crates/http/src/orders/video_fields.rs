@@ -1,4 +1,4 @@
-//! The fields of a video that its two dialects share.
+//! The fields of a video that its two APIs (Videos and chat completions) share.
 
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};

@@ -1,4 +1,4 @@
-//! The requests of the `OpenAI` Videos dialect.
+//! The requests of the `OpenAI` Videos API.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -73,7 +73,7 @@ request! {
     }
 }
 
-/// The names of this dialect's fields.
+/// The names of this API's fields.
 const PARAMS: ParamNames = ParamNames {
     seconds: "seconds",
     size: "size",
@@ -141,7 +141,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         notify_hook: request.notify_hook,
         webhook_url: request.webhook_url,
     };
-    let callback = callback.callback(body);
+    let callback = callback.single_callback(body);
     let own_length = [(PARAMS.seconds, request.seconds)].into_iter();
     let alias_lengths = request.aliases.lengths(false);
     let length = field_aliases::length(body, &PARAMS, own_length.chain(alias_lengths));
@@ -150,8 +150,8 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
     let mut end_picture = request.end_image;
     let mut references = request.reference_images.unwrap_or_default();
-    let mut first_frames: Vec<NamedPictures> = request.aliases.first_frames().collect();
-    let mut last_frames: Vec<NamedPictures> = request.aliases.last_frames().into_iter().collect();
+    let mut first_frames: Vec<NamedPictures> = request.aliases.take_first_frames().collect();
+    let mut last_frames: Vec<NamedPictures> = request.aliases.take_last_frames().into_iter().collect();
     for (name, bytes) in files {
         let picture = (PictureSource::Bytes(bytes), name.to_owned());
         // Forms name the items of a list `name[]`.

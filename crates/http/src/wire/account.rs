@@ -116,7 +116,7 @@ impl AccountObject {
             amounts: money.into(),
             storage_limit: app.config.storage_limit.0,
             storage_bytes: summary.storage_bytes,
-            key: own_key.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
+            key: own_key.map_or_else(|| KeyObject::new(&caller.key, &unused_key_money(&caller.key), 0), key),
             keys: keys.map(key).collect(),
             ledger_mismatches: is_operator.then(|| app.process.mismatches.load(Ordering::Relaxed)),
         }
@@ -128,7 +128,7 @@ fn key((key, money, open): &(ApiKey, KeyMoney, u32)) -> KeyObject {
 }
 
 /// The money of a key that was created after the sums were read.
-const fn unused(key: &ApiKey) -> KeyMoney {
+const fn unused_key_money(key: &ApiKey) -> KeyMoney {
     KeyMoney {
         budget: key.budget,
         period: key.budget_period,

@@ -103,7 +103,7 @@ impl PersonaRecord {
     }
 
     /// The record as JSON, with the brand field under its configured name.
-    pub fn branded(&self, brand_field: &str) -> Result<Value, Error> {
+    pub fn to_json_with_brand(&self, brand_field: &str) -> Result<Value, Error> {
         let value = serde_json::to_value(self).map_err(Error::internal)?;
         let Value::Object(fields) = value else {
             return Ok(value);

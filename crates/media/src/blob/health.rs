@@ -25,7 +25,7 @@ impl StoreHealth {
         self.state().failed_at.is_some()
     }
 
-    /// Since when requests have failed, if the latest one did.
+    /// When the current series of failed requests began, if the latest one failed.
     pub(super) fn unavailable_since(&self) -> Option<Instant> {
         self.state().unavailable_since
     }

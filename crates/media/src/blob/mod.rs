@@ -162,9 +162,9 @@ impl BlobStore {
         Ok(Self(BlobBackend::Folder(LocalFolder::open(folder, None))))
     }
 
-    /// Files in the local folder that has this mark. While there is no such folder, the store is
+    /// A store in the local folder that has this mark. While there is no such folder, the store is
     /// unavailable.
-    pub fn marked(folder: &FsPath, mark: String) -> Self {
+    pub fn in_marked_folder(folder: &FsPath, mark: String) -> Self {
         Self(BlobBackend::Folder(LocalFolder::open(folder, Some(mark))))
     }
 
@@ -312,7 +312,7 @@ impl BlobStore {
         }
     }
 
-    /// Since when the bucket has failed or the folder has been missing, if that was so at the last
+    /// When the bucket began to fail or the folder went missing, if that was still so at the last
     /// request.
     pub fn unavailable_since(&self) -> Option<Instant> {
         match &self.0 {

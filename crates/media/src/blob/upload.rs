@@ -8,11 +8,11 @@ use tokio::task::JoinSet;
 use crate::blob::bucket::{PART_SIZE, S3Bucket};
 use crate::blob::{BlobError, BlobName};
 
-/// Parts that are uploaded at once; each is in memory.
+/// Maximum number of parts that are uploaded at once; each is in memory.
 const MAX_PARTS_IN_FLIGHT: usize = 2;
 
-/// An upload. Nothing is stored before [`BucketUpload::finish`] returns; one that is dropped leaves parts
-/// behind, which only the bucket's own rules remove.
+/// An upload. Nothing is stored before [`BucketUpload::finish`] returns; one that is dropped leaves
+/// parts behind, which only the bucket's lifecycle rules remove.
 pub(super) struct BucketUpload {
     bucket: S3Bucket,
     name: BlobName,
@@ -63,7 +63,7 @@ impl BucketUpload {
     async fn join_part(&mut self) -> Result<(), BlobError> {
         match self.in_flight.join_next().await {
             Some(Ok(result)) => result,
-            Some(Err(error)) => Err(BlobError::Folder(std::io::Error::other(error))),
+            Some(Err(error)) => Err(BlobError::Unavailable(error.to_string())),
             None => Ok(()),
         }
     }

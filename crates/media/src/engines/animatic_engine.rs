@@ -128,7 +128,7 @@ pub fn make(
     job: &VideoJob,
     picture: Option<&Picture>,
     retouch_options: RetouchOptions,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let options = RenderOptions {
@@ -144,8 +144,8 @@ pub fn make(
         options,
     };
     let mut control = RenderControl {
-        progress: &mut |share| watch.report(share),
-        cancelled: &|| watch.is_stopped(),
+        progress: &mut |share| engine_control.report(share),
+        cancelled: &|| engine_control.is_stopped(),
     };
     let mut retoucher = FrameRetoucher::new(retouch_options, job.width, job.height, job.fps);
     let mut retouch = |frame: u32, planes: &mut FramePlanes<'_>| retoucher.retouch(frame, planes);

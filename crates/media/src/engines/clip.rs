@@ -234,8 +234,8 @@ impl ClipWriter {
     pub fn finish(mut self) -> Result<MadeClip, EngineError> {
         self.flac.finish().map_err(engine_failure)?;
         let mut draw = |side| match &mut self.sketch {
-            CoverSketch::Waveform(sketch) => sketch.cover(side),
-            CoverSketch::Spectrogram(sketch) => sketch.cover(side),
+            CoverSketch::Waveform(sketch) => sketch.draw_cover(side),
+            CoverSketch::Spectrogram(sketch) => sketch.draw_cover(side),
         };
         let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
         // Read from the file, because the writer goes back to complete the header.

@@ -81,7 +81,7 @@ pub fn scan_film(
     file: &Path,
     purpose: ScanPurpose,
     keys: &[WatermarkKey],
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> (FilmScan, Option<Vec<u8>>) {
     let file = match File::open(file) {
         Ok(file) => BufReader::new(file),
@@ -109,7 +109,7 @@ pub fn scan_film(
             // A frame that is too small is ignored.
             let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
         }
-        print.seconds() < purpose.seconds() && !watch.is_stopped()
+        print.seconds() < purpose.seconds() && !engine_control.is_stopped()
     };
     let result = playback::play(file, purpose.frames(), &mut visit);
     let mark = detector.and_then(|detector: VideoDetector| {
@@ -153,7 +153,7 @@ mod tests {
             .mp4
     }
 
-    fn scanned(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
+    fn scan_bytes(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
         scan_film(
@@ -167,17 +167,17 @@ mod tests {
     #[test]
     fn a_stored_film_has_a_fingerprint_and_a_poster_and_a_broken_one_has_neither() {
         let film = film();
-        let (scan, poster) = scanned(&film);
+        let (scan, poster) = scan_bytes(&film);
         assert_eq!(poster.unwrap()[..2], [0xff, 0xd8]);
         assert!(scan.why.is_none() && !scan.kept.keys.is_empty());
-        let (scan, poster) = scanned(b"no film");
+        let (scan, poster) = scan_bytes(b"no film");
         assert!(scan.why.is_some() && scan.kept.video.is_none() && poster.is_none());
         // Whatever byte is damaged, the worst result is that nothing is found.
         for offset in (0..film.len()).step_by(film.len() / 100) {
             let mut broken = film.clone();
             broken[offset] ^= 0xff;
-            drop(scanned(&broken));
-            drop(scanned(&film[..offset]));
+            drop(scan_bytes(&broken));
+            drop(scan_bytes(&film[..offset]));
         }
     }
 }

@@ -36,10 +36,10 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
     while let Some(next) = reader.next(offset, size)? {
         match &next.kind {
             b"moov" => {
-                reader.movie(next, &mut video, &mut fragments.defaults)?;
+                reader.read_movie(next, &mut video, &mut fragments.defaults)?;
                 fragments.track = video.as_ref().map_or(0, |video: &Mp4Track| video.id);
             }
-            b"moof" => reader.fragment(next, &mut fragments)?,
+            b"moof" => reader.read_fragment(next, &mut fragments)?,
             _ => {}
         }
         offset = next.end;
@@ -181,7 +181,7 @@ impl Mp4Reader {
     }
 
     /// Finds the first video track.
-    fn movie(
+    fn read_movie(
         &mut self,
         movie: Mp4Box,
         video: &mut Option<Mp4Track>,
@@ -190,7 +190,7 @@ impl Mp4Reader {
         self.for_each_box(movie, &mut |reader, next| match &next.kind {
             b"trak" => {
                 let mut track = Mp4Track::default();
-                reader.track(next, &mut track, TABLE_DEPTH)?;
+                reader.read_track(next, &mut track, TABLE_DEPTH)?;
                 if track.is_video && video.is_none() {
                     *video = Some(track);
                 }
@@ -207,7 +207,7 @@ impl Mp4Reader {
         })
     }
 
-    fn track(
+    fn read_track(
         &mut self,
         parent: Mp4Box,
         track: &mut Mp4Track,
@@ -217,7 +217,7 @@ impl Mp4Reader {
             // In version 1 of these boxes times take 64 bits, which moves what follows.
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
-                b"mdia" | b"minf" | b"stbl" if depth > 0 => reader.track(next, track, depth - 1)?,
+                b"mdia" | b"minf" | b"stbl" if depth > 0 => reader.read_track(next, track, depth - 1)?,
                 b"tkhd" => {
                     let (id, size) = if is_long(reader)? { (20, 88) } else { (12, 76) };
                     track.id = reader.number(next, id)?;
@@ -274,7 +274,7 @@ impl Mp4Reader {
         if are_inside { Ok(()) } else { Err(TRUNCATED) }
     }
 
-    fn fragment(
+    fn read_fragment(
         &mut self,
         parent: Mp4Box,
         totals: &mut FragmentTotals,
@@ -404,7 +404,7 @@ mod tests {
         numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
     }
 
-    fn measured(file: &[u8]) -> Result<VideoProperties, &'static str> {
+    fn measure_bytes(file: &[u8]) -> Result<VideoProperties, &'static str> {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
         measure(on_disk.path())
@@ -450,13 +450,13 @@ mod tests {
     fn sample_tables_are_checked_against_the_file() {
         let sizes = mp4_box("stsz", &[&numbers(&[0, 0, 2, 30, 40])]);
         let chunks = mp4_box("stco", &[&numbers(&[0, 1, 100])]);
-        assert_eq!(measured(&film(2000, &[&sizes, &chunks], &[])), Ok(FILM));
+        assert_eq!(measure_bytes(&film(2000, &[&sizes, &chunks], &[])), Ok(FILM));
         let far = mp4_box("stco", &[&numbers(&[0, 1, 1 << 20])]);
-        assert_eq!(measured(&film(2000, &[&sizes, &far], &[])), Err(TRUNCATED));
+        assert_eq!(measure_bytes(&film(2000, &[&sizes, &far], &[])), Err(TRUNCATED));
         let whole = film(2000, &[&sizes, &chunks], &[]);
-        assert_eq!(measured(&whole[..whole.len() - 1]), Err(TRUNCATED));
+        assert_eq!(measure_bytes(&whole[..whole.len() - 1]), Err(TRUNCATED));
         let padded = [&whole[..], &[0; 13]].concat();
-        assert_eq!(measured(&padded), Ok(FILM));
+        assert_eq!(measure_bytes(&padded), Ok(FILM));
     }
 
     #[test]
@@ -469,22 +469,22 @@ mod tests {
             "moof",
             &[&mp4_box("traf", &[&head, &by_default, &own_durations])],
         );
-        assert_eq!(measured(&film(0, &[&no_samples], &[&fragment])), Ok(FILM));
-        assert_eq!(measured(&film(0, &[&no_samples], &[])), Err(TRUNCATED));
+        assert_eq!(measure_bytes(&film(0, &[&no_samples], &[&fragment])), Ok(FILM));
+        assert_eq!(measure_bytes(&film(0, &[&no_samples], &[])), Err(TRUNCATED));
     }
 
     /// A reader that keeps a record of each sample takes 300 GB for this.
     #[test]
     fn samples_that_do_not_fit_into_the_file_are_refused() {
         let sizes = mp4_box("stsz", &[&numbers(&[0, 1, u32::MAX])]);
-        assert_eq!(measured(&film(2000, &[&sizes], &[])), Err(TRUNCATED));
+        assert_eq!(measure_bytes(&film(2000, &[&sizes], &[])), Err(TRUNCATED));
         let sizes = mp4_box("stsz", &[&numbers(&[0, 0, u32::MAX])]);
-        assert_eq!(measured(&film(2000, &[&sizes], &[])), Err(BROKEN));
+        assert_eq!(measure_bytes(&film(2000, &[&sizes], &[])), Err(BROKEN));
         let head = mp4_box("tfhd", &[&numbers(&[0, 1])]);
         let run = mp4_box("trun", &[&numbers(&[0, u32::MAX])]);
         let fragment = mp4_box("moof", &[&mp4_box("traf", &[&head, &run])]);
         // Counted, not stored.
-        measured(&film(2000, &[], &[&fragment])).unwrap();
+        measure_bytes(&film(2000, &[], &[&fragment])).unwrap();
     }
 
     #[test]
@@ -493,8 +493,8 @@ mod tests {
         for _ in 0..4000 {
             deep = mp4_box("mdia", &[&deep]);
         }
-        assert_eq!(measured(&film(2000, &[&deep], &[])), Err(TRUNCATED));
+        assert_eq!(measure_bytes(&film(2000, &[&deep], &[])), Err(TRUNCATED));
         let many: Vec<u8> = mp4_box("free", &[]).repeat(200_001);
-        assert_eq!(measured(&film(2000, &[], &[&many])), Err(BROKEN));
+        assert_eq!(measure_bytes(&film(2000, &[], &[&many])), Err(BROKEN));
     }
 }

@@ -32,14 +32,14 @@ pub fn model() -> Model {
         limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {
                 groups: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
-                rests: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
+                complements: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
                 two: true,
                 full: true,
                 other: true,
             }),
             tasks: Vec::new(),
             personas: false,
-            songs: SongLimits::DIALECT,
+            songs: SongLimits::API_DEFAULT,
         }),
         price: None,
         passthrough_fields: Vec::new(),
@@ -81,7 +81,7 @@ pub fn separate(
     source: &Path,
     mark: Option<WatermarkPayload>,
     folder: &Path,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Vec<MadeClip>, EngineError> {
     // The source was within the limits when it was uploaded.
     let limits = DecodeLimits {
@@ -90,7 +90,7 @@ pub fn separate(
         fold_down: true,
         ..DecodeLimits::default()
     };
-    let is_running = || !watch.is_stopped();
+    let is_running = || !engine_control.is_stopped();
     let source_error = |error: ClipError| match error {
         ClipError::Engine(error) => error,
         ClipError::Decode(error) => EngineError::Source(error.to_string()),
@@ -104,8 +104,8 @@ pub fn separate(
     let mut engine: Box<dyn SeparationEngine> = engine.map_err(engine_error)?;
     let mut writer = StemClipWriter::new(job, stems, &scan.shape, mark, folder)?;
     let mut control = SeparationControl {
-        progress: &mut |share| watch.report(share * SEPARATION_SHARE),
-        cancelled: &|| watch.is_stopped(),
+        progress: &mut |share| engine_control.report(share * SEPARATION_SHARE),
+        cancelled: &|| engine_control.is_stopped(),
     };
     // The callback can only ask to stop, so the error is kept here.
     let mut result = Ok(());
@@ -128,7 +128,7 @@ pub fn separate(
         return Err(error);
     }
     result.map_err(engine_error)?;
-    writer.finish(watch)
+    writer.finish(engine_control)
 }
 
 /// Share of the progress that is separation; the rest is drawing covers.
@@ -168,7 +168,7 @@ struct StemClipWriter {
     targets: Vec<StemTarget>,
     /// For each separated stem: its channels from the first unwritten sample on.
     stems: Vec<Vec<Vec<f32>>>,
-    /// The mix, likewise.
+    /// The mix: its channels from the first unwritten sample on.
     mix: Vec<Vec<f32>>,
     clips: Vec<ClipWriter>,
     /// One for each clip, or none at all.
@@ -206,8 +206,8 @@ impl StemClipWriter {
     /// Adds samples of a stem and writes what is complete. Returns whether to continue.
     fn push_stem(&mut self, stem: usize, samples: &[Vec<f32>]) -> bool {
         append(&mut self.stems[stem], samples);
-        // Samples of the stems arrive at different times. A rest is the mix without a stem, so both
-        // are needed.
+        // Samples of the stems arrive at different times. A complement is the mix without a stem,
+        // so both are needed.
         let lengths = self
             .stems
             .iter()
@@ -260,7 +260,7 @@ impl StemClipWriter {
         Ok(())
     }
 
-    fn finish(mut self, watch: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
+    fn finish(mut self, engine_control: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
         // A marker holds the last samples back until it has seen what follows them.
         let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
         self.write_parts(last)?;
@@ -268,14 +268,14 @@ impl StemClipWriter {
         let total = self.clips.len();
         let mut clips = Vec::with_capacity(total);
         for (index, clip) in self.clips.into_iter().enumerate() {
-            if watch.is_stopped() {
+            if engine_control.is_stopped() {
                 return Err(EngineError::Stopped);
             }
             clips.push(MadeClip {
                 is_marked,
                 ..clip.finish()?
             });
-            watch.report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
+            engine_control.report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
         }
         Ok(clips)
     }

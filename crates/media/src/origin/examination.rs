@@ -87,7 +87,7 @@ impl FileExamination {
 
     /// Adds the result of verifying its credentials, or why they could not be read.
     #[must_use]
-    pub fn verified(mut self, verified: Result<VerifiedCredentials, String>) -> Self {
+    pub fn with_verification(mut self, verified: Result<VerifiedCredentials, String>) -> Self {
         let verified = match verified {
             Ok(verified) => verified,
             Err(reason) => {
@@ -122,7 +122,7 @@ pub(super) fn examine_own(file: &[u8], certificates: &str) -> FileExamination {
         return examined;
     }
     let verified = verify(file, certificates);
-    examined.verified(verified)
+    examined.with_verification(verified)
 }
 
 /// The provenance that the marks claim.

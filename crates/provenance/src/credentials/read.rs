@@ -1,4 +1,4 @@
-//! Reading and verification of a file's credentials. It knows nothing of signing.
+//! Reading and verification of a file's credentials. It is independent of signing.
 
 use std::io::Cursor;
 

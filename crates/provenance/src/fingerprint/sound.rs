@@ -1,6 +1,6 @@
 //! Sub-fingerprints of 32 bits, 86 a second, after J. Haitsma and T. Kalker, "A Highly Robust
 //! Audio Fingerprinting System" (ISMIR 2002): the signs of the differences of energy between
-//! neighbouring bands and frames. It knows nothing of files and codecs.
+//! neighbouring bands and frames. It is independent of files and codecs.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! A hash of a frame each second: the signs of the low frequencies of its cosine transform, as in
 //! C. Zauner's "Implementation and Benchmarking of Perceptual Image Hash Functions" (2010), there
-//! `pHash`'s DCT hash. It knows nothing of files and codecs.
+//! `pHash`'s DCT hash. It is independent of files and codecs.
 
 use super::PrintMatch;
 

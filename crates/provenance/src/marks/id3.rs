@@ -1,5 +1,5 @@
 //! `ID3v2` tags, in front of MP3 and FLAC and in a chunk of WAV: frames GEOB (C2PA), PRIV (XMP),
-//! TXXX and TSSE. It knows nothing of what follows the tag.
+//! TXXX and TSSE. It is independent of what follows the tag.
 
 use std::io::{Read, Seek};
 

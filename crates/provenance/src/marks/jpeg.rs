@@ -1,4 +1,4 @@
-//! JPEG: segments `APP11` (C2PA), `APP1` (XMP) and `APP13` (IPTC). It knows nothing of pixels.
+//! JPEG: segments `APP11` (C2PA), `APP1` (XMP) and `APP13` (IPTC). It is independent of pixels.
 
 use std::io::{Read, Seek};
 

@@ -91,11 +91,11 @@ fn property(text: &str, name: &str) -> Option<String> {
 fn value_after(after: &str) -> Option<String> {
     let trimmed = after.trim_start();
     if let Some(value) = trimmed.strip_prefix('=') {
-        return quoted(value);
+        return parse_quoted(value);
     }
     let (inside, content) = after.split_once('>')?;
     if let Some((_, value)) = inside.split_once("rdf:resource") {
-        return quoted(value.trim_start().strip_prefix('=')?);
+        return parse_quoted(value.trim_start().strip_prefix('=')?);
     }
     if !inside.trim().is_empty() && !inside.starts_with(char::is_whitespace) {
         return None; // a longer name that begins with this one
@@ -108,7 +108,7 @@ fn value_after(after: &str) -> Option<String> {
     displayable(unescape_xml(value).as_bytes())
 }
 
-fn quoted(value: &str) -> Option<String> {
+fn parse_quoted(value: &str) -> Option<String> {
     let value = value.trim_start();
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let (value, _) = value.get(1..)?.split_once(quote)?;

@@ -1,4 +1,4 @@
-//! A limited source: a file that is read in small pieces. It knows nothing of formats.
+//! A limited source: a file that is read in small pieces. It is independent of formats.
 
 use std::io::{Read, Seek, SeekFrom};
 

@@ -1,4 +1,5 @@
-//! WAV: chunks `C2PA`, `_PMX` (XMP), `bext`, `LIST/INFO` and an ID3 tag. It knows nothing of sound.
+//! WAV: chunks `C2PA`, `_PMX` (XMP), `bext`, `LIST/INFO` and an ID3 tag. It is independent of
+//! sound.
 
 use std::io::{Read, Seek};
 

@@ -1,5 +1,5 @@
 //! The mark's bits: key id, media id and a check, as a convolutional code of rate 1/3 with 256
-//! states, read back by Viterbi's algorithm from soft values. It knows nothing of pictures.
+//! states, read back by Viterbi's algorithm from soft values. It is independent of pictures.
 
 use super::{MarkKey, WatermarkError};
 

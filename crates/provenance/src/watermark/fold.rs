@@ -131,7 +131,7 @@ fn pilot(layout: &VideoTileLayout) -> PlaneSpectrum {
 /// is partly flattened, because repeating parts of the picture itself have few frequencies.
 fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
     let matched = PlaneSpectrum::from_plane(folded, FOLDED, FOLDED, FOLDED)
-        .join(pilot, |value, pilot| {
+        .zip_with(pilot, |value, pilot| {
             let norm = value.norm().sqrt();
             if norm > 0.0 {
                 value / norm * pilot.conj()
@@ -139,7 +139,7 @@ fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
                 Complex32::default()
             }
         })
-        .plane();
+        .into_plane();
     let (index, peak) = matched
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! Fourier transforms of planes. It knows nothing of marks.
+//! Fourier transforms of planes. Independent of the watermark.
 
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex32;
@@ -11,7 +11,7 @@ pub(super) struct PlaneSpectrum {
 }
 
 impl PlaneSpectrum {
-    /// Transforms a plane, with zeros where it is smaller.
+    /// Transforms a plane, zero-padded to `width` and `height`.
     pub(super) fn from_plane(
         plane: &[f32],
         plane_width: usize,
@@ -41,20 +41,20 @@ impl PlaneSpectrum {
         self
     }
 
-    /// Applies `join` to each value and the other's.
-    pub(super) fn join(
+    /// Applies `combine` to each value and the corresponding value of `other`.
+    pub(super) fn zip_with(
         mut self,
         other: &Self,
-        join: impl Fn(Complex32, Complex32) -> Complex32,
+        combine: impl Fn(Complex32, Complex32) -> Complex32,
     ) -> Self {
         for (value, other) in self.values.iter_mut().zip(&other.values) {
-            *value = join(*value, *other);
+            *value = combine(*value, *other);
         }
         self
     }
 
-    /// Transforms back; the real parts, unscaled.
-    pub(super) fn plane(mut self) -> Vec<f32> {
+    /// Transforms back to a plane of the real parts, which are not scaled.
+    pub(super) fn into_plane(mut self) -> Vec<f32> {
         self.transform(false);
         self.values.iter().map(|value| value.re).collect()
     }

@@ -1,5 +1,5 @@
 //! The tile: which of its cells are the pilot and which carry bits, from the key's secret. It
-//! knows nothing of pixels.
+//! is independent of pixels.
 
 use super::MarkKey;
 use super::code::{CODED_BITS, DecodedMark, KNOWN_BITS, decode, known_bits};

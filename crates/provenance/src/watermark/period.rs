@@ -1,5 +1,5 @@
 //! The tile's period, by autocorrelation: at multiples of the period, the picture resembles itself.
-//! It knows nothing about the contents of the tile.
+//! It is independent of the contents of the tile.
 
 use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS_SHORT, SIDE};
@@ -63,7 +63,7 @@ impl PlaneAutocorrelation {
         let (width, height) = (padded(plane_width), padded(plane_height));
         let values = PlaneSpectrum::from_plane(plane, plane_width, width, height)
             .map(|value| value.norm_sqr().into())
-            .plane();
+            .into_plane();
         #[expect(clippy::cast_precision_loss, reason = "a small picture's sides")]
         let max_lag = (plane_width as f32 * 0.85, plane_height as f32 * 0.85);
         Self {

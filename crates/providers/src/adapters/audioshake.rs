@@ -61,7 +61,7 @@ impl Adapter for AudioShakeAdapter {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: GROUPS.to_vec(),
                 two: true,
-                rests: vec![StemGroup::Vocals],
+                complements: vec![StemGroup::Vocals],
                 full: true,
                 other: false,
             }))
@@ -108,7 +108,7 @@ impl Adapter for AudioShakeAdapter {
             .map(|model| json!({"model": model, "formats": ["wav"]}))
             .collect();
         // By the metadata, an unclear submission can be found in the dashboard.
-        let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
+        let body = json!({"assetId": id, "targets": targets, "metadata": order.idempotency_key});
         Ok(AdapterStep::next(
             Call::post("submit", "/tasks", body).mark_submission(),
         ))
@@ -357,7 +357,7 @@ mod tests {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: Some(_),
+                unknown_status: Some(_),
                 ..
             }
         ));

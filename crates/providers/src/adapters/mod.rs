@@ -284,7 +284,7 @@ pub(crate) mod tests {
     /// A five-second video from a prompt.
     pub(crate) fn video(model: &str) -> Order {
         Order {
-            key: "0197-key".into(),
+            idempotency_key: "0197-key".into(),
             model: model.into(),
             extra: serde_json::Map::new(),
             work: WorkSpec::Video(VideoSpec {
@@ -341,7 +341,7 @@ pub(crate) mod tests {
     /// Vocals and the rest of a recording of ten seconds.
     pub(crate) fn stems(model: &str) -> Order {
         Order {
-            key: "0197-key".into(),
+            idempotency_key: "0197-key".into(),
             model: model.into(),
             extra: serde_json::Map::new(),
             work: WorkSpec::Stems(SeparationSpec {

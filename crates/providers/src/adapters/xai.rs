@@ -248,7 +248,7 @@ mod tests {
         body
     }
 
-    fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+    fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("xai", &json!({}));
         let handle = JobHandle(json!({"id": "r1"}));
         let context = adapter.poll(&handle).unwrap().context();
@@ -296,12 +296,12 @@ mod tests {
             (202, json!({"status": "pending"})),
             (200, json!({"status": "pending", "progress": 40})),
         ] {
-            let step = polled(status, &body).unwrap();
+            let step = poll(status, &body).unwrap();
             assert!(
                 matches!(
                     step,
                     AdapterStep::Running {
-                        unknown_word: None,
+                        unknown_status: None,
                         ..
                     }
                 ),
@@ -317,16 +317,16 @@ mod tests {
             xai.read_poll(&handle, &context, &empty),
             Ok(AdapterStep::Running { .. })
         ));
-        let step = polled(200, &json!({"status": "warming_up"})).unwrap();
+        let step = poll(200, &json!({"status": "warming_up"})).unwrap();
         assert!(
-            matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "warming_up")
+            matches!(step, AdapterStep::Running { unknown_status: Some(word), .. } if word == "warming_up")
         );
     }
 
     #[test]
     fn an_address_is_the_end_unless_it_is_withheld() {
         let video = json!({"video": {"url": "https://v.x.ai/1.mp4", "respect_moderation": true}});
-        assert!(matches!(polled(200, &video), Ok(AdapterStep::Done { .. })));
+        assert!(matches!(poll(200, &video), Ok(AdapterStep::Done { .. })));
         for (body, class) in [
             (
                 json!({"status": "done", "video": {"url": "https://v.x.ai/1.mp4", "respect_moderation": false}}),
@@ -348,14 +348,14 @@ mod tests {
             (json!({"status": "expired"}), ErrorClass::Lost),
             (json!({}), ErrorClass::Unclear),
         ] {
-            assert_eq!(polled(200, &body).unwrap_err().class, class, "{body}");
+            assert_eq!(poll(200, &body).unwrap_err().class, class, "{body}");
         }
         assert_eq!(
-            polled(404, &json!({})).unwrap_err().class,
+            poll(404, &json!({})).unwrap_err().class,
             ErrorClass::Missing
         );
         assert_eq!(
-            polled(500, &json!({})).unwrap_err().class,
+            poll(500, &json!({})).unwrap_err().class,
             ErrorClass::Unclear
         );
     }

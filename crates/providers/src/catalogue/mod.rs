@@ -45,7 +45,7 @@ pub struct KnownModel {
     pub aliases: Vec<String>,
     /// A short name for display and for a gateway's callers.
     pub name: String,
-    /// The family of its work.
+    /// The kind of media that it makes.
     pub kind: MediaKind,
     /// Options that the provider's table needs for it.
     pub options: Map<String, Value>,
@@ -55,7 +55,7 @@ pub struct KnownModel {
     pub seconds: Option<Durations>,
     /// The length if the request has none.
     pub default_seconds: Option<u32>,
-    /// Most source pictures that are frames.
+    /// Maximum number of source pictures that are frames.
     pub pictures: Option<usize>,
     /// Whether a picture is required.
     pub needs_picture: Option<bool>,

@@ -188,13 +188,13 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
         stems: Some(StemLimits {
             groups: vec![StemGroup::Vocals],
             two: true,
-            rests: Vec::new(),
+            complements: Vec::new(),
             full: false,
             other: false,
         }),
         tasks: Vec::new(),
         personas: false,
-        songs: SongLimits::DIALECT,
+        songs: SongLimits::API_DEFAULT,
     });
     assert_eq!(catalogue.limits("fal", "a/b", stems.clone()), stems);
 }

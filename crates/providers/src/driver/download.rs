@@ -7,7 +7,7 @@ use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::fs::File;
 
-use super::provider::{Provider, blocked};
+use super::provider::{Provider, blocked_error};
 use super::sink::DownloadSink;
 use super::step::{backoff, is_blocked};
 use super::{Driver, redact};
@@ -17,9 +17,9 @@ use crate::port::{Call, CallTarget, OutputSource};
 use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-/// Most tries without new data.
+/// Maximum number of tries without new data.
 const MAX_FRUITLESS_TRIES: u32 = 3;
-/// Most tries in total.
+/// Maximum number of tries in total.
 const MAX_TRIES: u32 = 20;
 /// Timeout for the beginning of the answer.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -125,7 +125,7 @@ async fn fetch(
         let error_to_record = match &result {
             Err(DownloadError::Failed(error)) => Some(error.clone()),
             Err(DownloadError::Expired) => Some(ProviderError::new(ErrorClass::Lost, "")),
-            Err(DownloadError::Refused(reason)) => Some(blocked(reason.as_str())),
+            Err(DownloadError::Refused(reason)) => Some(blocked_error(reason.as_str())),
             Ok(()) | Err(_) => None,
         };
         provider.finish_call(&ongoing, error_to_record.as_ref());
@@ -253,7 +253,7 @@ async fn open(
 
 fn connection_error(error: &reqwest::Error) -> DownloadError {
     if let Some(refusal) = AddressRefusal::cause_of(error) {
-        return DownloadError::Failed(blocked(refusal.to_string()));
+        return DownloadError::Failed(blocked_error(refusal.to_string()));
     }
     let message = if error.is_connect() {
         "the server that holds the result cannot be reached"

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::error::{ErrorClass, ProviderError};
 
-/// Until when an order may be sent. The owner of the lease may extend it while the order waits for
-/// its connection.
+/// The time until which an order may be sent. The owner of the lease may extend it while the order
+/// waits for its connection.
 #[derive(Debug, Clone)]
 pub struct SendDeadline(Option<watch::Receiver<Instant>>);
 

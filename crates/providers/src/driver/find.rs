@@ -5,12 +5,12 @@ use std::time::SystemTime;
 use super::provider::Provider;
 use super::step::POLL_RETRIES;
 use super::{Driver, redact};
-use crate::error::ProviderError;
+use crate::error::{ErrorClass, ProviderError};
 use crate::order::Order;
 use crate::port::{CallEffect, FoundJob, MatchCertainty};
 use crate::secret::Secret;
 
-/// Most calls of one look-up: pages of a list.
+/// Maximum number of calls of one look-up: pages of a list.
 const MAX_PAGES: usize = 5;
 
 /// The result of a look-up.
@@ -82,9 +82,10 @@ async fn find_jobs(
     };
     let mut lookup = LookupResult::default();
     for _ in 0..MAX_PAGES {
-        // Whatever the adapter returns, a look-up must not cost.
+        // A look-up must not be charged for, even if the adapter has a bug.
         if call.effect != CallEffect::Free {
-            return Err(ProviderError::unreadable("a look-up must not submit a job"));
+            let bug = "bug in the adapter: its look-up would submit a job";
+            return Err(ProviderError::new(ErrorClass::Unclear, bug));
         }
         let read_page =
             |context: &_, answer: &_| adapter.read_lookup(order, since, context, answer);

@@ -24,7 +24,7 @@ pub enum PollOutcome {
         /// When the provider asks to be polled next.
         poll_after: Option<Duration>,
         /// A status word that the adapter does not know.
-        unknown_word: Option<String>,
+        unknown_status: Option<String>,
     },
     /// The job is done.
     Done(Vec<JobOutput>),
@@ -66,13 +66,13 @@ impl Driver {
             AdapterStep::Running {
                 progress,
                 poll_after,
-                unknown_word,
+                unknown_status,
             } => {
-                let unknown_word =
-                    unknown_word.map(|raw_word| redact::short(&raw_word, secret, MAX_WORD_CHARS));
+                let unknown_status =
+                    unknown_status.map(|raw_word| redact::short(&raw_word, secret, MAX_WORD_CHARS));
                 // An unknown word does not end a job, so the operator must be able to notice a
                 // final status that the adapter does not know.
-                if let Some(raw_word) = &unknown_word {
+                if let Some(raw_word) = &unknown_status {
                     tracing::debug!(provider = provider.name(), raw_word, "unknown status word");
                     metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
                         .increment(1);
@@ -80,7 +80,7 @@ impl Driver {
                 Ok(PollOutcome::Running {
                     progress,
                     poll_after,
-                    unknown_word,
+                    unknown_status,
                 })
             }
             // A bug in the adapter. The error is unclear, so the job's state is unchanged.

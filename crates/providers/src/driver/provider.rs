@@ -35,7 +35,7 @@ pub struct ProviderRules {
     pub hosts: Vec<String>,
     /// Non-public networks that URLs in answers may point to.
     pub allow_networks: Vec<IpNet>,
-    /// Most bytes of a result.
+    /// Maximum size of a result, in bytes.
     pub max_result_bytes: u64,
     /// Timeout of connecting, including name lookup and TLS.
     pub connect_timeout: Duration,
@@ -224,7 +224,7 @@ impl Provider {
             // The addresses of a name are checked by the client's resolver when it connects.
             AddressGuard::new(&self.0.outbound)
                 .check_url(&resolve_localhost(&url))
-                .map_err(|refusal| blocked(refusal.to_string()))?;
+                .map_err(|refusal| blocked_error(refusal.to_string()))?;
         }
         Ok(CallDestination {
             url,
@@ -286,7 +286,7 @@ impl Provider {
         if let CallTarget::Address(address) = target
             && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
         {
-            return Err(blocked("the provider returned an invalid URL"));
+            return Err(blocked_error("the provider returned an invalid URL"));
         }
         let parsed = match target {
             CallTarget::Path(path) => {
@@ -297,11 +297,11 @@ impl Provider {
             // A relative one is resolved from the root.
             CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
-        let url = parsed.map_err(|_| blocked("the provider returned an invalid URL"))?;
+        let url = parsed.map_err(|_| blocked_error("the provider returned an invalid URL"))?;
         // Checked on the parsed address: only the parser knows what the joined text means.
         let is_path = !matches!(target, CallTarget::Address(_));
         if is_path && url.origin() != base.origin() {
-            return Err(blocked("a path would leave the provider's host"));
+            return Err(blocked_error("a path would leave the provider's host"));
         }
         Ok(url)
     }
@@ -320,7 +320,7 @@ fn resolve_localhost(url: &Url) -> Cow<'_, Url> {
 
 /// The error for a URL to which nothing is sent. The operator may still allow it, so a paid job is
 /// not given up because of it.
-pub(super) fn blocked(message: impl Into<String>) -> ProviderError {
+pub(super) fn blocked_error(message: impl Into<String>) -> ProviderError {
     ProviderError::new(ErrorClass::Unavailable, message).with_code("blocked_address")
 }
 

@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn redacted(text: &str) -> String {
+    fn redact_text(text: &str) -> String {
         redact(text, &Secret::new("id-4711:top|hunter2hunter2"))
     }
 
@@ -216,7 +216,7 @@ mod tests {
             ),
             ("a\nb\u{202e}c\u{0}d", "a b c d"),
         ] {
-            assert_eq!(redacted(text), shown);
+            assert_eq!(redact_text(text), shown);
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
             "Invalid key: please check",
             "视频生成失败: 40% (code 1026)",
         ] {
-            assert_eq!(redacted(text), text);
+            assert_eq!(redact_text(text), text);
         }
     }
 

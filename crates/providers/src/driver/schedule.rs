@@ -33,8 +33,8 @@ use crate::port::PollPace;
 const MIN_DOUBTFUL_POLLS: u32 = 4;
 const MIN_DOUBT_DURATION: Duration = Duration::from_mins(1);
 
-/// How often, and since when, answers that are not a job's record have said that the job does not
-/// exist or has failed.
+/// The number of answers that are not a job's record but say that the job does not exist or has
+/// failed, and the time of the first one.
 #[derive(Debug, Default)]
 pub struct EndDoubt {
     since: Option<Duration>,

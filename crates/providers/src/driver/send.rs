@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::auth::{CallCredential, now};
 use super::fence::{DeadlinePassed, FencedBody, SendDeadline, is_deadline_passed};
-use super::provider::{CallDestination, Provider, blocked};
+use super::provider::{CallDestination, Provider, blocked_error};
 use crate::error::{ErrorClass, ProviderError};
 use crate::outbound::AddressRefusal;
 use crate::port::{Call, CallEffect, FormPart, OutgoingCall, RequestBody, TimeoutClass};
@@ -47,7 +47,7 @@ impl SendError {
         // The resolver's refusal appears as a connect error. It is checked first, because no retry
         // helps.
         if let Some(refusal) = AddressRefusal::cause_of(error) {
-            return Self::unsent(blocked(refusal.to_string()));
+            return Self::unsent(blocked_error(refusal.to_string()));
         }
         if is_deadline_passed(error) {
             return Self::unsent(DeadlinePassed.into());

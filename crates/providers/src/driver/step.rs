@@ -47,7 +47,8 @@ pub(super) const POLL_RETRIES: RetryPolicy = RetryPolicy {
     due: None,
 };
 
-/// Most calls in the chain of one poll, or before or after the paid call of a submission.
+/// Maximum number of calls in the chain of one poll, or before or after the paid call of a
+/// submission.
 const MAX_CHAIN_CALLS: usize = 100;
 /// Time for all of them.
 const MAX_CHAIN_DURATION: Duration = Duration::from_mins(10);

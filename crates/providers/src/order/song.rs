@@ -1,11 +1,12 @@
-//! A song in the fields of the music dialect, and its conversion for providers that need separate
+//! A song in the fields of the music API, and its conversion for providers that need separate
 //! description and lyrics.
 
 use serde_json::{Map, Value};
 
 use super::SourceRecording;
 
-/// A song by the fields of the music dialect. Ids in it are the provider's own.
+/// A song by the fields of the music API, which `suno-family` providers have too. Ids in it are the
+/// provider's own.
 #[derive(Debug, Clone)]
 pub struct SongSpec {
     /// The operation, such as `generate`, `extend` or `cover`.
@@ -34,7 +35,7 @@ impl SongSpec {
         self.fields.get("seconds").and_then(Value::as_f64)
     }
 
-    /// The lyrics. They are in `prompt` if another field describes the song, as in the dialect's
+    /// The lyrics. They are in `prompt` if another field describes the song, as in the API's
     /// custom mode.
     pub fn lyrics(&self) -> Option<&str> {
         if self.is_instrumental() {

@@ -6,7 +6,7 @@
 //! a name that resolves differently a moment later has no effect. Redirects are followed only by
 //! [`next_hop`]'s callers, each of which checks again.
 //!
-//! It knows nothing about what is fetched, or which hosts may receive a credential.
+//! It is independent of what is fetched, and of which hosts may receive a credential.
 
 mod address;
 mod client;

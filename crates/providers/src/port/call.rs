@@ -68,17 +68,17 @@ pub struct Call {
     /// How long it may take.
     #[serde(rename = "patience")]
     pub timeout: TimeoutClass,
-    /// Most bytes of the answer. For a [`OutputSource::Call`](super::OutputSource::Call) the
-    /// operator's limit for results applies instead.
+    /// Maximum size of the answer, in bytes. For a [`OutputSource::Call`](super::OutputSource::Call)
+    /// the operator's limit for results applies instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for steps that poll until something is ready.
     pub delay: Option<Duration>,
 }
 
-/// Most bytes of an answer without results.
+/// Maximum size of an answer without results, in bytes.
 pub const MAX_ANSWER_BYTES: u64 = 8_000_000;
 
-/// Most bytes of a result.
+/// Maximum size of a result, in bytes.
 pub const MAX_RESULT_BYTES: u64 = 1_000_000_000;
 
 impl Call {

@@ -174,7 +174,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// Reads the answer to a poll, or to a call that followed it. It gets answers of every status:
     /// some providers report a failed job by one. An unknown status word is
-    /// [`AdapterStep::Running`] with `unknown_word` set.
+    /// [`AdapterStep::Running`] with `unknown_status` set.
     fn read_poll(
         &self,
         handle: &JobHandle,
@@ -284,7 +284,7 @@ pub struct PollPace {
     pub batch: usize,
     /// Least time between two batch calls of one credential.
     pub gap: Duration,
-    /// Most polls a second that the provider documents.
+    /// Maximum number of polls per second, as the provider documents it.
     pub calls_per_second: Option<u32>,
 }
 

@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// adapter restricts that to the form of its provider's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelNames {
-    /// Most segments between slashes.
+    /// Maximum number of segments between slashes.
     pub most_segments: usize,
     /// Whether a colon may be in a name; not if it separates a verb, or a version that is sent
     /// instead of the name.

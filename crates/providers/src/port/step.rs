@@ -54,7 +54,7 @@ pub enum AdapterStep {
         /// When the provider asks to be polled next.
         poll_after: Option<Duration>,
         /// A status word that this adapter does not know.
-        unknown_word: Option<String>,
+        unknown_status: Option<String>,
     },
     /// The job is done.
     Done {
@@ -82,7 +82,7 @@ impl AdapterStep {
         Self::Running {
             progress,
             poll_after: None,
-            unknown_word: None,
+            unknown_status: None,
         }
     }
 
@@ -91,7 +91,7 @@ impl AdapterStep {
         Self::Running {
             progress: None,
             poll_after: None,
-            unknown_word: Some(word.into()),
+            unknown_status: Some(word.into()),
         }
     }
 
@@ -150,7 +150,7 @@ pub enum OutputKind {
     Video,
     /// A part of the recording.
     Stem(StemTarget),
-    /// A clip of the music dialect: the provider's own record of it.
+    /// A clip of the music API: the provider's own record of it.
     Clip(Box<ClipFacts>),
     /// A persona: the provider's id and its own record.
     Persona {
@@ -161,7 +161,7 @@ pub enum OutputKind {
     },
 }
 
-/// A clip of the music dialect as its provider describes it.
+/// A clip of the music API as its provider describes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClipFacts {
     /// Its id at the provider.

@@ -36,7 +36,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use providers::{PROTOCOLS, SHIPPED_RECIPES};
-use simulator::models::MODELS;
+use simulator::models::PROVIDERS;
 use suite::Case;
 
 /// The cases of all protocols.
@@ -107,9 +107,12 @@ fn each_protocol_has_a_case_a_model_and_a_page() {
             }
         };
         let mut own_cases = cases.iter().filter(|case| case.protocol == name);
-        let is_simulated = |case: &Case| MODELS.iter().any(|model| model.name == case.simulates());
+        let is_simulated = |case: &Case| {
+            let mut providers = PROVIDERS.iter();
+            providers.any(|provider| provider.name == case.simulates())
+        };
         require(own_cases.clone().next().is_some(), "case in tests/contract");
-        require(own_cases.all(is_simulated), "model in crates/simulator");
+        require(own_cases.all(is_simulated), "simulated provider in crates/simulator");
         require(
             pages.join(format!("{page}.md")).is_file(),
             "page in docs/providers",

@@ -73,7 +73,7 @@ pub(crate) fn secret() -> Secret {
 
 pub(crate) fn order(model: &str) -> Order {
     Order {
-        key: "key-1".into(),
+        idempotency_key: "key-1".into(),
         model: model.into(),
         extra: serde_json::Map::new(),
         work: WorkSpec::Video(VideoSpec {
@@ -96,7 +96,7 @@ pub(crate) fn handle(id: &str) -> JobHandle {
 
 impl Plain {
     fn submission(order: &Order) -> Call {
-        let call = Call::post("submit", "/jobs", json!({"key": order.key}));
+        let call = Call::post("submit", "/jobs", json!({"key": order.idempotency_key}));
         call.mark_submission().with_long_timeout(1_000_000)
     }
 }
@@ -225,7 +225,8 @@ impl Adapter for Plain {
         let jobs = required_list(&body, "/jobs")?.iter().filter_map(|job| {
             let (id, created_at) = (handle(&text_at(job, "/id")?), time_at(job, "/at"));
             match text_at(job, "/key") {
-                Some(key) => (key == order.key).then(|| FoundJob::certain(id, created_at)),
+                Some(key) => (key == order.idempotency_key)
+                    .then(|| FoundJob::certain(id, created_at)),
                 None => FoundJob::likely(id, created_at, since),
             }
         });

@@ -138,13 +138,13 @@ async fn polls_share_calls_and_keep_their_distance() {
     assert!(started.elapsed() >= GAP * 2);
     assert!(results.pop().unwrap().is_err());
     assert!(
-        matches!(results.pop(), Some(Ok(PollOutcome::Running { unknown_word: Some(word), .. })) if word == "pondering")
+        matches!(results.pop(), Some(Ok(PollOutcome::Running { unknown_status: Some(word), .. })) if word == "pondering")
     );
     assert!(matches!(results.pop(), Some(Ok(PollOutcome::Done(outputs))) if outputs.len() == 1));
     assert!(results.iter().all(|result| matches!(
         result,
         Ok(PollOutcome::Running {
-            unknown_word: None,
+            unknown_status: None,
             ..
         })
     )));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
@@ -10,7 +10,7 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "audioshake";
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
@@ -105,7 +105,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let target = |(number, target): (usize, Value)| {
         // One target ends before the others, so that adapters have to wait for all of them.
         let status = match job.phase() {
-            _ if request.unknown_word => "resting",
+            _ if request.unknown_status => "resting",
             JobPhase::Running(share)
                 if share > 0.5 && number == 0 && job.plan.end == PlannedEnd::Success =>
             {

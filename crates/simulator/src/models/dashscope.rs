@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "dashscope",
     routes: |site| {
         site.error(|status| {
@@ -218,7 +218,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Cancelled => "CANCELED",
     };
-    output["task_status"] = json!(if request.unknown_word {
+    output["task_status"] = json!(if request.unknown_status {
         "POLISHING"
     } else {
         status

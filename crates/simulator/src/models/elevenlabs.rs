@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::PlannedEnd;
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "elevenlabs",
     routes: |site| {
         site.error(|status| json!({"detail": {"status": format!("simulated_{status}"), "message": "simulated"}}))
@@ -28,12 +28,12 @@ fn separate(request: &SimulatedRequest) -> SimulatedReply {
     }
     let format = request.query.get("output_format").map(String::as_str);
     if !matches!(format, None | Some("mp3_44100_128" | "mp3_44100_192")) {
-        return invalid("output_format", "Input is none of the formats");
+        return invalid("output_format", "Input is not one of the formats");
     }
     let names: &[&str] = match request.body["stem_variation_id"].as_str() {
         Some("two_stems_v1") => &["vocals", "instrumental"],
         None | Some("six_stems_v1") => &["vocals", "drums", "bass", "guitar", "piano", "other"],
-        Some(_) => return invalid("stem_variation_id", "Input is none of the variations"),
+        Some(_) => return invalid("stem_variation_id", "Input is not one of the variations"),
     };
     let id = request.world.uuid();
     let job = request
@@ -84,7 +84,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         body["model_id"].as_str(),
         Some("music_v1" | "music_v2" | "music_v2_5")
     ) {
-        return invalid("model_id", "Input is none of the models");
+        return invalid("model_id", "Input is not one of the models");
     }
     let length = &body["music_length_ms"];
     let milliseconds = length.as_u64().unwrap_or(2_000);

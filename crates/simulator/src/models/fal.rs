@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ProviderModel, results};
+use super::{SimulatedProvider, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "fal",
     routes: |site| {
         let site = site
@@ -218,7 +218,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     }
     let path = request.path.split('?').next().unwrap_or_default();
     let Some(input) = request.body.as_object() else {
-        return detail(422, "the body is no object");
+        return detail(422, "the body is not an object");
     };
     // fal's queue takes any input and checks it only when the job starts. So a wrong input is a
     // failed job that may be charged, and not a refused order.
@@ -231,10 +231,10 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     // called.
     let alias: Vec<&str> = path.split('/').skip(1).take(2).collect();
     let app = alias.join("/");
-    let model_data = json!({"path": path, "fault": fault});
+    let provider_data = json!({"path": path, "fault": fault});
     let job = request
         .world
-        .accept("fal", id, request.body.clone(), model_data);
+        .accept("fal", id, request.body.clone(), provider_data);
     let job_url = format!("{}/{app}/requests/{}", request.base, job.id);
     SimulatedReply::json(
         200,
@@ -268,7 +268,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = application_job(request, true) else {
         return detail(404, "Request not found");
     };
-    if request.unknown_word {
+    if request.unknown_status {
         return SimulatedReply::json(202, &json!({"status": "THAWING", "request_id": job.id}));
     }
     match job.phase() {
@@ -299,7 +299,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
 fn error_of(job: &Job, end: PlannedEnd) -> Option<(&'static str, &'static str)> {
     match end {
         // A wrong input fails before anything is made, whatever its planned end.
-        _ if job.model_data["fault"].is_string() => Some(("Validation failed", "value_error")),
+        _ if job.provider_data["fault"].is_string() => Some(("Validation failed", "value_error")),
         _ if is_forbidden(job) => Some(("Content flagged", "content_policy_violation")),
         PlannedEnd::Refusal => Some(("Content flagged", "content_policy_violation")),
         PlannedEnd::Unfit => Some(("Validation failed", "missing")),
@@ -321,7 +321,7 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
         return detail(404, "Request not found");
     };
     let is_refused = is_forbidden(&job);
-    if let Some(fault) = job.model_data["fault"].as_str() {
+    if let Some(fault) = job.provider_data["fault"].as_str() {
         let item = json!({"loc": ["body"], "msg": fault, "type": "value_error"});
         return SimulatedReply::json(422, &json!({"detail": [item]}));
     }
@@ -363,7 +363,7 @@ fn application_job(request: &SimulatedRequest, counts: bool) -> Option<Job> {
         request.world.job(id)
     }?;
     let app = format!("/{}/{}", request.param("owner"), request.param("alias"));
-    let path = job.model_data["path"].as_str()?;
+    let path = job.provider_data["path"].as_str()?;
     path.starts_with(&app).then_some(job)
 }
 
@@ -372,7 +372,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
         let url = format!("{}/files/{}/{name}?v={}", request.base, job.id, job.polls);
         json!({"url": url, "content_type": mime, "file_name": name, "file_size": null})
     };
-    if job.model_data["path"] == "/fal-ai/demucs" {
+    if job.provider_data["path"] == "/fal-ai/demucs" {
         let mut stems = json!({});
         let requested = job.input["stems"].as_array();
         for name in STEMS {
@@ -386,7 +386,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
         }
         return stems;
     }
-    if job.model_data["path"] == STABLE_AUDIO {
+    if job.provider_data["path"] == STABLE_AUDIO {
         return json!({"audio": object("song.wav", "audio/wav"), "seed": 7});
     }
     json!({"video": object("output.mp4", "video/mp4")})

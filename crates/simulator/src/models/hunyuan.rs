@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
@@ -15,8 +15,8 @@ use crate::world::{JobPhase, PlannedEnd};
 const ID: &str = "simulated-id";
 const KEY: &str = "simulated-key";
 
-pub(super) const MODEL: ProviderModel =
-    ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider =
+    SimulatedProvider {
         name: "hunyuan",
         routes: |site| {
             site.error(|status| {
@@ -141,7 +141,7 @@ fn describe(request: &SimulatedRequest) -> SimulatedReply {
     let failed =
         |code: &str| json!({"Status": "FAIL", "ErrorCode": code, "ErrorMessage": "It failed"});
     envelope(match job.phase() {
-        _ if request.unknown_word => json!({"Status": "POLISH"}),
+        _ if request.unknown_status => json!({"Status": "POLISH"}),
         JobPhase::Queued => json!({"Status": "WAIT"}),
         JobPhase::Running(_) => json!({"Status": "RUN"}),
         JobPhase::Ended(PlannedEnd::Success) => {

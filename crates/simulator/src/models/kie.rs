@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "kie",
     routes: |site| {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
@@ -111,7 +111,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
         // A refusal has no separate code, so only its message distinguishes it from a failure.
         JobPhase::Ended(PlannedEnd::Refusal) => failed("", "The content was flagged as sensitive"),
     };
-    data["state"] = json!(if request.unknown_word {
+    data["state"] = json!(if request.unknown_status {
         "polishing"
     } else {
         state

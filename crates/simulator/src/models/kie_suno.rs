@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "kie-suno",
     routes: |site| {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
@@ -228,7 +228,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
             failed(400, "The words are sensitive", "SENSITIVE_WORD_ERROR")
         }
     };
-    data["status"] = json!(if request.unknown_word {
+    data["status"] = json!(if request.unknown_status {
         "MASTERING"
     } else {
         status

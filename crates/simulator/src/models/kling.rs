@@ -8,13 +8,13 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "kling",
     routes: |site| {
         site.error(|status| {
@@ -184,7 +184,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         .poll_job(id)
         .or_else(|| job_by_external_id(request, id));
     // A task is found only under the operation that made it.
-    let Some(job) = job.filter(|job| job.model_data == request.param("operation")) else {
+    let Some(job) = job.filter(|job| job.provider_data == request.param("operation")) else {
         return error(404, 1203, "The task does not exist");
     };
     let created = request.unix_seconds(job.accepted_at) * 1000;
@@ -225,7 +225,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             "failed"
         }
     };
-    data["task_status"] = json!(if request.unknown_word {
+    data["task_status"] = json!(if request.unknown_status {
         "polishing"
     } else {
         status

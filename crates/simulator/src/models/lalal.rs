@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
@@ -11,7 +11,7 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "lalal";
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"detail": "simulated", "code": format!("simulated_{status}")}))
@@ -38,7 +38,7 @@ const STEMS: [&str; 6] = [
     "electric_guitar",
     "acoustic_guitar",
 ];
-/// The stems that only `phoenix` has.
+/// The stems that only the splitter `phoenix` has.
 const PHOENIX: [&str; 3] = ["synthesizer", "strings", "wind"];
 
 fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
@@ -76,9 +76,10 @@ fn separate(request: &SimulatedRequest) -> SimulatedReply {
     let presets = &request.body["presets"];
     let stem = presets["stem"].as_str().unwrap_or_default();
     let splitter = presets["splitter"].as_str().unwrap_or("auto");
-    let is_phoenix = PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
-    if !STEMS.contains(&stem) && !is_phoenix {
-        return invalid("stem", "Input is none of the stems");
+    let is_phoenix_stem =
+        PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
+    if !STEMS.contains(&stem) && !is_phoenix_stem {
+        return invalid("stem", "Input is not one of the stems");
     }
     split(request, json!({"labels": [stem, format!("no_{stem}")]}))
 }
@@ -91,15 +92,15 @@ fn multistem(request: &SimulatedRequest) -> SimulatedReply {
         .filter_map(Value::as_str)
         .collect();
     if list.is_empty() || list.len() > 6 || list.iter().any(|stem| !STEMS.contains(stem)) {
-        return invalid("stem_list", "Input is no list of one to six stems");
+        return invalid("stem_list", "Input is not a list of one to six stems");
     }
     let mut labels = list;
     labels.push("no_multistem");
     split(request, json!({"labels": labels}))
 }
 
-/// Accepts one order for each key.
-fn split(request: &SimulatedRequest, model_data: Value) -> SimulatedReply {
+/// Accepts an order, and only one for each idempotency key.
+fn split(request: &SimulatedRequest, provider_data: Value) -> SimulatedReply {
     if let Some(reply) = auth_error(request) {
         return reply;
     }
@@ -107,18 +108,18 @@ fn split(request: &SimulatedRequest, model_data: Value) -> SimulatedReply {
     let presets = &body["presets"];
     let extraction = presets["extraction_level"].as_str();
     if !matches!(extraction, None | Some("deep_extraction" | "clear_cut")) {
-        return invalid("extraction_level", "Input is no level");
+        return invalid("extraction_level", "Input is not a valid level");
     }
     let format = presets["encoder_format"].as_str();
     if !matches!(format, None | Some("mp3" | "wav" | "flac" | "aac" | "ogg")) {
-        return invalid("encoder_format", "Input is no format");
+        return invalid("encoder_format", "Input is not a valid format");
     }
     let key = body["idempotency_key"].as_str().unwrap_or_default();
     if !body["idempotency_key"].is_null() && !is_uuid4(key) {
-        return invalid("idempotency_key", "Input is no UUID version 4");
+        return invalid("idempotency_key", "Input is not a UUID version 4");
     }
-    let key_file = format!("key {key}");
-    let earlier_id = request.world.file(&key_file);
+    let key_name = format!("key {key}");
+    let earlier_id = request.world.file(&key_name);
     if let Some(job) = earlier_id.and_then(|id| request.world.job(id.as_str().unwrap_or_default()))
     {
         // LALAL.AI joins a repeated key "until the task starts". Here no task starts before its
@@ -139,9 +140,9 @@ fn split(request: &SimulatedRequest, model_data: Value) -> SimulatedReply {
         return error(400, "source_not_found", "The source file is unknown");
     }
     let id = request.world.uuid();
-    let job = request.world.accept(NAME, id, body.clone(), model_data);
+    let job = request.world.accept(NAME, id, body.clone(), provider_data);
     if !key.is_empty() {
-        request.world.keep_file(key_file, json!(job.id));
+        request.world.keep_file(key_name, json!(job.id));
     }
     SimulatedReply::json(200, &json!({"task_id": job.id}))
 }
@@ -168,7 +169,7 @@ fn check(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let Some(ids) = ids(request) else {
-        return invalid("task_ids", "Input is no list of at most 200 ids");
+        return invalid("task_ids", "Input is not a list of at most 200 ids");
     };
     // An unknown id does not fail the call. Each id has its own entry, so one lost task does not
     // hide the others.
@@ -187,7 +188,7 @@ fn check(request: &SimulatedRequest) -> SimulatedReply {
 
 fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let mut task = match job.phase() {
-        _ if request.unknown_word => json!({"status": "resting"}),
+        _ if request.unknown_status => json!({"status": "resting"}),
         JobPhase::Queued => json!({"status": "progress", "progress": 0}),
         JobPhase::Running(share) => {
             // Neither 0 nor 100 while it runs: 0 is shown while it waits, and 100 would claim an
@@ -215,7 +216,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn tracks(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
-    let labels = job.model_data["labels"]
+    let labels = job.provider_data["labels"]
         .as_array()
         .cloned()
         .unwrap_or_default();
@@ -242,7 +243,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let Some(ids) = ids(request) else {
-        return invalid("task_ids", "Input is no list of ids");
+        return invalid("task_ids", "Input is not a list of at most 200 ids");
     };
     let mut result = Map::new();
     for id in ids {

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel =
-    ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider =
+    SimulatedProvider {
         name: "ltx",
         routes: |site| {
             site.error(
@@ -76,7 +76,7 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     let job = request.world.poll_job(id);
     // A job is found only at the path at which it was ordered, so that path is part of its handle.
-    let Some(job) = job.filter(|job| job.model_data == request.param("operation")) else {
+    let Some(job) = job.filter(|job| job.provider_data == request.param("operation")) else {
         return error(404, "not_found_error", "There is no such job");
     };
     let failed = |kind: &str, message: &str| json!({"status": "failed", "error": {"type": kind, "message": message}});
@@ -100,7 +100,7 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
         }
     };
     body["id"] = json!(id);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("polishing");
     }
     SimulatedReply::json(200, &body)

@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "luma",
     routes: |site| {
         site.error(|_| json!({"detail": "simulated"}))
@@ -41,7 +41,7 @@ fn is_one_of(value: &Value, allowed: &[&str]) -> bool {
 /// A field that the API does not have.
 fn unknown_member(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
     let Some(fields) = body.as_object() else {
-        return Some(error(422, "The body is no JSON object"));
+        return Some(error(422, "The body is not a JSON object"));
     };
     let unknown = fields.keys().find(|key| !members.contains(&key.as_str()));
     unknown.map(|key| error(422, &format!("{key}: extra inputs are not permitted")))
@@ -190,7 +190,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "Generation not found");
     };
     let mut body = object(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["state"] = json!("imagining");
     }
     SimulatedReply::json(200, &body)
@@ -205,7 +205,7 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
     if limit > 100 {
         return error(400, "limit must be at most 100");
     }
-    let (jobs, has_more) = request.page("luma", |job| job.model_data != AGENTS, offset, limit);
+    let (jobs, has_more) = request.page("luma", |job| job.provider_data != AGENTS, offset, limit);
     let generations: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
     SimulatedReply::json(
         200,
@@ -215,7 +215,7 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn object(request: &SimulatedRequest, job: &Job) -> Value {
-    let agents = job.model_data == AGENTS;
+    let agents = job.provider_data == AGENTS;
     let phase = match job.phase() {
         // Agents checks the content while it works. Dream Machine has refused such an order
         // already.
@@ -278,7 +278,7 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "Invalid API key");
     }
     match request.world.job(request.param("id")) {
-        Some(job) if job.model_data != AGENTS => {
+        Some(job) if job.provider_data != AGENTS => {
             request.world.cancel(&job.id);
             SimulatedReply::empty(204)
         }
@@ -293,7 +293,7 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
-    let duration = if job.model_data == AGENTS {
+    let duration = if job.provider_data == AGENTS {
         &job.input["video"]["duration"]
     } else {
         &job.input["duration"]

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "minimax",
     routes: |site| {
         site.error(|status| {
@@ -200,11 +200,11 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request
         .world
         .poll_job(id)
-        .filter(|job| job.model_data == "v1")
+        .filter(|job| job.provider_data == "v1")
     else {
         return error_v1(2013, "invalid params, invalid task_id");
     };
-    if request.unknown_word {
+    if request.unknown_status {
         return success(json!({"task_id": id, "status": "Polishing"}));
     }
     let status = match job.phase() {
@@ -310,7 +310,7 @@ fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let job = request.world.poll_job(request.param("id"));
-    let Some(job) = job.filter(|job| job.model_data == "v2") else {
+    let Some(job) = job.filter(|job| job.provider_data == "v2") else {
         // Version 2 reports an unknown task as a server error, according to users; no document says
         // so. Only the message distinguishes it from a real one.
         return error_v2(500, "server_error", "task not found");
@@ -339,7 +339,7 @@ fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Cancelled => "cancelled",
     };
-    task["status"] = json!(if request.unknown_word {
+    task["status"] = json!(if request.unknown_status {
         "polishing"
     } else {
         status
@@ -352,7 +352,7 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.param("id");
-    let Some(job) = request.world.job(id).filter(|job| job.model_data == "v2") else {
+    let Some(job) = request.world.job(id).filter(|job| job.provider_data == "v2") else {
         return error_v2(500, "server_error", "task not found");
     };
     // Only a waiting task can be cancelled. A running one continues and is charged.

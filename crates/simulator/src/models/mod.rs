@@ -1,7 +1,7 @@
-//! The providers, one file each; this file is their table.
+//! The simulated providers, one file each; this file is their table.
 //!
-//! A model is a [`ProviderModel`]: a name and a router whose paths are those of the provider, below
-//! its base address. Each route declares its role through [`SimulatedSite::route`], which also
+//! A [`SimulatedProvider`] is a name and a router whose paths are those of the provider, below its
+//! base address. Each route declares its role through [`SimulatedSite::route`], which also
 //! journals the request and applies faults.
 
 pub mod audioshake;
@@ -37,40 +37,40 @@ use crate::site::SimulatedSite;
 
 /// A simulated provider.
 #[derive(Clone, Copy)]
-pub struct ProviderModel {
+pub struct SimulatedProvider {
     /// The protocol's name; also the first segment of its paths.
     pub name: &'static str,
     /// Adds its routes.
     pub routes: fn(SimulatedSite) -> SimulatedSite,
 }
 
-/// The models of all providers.
-pub const MODELS: [ProviderModel; 27] = [
-    openai_videos::MODEL,
-    chat_video::MODEL,
-    gemini_veo::MODEL,
-    fal::MODEL,
-    replicate::MODEL,
-    runway::MODEL,
-    luma::MODEL,
-    kling::MODEL,
-    minimax::MODEL,
-    modelark::MODEL,
-    xai::MODEL,
-    dashscope::MODEL,
-    suno_family::MODEL,
-    elevenlabs::MODEL,
-    musicai::MODEL,
-    lalal::MODEL,
-    audioshake::MODEL,
-    comfyui::MODEL,
-    openrouter::MODEL,
-    wavespeed::MODEL,
-    kie::MODEL,
-    pixverse::MODEL,
-    hunyuan::MODEL,
-    vidu::MODEL,
-    ltx::MODEL,
-    mureka::MODEL,
-    kie_suno::MODEL,
+/// All simulated providers.
+pub const PROVIDERS: [SimulatedProvider; 27] = [
+    openai_videos::PROVIDER,
+    chat_video::PROVIDER,
+    gemini_veo::PROVIDER,
+    fal::PROVIDER,
+    replicate::PROVIDER,
+    runway::PROVIDER,
+    luma::PROVIDER,
+    kling::PROVIDER,
+    minimax::PROVIDER,
+    modelark::PROVIDER,
+    xai::PROVIDER,
+    dashscope::PROVIDER,
+    suno_family::PROVIDER,
+    elevenlabs::PROVIDER,
+    musicai::PROVIDER,
+    lalal::PROVIDER,
+    audioshake::PROVIDER,
+    comfyui::PROVIDER,
+    openrouter::PROVIDER,
+    wavespeed::PROVIDER,
+    kie::PROVIDER,
+    pixverse::PROVIDER,
+    hunyuan::PROVIDER,
+    vidu::PROVIDER,
+    ltx::PROVIDER,
+    mureka::PROVIDER,
+    kie_suno::PROVIDER,
 ];

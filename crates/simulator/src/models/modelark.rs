@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "modelark",
     routes: |site| {
         site.error(|status| {
@@ -152,7 +152,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "ResourceNotFound", "The task does not exist.");
     };
     let mut body = task(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("polishing");
     }
     SimulatedReply::json(200, &body)

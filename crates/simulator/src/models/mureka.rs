@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "mureka",
     routes: |site| {
         let site = site
@@ -61,10 +61,10 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     // the other.
     let sort = path.split('/').nth(2);
     let id = format!("{}", 400_000 + request.world.number());
-    let model_data = json!({"sort": sort});
+    let provider_data = json!({"sort": sort});
     let job = request
         .world
-        .accept("mureka", id, request.body.clone(), model_data);
+        .accept("mureka", id, request.body.clone(), provider_data);
     SimulatedReply::json(200, &task_object(request, &job, "preparing"))
 }
 
@@ -123,11 +123,11 @@ fn query(request: &SimulatedRequest, sort: &str) -> SimulatedReply {
         return error(401, "Invalid Authentication");
     }
     let job = request.world.poll_job(request.param("id"));
-    let Some(job) = job.filter(|job| job.model_data["sort"] == sort) else {
+    let Some(job) = job.filter(|job| job.provider_data["sort"] == sort) else {
         return error(404, "The task was not found");
     };
     let status = match job.phase() {
-        _ if request.unknown_word => "tuning",
+        _ if request.unknown_status => "tuning",
         JobPhase::Queued => "queued",
         JobPhase::Running(_) => "running",
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => "succeeded",

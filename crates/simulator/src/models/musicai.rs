@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
@@ -11,7 +11,7 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "musicai";
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"code": status, "title": "Simulated", "message": "simulated"}))
@@ -95,7 +95,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "NOT_FOUND", "There is no such job");
     };
     let mut body = record(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("PAUSED");
     }
     SimulatedReply::json(200, &body)

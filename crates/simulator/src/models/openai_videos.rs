@@ -3,13 +3,13 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "openai-videos",
     routes: |site| {
         site.error(|status| json!({"error": {"message": "simulated", "type": "server_error", "param": null, "code": status.to_string()}}))
@@ -73,7 +73,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "not_found", "Video not found");
     };
     let mut body = object(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("rendering_preview");
     }
     SimulatedReply::json(200, &body)

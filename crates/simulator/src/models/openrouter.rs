@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "openrouter",
     routes: |site| {
         site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
@@ -127,7 +127,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Cancelled => "cancelled",
     };
-    body["status"] = json!(if request.unknown_word {
+    body["status"] = json!(if request.unknown_status {
         "upscaling"
     } else {
         status

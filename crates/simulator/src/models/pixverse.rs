@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "pixverse",
     routes: |site| {
         site.error(|status| json!({"ErrCode": i32::from(status), "ErrMsg": "simulated"}))
@@ -151,7 +151,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
     let mut response = json!({"id": id, "url": ""});
     // Statuses are numbers: 1 done, 5 not done, 6 deleted, 7 refused, 8 failed. 3 is none of them.
     let status = match job.phase() {
-        _ if request.unknown_word => 3,
+        _ if request.unknown_status => 3,
         JobPhase::Queued | JobPhase::Running(_) => 5,
         JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();

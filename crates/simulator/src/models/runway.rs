@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "runway",
     routes: |site| {
         site.error(|_| json!({"error": "simulated"}))
@@ -94,7 +94,7 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
             return error(400, "The data URI is too long.");
         }
         if !is_inline && !uri.starts_with("https://") && !is_stored() {
-            return error(400, "promptImage is no HTTPS URL, upload URI or data URI.");
+            return error(400, "promptImage is not an HTTPS URL, upload URI or data URI.");
         }
         positions.push(picture["position"].as_str().unwrap_or_default());
     }
@@ -112,7 +112,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     }
     let body = &request.body;
     let Some(members) = body.as_object() else {
-        return error(400, "The body is no JSON object.");
+        return error(400, "The body is not a JSON object.");
     };
     // A misspelt field must fail here. If it were ignored, no test would notice it.
     if let Some(unknown) = members.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
@@ -172,7 +172,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "There is no such task.");
     };
     let mut body = json!({"id": job.id, "createdAt": "2026-11-21T12:00:00.000Z"});
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("REFINING");
         return SimulatedReply::json(200, &body);
     }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{ProviderModel, results};
+use super::{SimulatedProvider, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "vidu",
     routes: |site| {
         site.error(|status| json!({"code": status, "reason": "simulated", "message": "simulated"}))
@@ -135,7 +135,7 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Cancelled => failed("UserCancelled"),
     };
     body["id"] = json!(id);
-    if request.unknown_word {
+    if request.unknown_status {
         body["state"] = json!("polishing");
     }
     SimulatedReply::json(200, &body)

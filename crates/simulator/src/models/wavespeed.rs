@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{ProviderModel, results};
+use super::{SimulatedProvider, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "wavespeed",
     routes: |site| {
         site.error(|status| json!({"code": status, "message": "simulated"}))
@@ -109,7 +109,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Cancelled => "cancelled",
     };
-    data["status"] = json!(if request.unknown_word {
+    data["status"] = json!(if request.unknown_status {
         "polishing"
     } else {
         status

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "xai",
     routes: |site| {
         site.error(|status| json!({"code": format!("simulated {status}"), "error": "simulated"}))
@@ -111,7 +111,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             "No such request",
         );
     };
-    if request.unknown_word {
+    if request.unknown_status {
         return SimulatedReply::json(200, &json!({"status": "upscaling"}));
     }
     let model = &job.input["model"];

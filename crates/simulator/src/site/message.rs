@@ -1,4 +1,4 @@
-//! Requests as a model sees them, and its replies.
+//! Requests as a simulated provider sees them, and its replies.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +72,7 @@ pub struct SimulatedRequest {
     /// Jobs, journal and faults.
     pub world: Arc<World>,
     /// The answer must contain an undocumented status word.
-    pub unknown_word: bool,
+    pub unknown_status: bool,
     /// The result's URL has expired.
     pub expired: bool,
     pub(crate) params: HashMap<String, String>,
@@ -188,7 +188,7 @@ impl SimulatedRequest {
     }
 }
 
-/// The reply of a model.
+/// The reply of a simulated provider.
 #[derive(Debug, Clone)]
 pub struct SimulatedReply {
     pub(crate) status: StatusCode,

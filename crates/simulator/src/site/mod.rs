@@ -1,4 +1,4 @@
-//! A provider's routes, and everything between HTTP and its model.
+//! A simulated provider's routes, and everything between them and HTTP.
 
 use std::collections::HashMap;
 use std::sync::Arc;

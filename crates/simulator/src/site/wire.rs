@@ -1,4 +1,5 @@
-//! HTTP transport of the models: reads requests, writes the journal, applies faults, sends replies.
+//! HTTP transport of the simulated providers: reads requests, writes the journal, applies faults,
+//! sends replies.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,7 +22,7 @@ use super::message::{ReplyBody, Route, SimulatedReply, SimulatedRequest};
 use crate::fault::Fault;
 use crate::world::ReceivedRequest;
 
-/// Most bytes of a request.
+/// Maximum size of a request, in bytes.
 pub(crate) const MAX_REQUEST_BYTES: usize = 300_000_000;
 
 /// Marks an answer that is never sent: the connection is closed.
@@ -55,7 +56,7 @@ pub(crate) async fn serve(
     };
     // The body was read first: an incomplete request must not use up a fault.
     let fault = route.world.fault(route.provider, route.role);
-    request.unknown_word = fault == Some(Fault::UnknownWord);
+    request.unknown_status = fault == Some(Fault::UnknownWord);
     request.expired = fault == Some(Fault::Expired);
     // Recorded before the fault acts: the journal contains every request that arrived, even if
     // nothing was done about it.
@@ -218,7 +219,7 @@ async fn read(
         bytes,
         base: base.into(),
         world: route.world.clone(),
-        unknown_word: false,
+        unknown_status: false,
         expired: false,
         params,
     })
@@ -273,7 +274,7 @@ fn decode(query: &str) -> HashMap<String, String> {
 
 type BodyPieces = Vec<(Duration, Bytes)>;
 
-/// Sends the reply as its model returned it.
+/// Sends the reply as its provider returned it.
 async fn send_whole(mut reply: SimulatedReply) -> Response {
     match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Whole(bytes) => send(reply, Body::from(bytes)).await,
@@ -297,7 +298,7 @@ async fn send_half(reply: SimulatedReply, ending: BodyEnding) -> Response {
     send(reply, stream(pieces, ending)).await
 }
 
-/// A body of pieces, with an announced length if the model's reply has one.
+/// A body of pieces, with an announced length if the provider's reply has one.
 fn split_body(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
     let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Pieces(pieces) => pieces,

@@ -48,7 +48,8 @@ pub enum PlannedEnd {
     Success,
     /// The job fails.
     Failure,
-    /// The job fails because of the order: a repetition would fail again.
+    /// The job fails because of the order's content, such as an unknown field: the same order would
+    /// fail again. `providers::ErrorClass::Unfit` is the class of such an error.
     Unfit,
     /// The content is against the rules.
     Refusal,
@@ -79,8 +80,8 @@ pub struct Job {
     /// The request's parsed body (multipart fields as a JSON object); shared, because it may
     /// contain pictures and is read by every poll.
     pub input: Arc<Value>,
-    /// Other data of the provider's model: the operation, the path, ….
-    pub model_data: Value,
+    /// Other data that the simulated provider keeps: the operation, the path, ….
+    pub provider_data: Value,
     /// The planned course of the job.
     pub plan: JobPlan,
     /// When it was accepted.
@@ -122,8 +123,8 @@ impl Job {
             JobPhase::Cancelled => json!("cancelled"),
         };
         json!({
-            "id": self.id, "provider": self.provider, "input": self.input, "memo": self.model_data,
-            "phase": phase, "polls": self.polls,
+            "id": self.id, "provider": self.provider, "input": self.input,
+            "memo": self.provider_data, "phase": phase, "polls": self.polls,
         })
     }
 }

@@ -54,7 +54,7 @@ impl ReceivedRequest {
     }
 }
 
-/// Jobs, journal and faults. Shared by all models.
+/// Jobs, journal and faults. Shared by all simulated providers.
 #[derive(Debug)]
 pub struct World {
     jobs: [Mutex<HashMap<String, Job>>; SHARDS],
@@ -149,13 +149,13 @@ impl World {
         provider: &'static str,
         id: impl Into<String>,
         input: impl Into<Arc<Value>>,
-        model_data: Value,
+        provider_data: Value,
     ) -> Job {
         let job = Job {
             id: id.into(),
             provider,
             input: input.into(),
-            model_data,
+            provider_data,
             plan: self.plan(provider),
             accepted_at: Instant::now(),
             cancelled_at: None,

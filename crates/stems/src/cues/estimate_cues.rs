@@ -151,9 +151,9 @@ impl<'a> EstimateCues<'a> {
             row.cue_mut(index::OVER_FRAMES + stem)
                 .fill(self.frames[t][stem]);
         }
-        self.voice.lobes(t, row.cue_mut(index::VOICE));
+        self.voice.write_lobes(t, row.cue_mut(index::VOICE));
         row.cue_mut(index::VOICE_ON).fill(self.voice.strength(t));
-        self.bass.lobes(t, row.cue_mut(index::BASS));
+        self.bass.write_lobes(t, row.cue_mut(index::BASS));
         row.cue_mut(index::BASS_ON).fill(self.bass.strength(t));
         row.put(index::REPEAT_V, self.repeat_v.row(t));
         let (voice, drums) = (self.shares.stem(t, 0), self.shares.stem(t, 1));

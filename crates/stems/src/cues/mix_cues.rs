@@ -95,9 +95,9 @@ impl MixCues {
     }
 
     fn fill_lines(&self, t: usize, row: &mut CueRow) {
-        self.melody.lobes(t, row.cue_mut(at::MELODY));
-        self.melody2.lobes(t, row.cue_mut(at::MELODY2));
-        self.bass.lobes(t, row.cue_mut(at::BASS));
+        self.melody.write_lobes(t, row.cue_mut(at::MELODY));
+        self.melody2.write_lobes(t, row.cue_mut(at::MELODY2));
+        self.bass.write_lobes(t, row.cue_mut(at::BASS));
         let voiced = self.melody.strength(t);
         row.cue_mut(at::VOICED).fill(voiced);
         row.cue_mut(at::BASS_ON).fill(self.bass.strength(t));

@@ -1,9 +1,10 @@
 //! The sung melody and the bass line: which pitch leads at each moment, and which bins are its
 //! harmonics.
 //!
-//! Salience by summing harmonics and a smooth best path, after Salamon & Gomez, "Melody extraction
-//! from polyphonic music signals using pitch contour characteristics", 2012, and Durrieu et al.
-//! 2010. A tracker finds *a* leading pitch; it does not know whether a voice makes it.
+//! The salience of a pitch is the weighted sum of its harmonics, as in Salamon & Gomez, "Melody
+//! extraction from polyphonic music signals using pitch contour characteristics", 2012. The line is
+//! a smooth path through high salience, found by the Viterbi algorithm as in Durrieu et al., 2010.
+//! A tracker finds *a* leading pitch; it does not know whether a voice makes it.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -20,9 +21,11 @@ use crate::stft::MAIN;
 /// How a line may move, and what it looks like in the spectrum.
 #[derive(Clone, Copy)]
 struct LineModel {
+    /// The lowest and the highest pitch.
     low_hz: f32,
     high_hz: f32,
-    cents: f32,
+    /// Distance between two pitches that are distinguished.
+    step_cents: f32,
     harmonics: u16,
     /// Weight of each harmonic relative to the one below.
     decay: f32,
@@ -34,36 +37,37 @@ struct LineModel {
     switch: f32,
     /// Width of a lobe: in bins, and relative to its frequency.
     width: (f32, f32),
-    top_hz: f32,
+    /// The highest harmonic that is marked.
+    max_harmonic_hz: f32,
 }
 
 const MELODY: LineModel = LineModel {
     low_hz: 85.0,
     high_hz: 900.0,
-    cents: 20.0,
+    step_cents: 20.0,
     harmonics: 16,
     decay: 0.84,
     per_semitone: 0.3,
     silence: 0.55,
     switch: 0.8,
     width: (1.6, 0.012),
-    top_hz: 10_000.0,
+    max_harmonic_hz: 10_000.0,
 };
 
 const BASS: LineModel = LineModel {
     low_hz: 30.0,
     high_hz: 200.0,
-    cents: 25.0,
+    step_cents: 25.0,
     harmonics: 5,
     decay: 0.8,
     per_semitone: 0.2,
     silence: 0.45,
     switch: 0.6,
     width: (1.3, 0.01),
-    top_hz: 2_500.0,
+    max_harmonic_hz: 2_500.0,
 };
 
-/// In an estimate of the voice alone, a pitch is surer and silence more likely.
+/// In an estimate of the voice alone, a detected pitch is more reliable, and silence more likely.
 const ISOLATED_VOICE: LineModel = LineModel {
     per_semitone: 0.35,
     silence: 0.35,
@@ -77,7 +81,7 @@ const ISOLATED_BASS: LineModel = LineModel {
     per_semitone: 0.25,
     silence: 0.3,
     switch: 0.8,
-    top_hz: 3_000.0,
+    max_harmonic_hz: 3_000.0,
     ..BASS
 };
 
@@ -99,40 +103,43 @@ impl PitchLine {
         self.pitches[t].map_or(0.0, |(_, strength)| strength)
     }
 
-    /// How close each bin is to a harmonic of frame `t`'s pitch, 0..1.
-    pub(super) fn lobes(&self, t: usize, out: &mut [f32]) {
+    /// Writes how close each bin is to a harmonic of frame `t`'s pitch, 0..1.
+    pub(super) fn write_lobes(&self, t: usize, out: &mut [f32]) {
         out.fill(0.0);
         let Some((pitch, _)) = self.pitches[t] else {
             return;
         };
         let bin_hz = hertz(1);
         for h in 1..1_000u16 {
-            let centre = f32::from(h) * pitch;
-            if centre > self.kind.top_hz {
+            let harmonic_hz = f32::from(h) * pitch;
+            if harmonic_hz > self.kind.max_harmonic_hz {
                 break;
             }
-            let width = self.kind.width.0.hypot(self.kind.width.1 * centre / bin_hz);
-            let middle = centre / bin_hz;
-            let first = (middle - 3.5 * width).max(0.0) as usize;
-            let end = ((middle + 3.5 * width) as usize + 1).min(out.len());
+            let width = self.kind.width.0.hypot(self.kind.width.1 * harmonic_hz / bin_hz);
+            let harmonic_bin = harmonic_hz / bin_hz;
+            let first = (harmonic_bin - 3.5 * width).max(0.0) as usize;
+            let end = ((harmonic_bin + 3.5 * width) as usize + 1).min(out.len());
             for (k, out) in out.iter_mut().enumerate().take(end).skip(first) {
-                let lobe = (-0.5 * ((k as f32 - middle) / width).powi(2)).exp();
+                let lobe = (-0.5 * ((k as f32 - harmonic_bin) / width).powi(2)).exp();
                 *out = out.max(lobe);
             }
         }
     }
 }
 
-/// The leading and the second melody in a first estimate of the voice.
+/// The leading and the second melody in a first estimate of the voice. `centre` is how central each
+/// bin is in the stereo image, `short_harmonic` the harmonic share by short windows, and
+/// `repeating` the repeating part.
 pub(super) fn melodies(
     amplitude: &SpectralPlane,
     centre: &SpectralPlane,
-    short: &SpectralPlane,
-    repeat: &SpectralPlane,
+    short_harmonic: &SpectralPlane,
+    repeating: &SpectralPlane,
     stop: CancelCheck<'_>,
 ) -> Result<(PitchLine, PitchLine), WorkCancelled> {
     let voice = SpectralPlane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
-        let (a, c, s, r) = (amplitude.row(t), centre.row(t), short.row(t), repeat.row(t));
+        let (a, c) = (amplitude.row(t), centre.row(t));
+        let (s, r) = (short_harmonic.row(t), repeating.row(t));
         for (k, out) in row.iter_mut().enumerate() {
             let central = (0.25 + 0.75 * c[k]).clamp(0.0, 1.0);
             // Repeating sound is probably accompaniment. The factor never reaches zero, because
@@ -143,7 +150,7 @@ pub(super) fn melodies(
     })?;
     let first = track(&voice, MELODY, stop)?;
     let remainder = SpectralPlane::build(voice.rows(), MAIN.bins(), stop, |t, row| {
-        first.lobes(t, row);
+        first.write_lobes(t, row);
         row.iter_mut()
             .zip(voice.row(t))
             .for_each(|(lobe, v)| *lobe = v * (1.0 - 0.9 * *lobe));
@@ -152,15 +159,16 @@ pub(super) fn melodies(
     Ok((first, second))
 }
 
-/// The bass line in the low, steady, central part.
+/// The bass line in the low, steady, central part. `long_harmonic` is the harmonic share by long
+/// windows.
 pub(super) fn bass(
     amplitude: &SpectralPlane,
     centre: &SpectralPlane,
-    long: &SpectralPlane,
+    long_harmonic: &SpectralPlane,
     stop: CancelCheck<'_>,
 ) -> Result<PitchLine, WorkCancelled> {
     let low = SpectralPlane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
-        let (a, c, l) = (amplitude.row(t), centre.row(t), long.row(t));
+        let (a, c, l) = (amplitude.row(t), centre.row(t), long_harmonic.row(t));
         for (k, out) in row.iter_mut().enumerate() {
             let below = (1.4 - hertz(k) / 500.0).clamp(0.0, 1.0);
             *out = a[k] * below * l[k].sqrt() * (0.4 + 0.6 * c[k]).clamp(0.0, 1.0);
@@ -232,8 +240,9 @@ fn salience(
                 .map(|(h, weight)| {
                     let h = f32::from(h);
                     weight
-                        // The octave above the true pitch has only real harmonics, but also peaks
-                        // half-way between them. Subtracting those prevents its selection.
+                        // All harmonics of the octave above the true pitch are also harmonics of
+                        // the true pitch, so it would score as high. But there are peaks half-way
+                        // between its harmonics; subtracting those prevents its selection.
                         * (value_between_bins(&whitened, h * pitch) - 0.45 * value_between_bins(&whitened, (h - 0.5) * pitch))
                 })
                 .sum();
@@ -267,8 +276,8 @@ fn best_path(
     stop: CancelCheck<'_>,
 ) -> Result<Vec<Option<usize>>, WorkCancelled> {
     let (frames, count) = (salience.rows(), salience.width());
-    let per_state = kind.per_semitone * kind.cents / 100.0;
-    let reach = (REACH_SEMITONES * 100.0 / kind.cents) as usize;
+    let per_state = kind.per_semitone * kind.step_cents / 100.0;
+    let reach = (REACH_SEMITONES * 100.0 / kind.step_cents) as usize;
     let jump_cost = kind.per_semitone * REACH_SEMITONES + JUMP;
     let silent = count;
     let mut score = vec![0.0f32; count + 1];
@@ -329,16 +338,16 @@ fn refine(salience: &[f32], state: usize, kind: LineModel) -> (f32, f32) {
     } else {
         0.0
     };
-    let pitch = pitch_of(state, kind) * (shift * kind.cents / 1_200.0).exp2();
+    let pitch = pitch_of(state, kind) * (shift * kind.step_cents / 1_200.0).exp2();
     (pitch, middle.clamp(0.0, 1.0))
 }
 
 fn state_count(kind: LineModel) -> usize {
-    (1_200.0 * (kind.high_hz / kind.low_hz).log2() / kind.cents) as usize + 1
+    (1_200.0 * (kind.high_hz / kind.low_hz).log2() / kind.step_cents) as usize + 1
 }
 
 fn pitch_of(state: usize, kind: LineModel) -> f32 {
-    kind.low_hz * (state as f32 * kind.cents / 1_200.0).exp2()
+    kind.low_hz * (state as f32 * kind.step_cents / 1_200.0).exp2()
 }
 
 /// The value between two bins; 0 beyond the spectrum.
@@ -371,7 +380,7 @@ mod tests {
             .filter(|&t| line.pitches[t].is_some_and(|(p, _)| (p / pitch(t)).log2().abs() < 0.03));
         assert!(accurate.count() > 85);
         let mut lobes = vec![0.0; MAIN.bins()];
-        line.lobes(50, &mut lobes);
+        line.write_lobes(50, &mut lobes);
         assert!(lobes[(pitch(50) / hertz(1)).round() as usize] > 0.8);
     }
 

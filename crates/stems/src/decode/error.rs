@@ -7,11 +7,11 @@ use super::format::AudioFormat;
 pub struct DecodeLimits {
     /// Longest clip in seconds; default 900.
     pub max_seconds: u32,
-    /// Most channels; default 8.
+    /// Maximum number of channels; default 8.
     pub max_channels: usize,
     /// Highest sample rate in Hz; default 192,000.
     pub max_rate: u32,
-    /// Most memory for the decoded samples in bytes (4 per sample and channel); default 1 GiB.
+    /// Maximum memory for the decoded samples, in bytes (4 per sample and channel); default 1 GiB.
     pub max_bytes: usize,
     /// Whether to mix more than two channels down to stereo while reading, attenuated to stay
     /// within full scale; default false.

@@ -173,13 +173,13 @@ fn decode_error(format: AudioFormat, error: &Error) -> DecodeError {
         Error::Unsupported(_) => DecodeError::Unsupported {
             content: format!("this kind of {format} file"),
         },
-        Error::IoError(_) => damaged(format, "it ends too early"),
-        Error::DecodeError(reason) | Error::LimitError(reason) => damaged(format, reason),
-        _ => damaged(format, "its contents do not hold together"),
+        Error::IoError(_) => damaged_file(format, "it ends too early"),
+        Error::DecodeError(reason) | Error::LimitError(reason) => damaged_file(format, reason),
+        _ => damaged_file(format, "its contents do not hold together"),
     }
 }
 
-fn damaged(format: AudioFormat, reason: &str) -> DecodeError {
+fn damaged_file(format: AudioFormat, reason: &str) -> DecodeError {
     DecodeError::Damaged {
         format,
         reason: reason.to_owned(),
@@ -232,7 +232,7 @@ impl PacketCounts {
                 // The decoder was set up, so this is one bad packet rather than an unsupported
                 // kind.
                 DecodeError::Unsupported { .. } if self.good > 0 => {
-                    damaged(format, "its contents change on the way")
+                    damaged_file(format, "its contents change on the way")
                 }
                 other => other,
             }),

@@ -11,11 +11,11 @@ use symphonia::core::io::MediaSource;
 use super::error::DecodeError;
 use super::format::AudioFormat;
 
-/// Most chunks, blocks or boxes besides the sound. Programs write a few dozen.
+/// Maximum number of chunks, blocks or boxes besides the sound. Programs write a few dozen.
 const MAX_PARTS: usize = 1_000;
-/// Most boxes of an MPEG-4 file: one in fragments of a second has ten for each.
+/// Maximum number of boxes of an MPEG-4 file; one in fragments of a second has ten per fragment.
 const MAX_BOXES: usize = 100_000;
-/// Most comments of an Ogg file.
+/// Maximum number of comments of an Ogg file.
 const MAX_COMMENTS: u32 = 10_000;
 /// Longest chunk with the sample format, in bytes.
 const MAX_FORMAT: usize = 64 * 1024;
@@ -62,7 +62,7 @@ pub(super) fn strip<'a>(
 
 const TOO_MANY: &str = "it holds too many parts that are not sound";
 
-fn invalid(reason: &'static str) -> io::Error {
+fn invalid_data(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
@@ -94,7 +94,7 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
             b"fmt " | b"fact" => {
                 let size = usize::try_from(padded).unwrap_or(usize::MAX);
                 if size > MAX_FORMAT {
-                    return Err(invalid("its format takes too many bytes"));
+                    return Err(invalid_data("its format takes too many bytes"));
                 }
                 head.extend(header);
                 let start = head.len();
@@ -107,7 +107,7 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
             }
         }
     }
-    Err(invalid(TOO_MANY))
+    Err(invalid_data(TOO_MANY))
 }
 
 /// The magic number and the STREAMINFO block.
@@ -123,7 +123,7 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         let (is_last, kind) = (header[0] >= 0x80, header[0] & 0x7f);
         if kind == 0 {
             if head.is_some() || size as usize != STREAM_INFO {
-                return Err(invalid("it describes more than one stream"));
+                return Err(invalid_data("it describes more than one stream"));
             }
             let mut info = vec![0; mark.len() + header.len() + STREAM_INFO];
             media.read_exact(&mut info[8..])?;
@@ -138,10 +138,10 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         if is_last {
             return head
                 .map(Some)
-                .ok_or(invalid("it does not describe its stream"));
+                .ok_or(invalid_data("it does not describe its stream"));
         }
     }
-    Err(invalid(TOO_MANY))
+    Err(invalid_data(TOO_MANY))
 }
 
 /// Checks the comments' own count, at the start of the second page.
@@ -158,12 +158,12 @@ fn ogg(media: &mut dyn MediaSource) -> io::Result<()> {
     }
     let vendor = u32::from_le_bytes([start[7], start[8], start[9], start[10]]);
     if vendor > PAGE {
-        return Err(invalid(TOO_MANY));
+        return Err(invalid_data(TOO_MANY));
     }
     skip(media, u64::from(vendor))?;
     let mut count = [0; 4];
     if media.read_exact(&mut count).is_ok() && u32::from_le_bytes(count) > MAX_COMMENTS {
-        return Err(invalid(TOO_MANY));
+        return Err(invalid_data(TOO_MANY));
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ fn ogg_page(media: &mut dyn MediaSource) -> io::Result<u64> {
 }
 
 fn skip(media: &mut dyn MediaSource, bytes: u64) -> io::Result<()> {
-    let bytes = i64::try_from(bytes).map_err(|_| invalid(TOO_MANY))?;
+    let bytes = i64::try_from(bytes).map_err(|_| invalid_data(TOO_MANY))?;
     media.seek(SeekFrom::Current(bytes)).map(|_| ())
 }
 

@@ -31,7 +31,7 @@ fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelE
         return Err(ModelError::file(file, "leads out of the models folder"));
     }
     if !fs::metadata(&path).map_err(io_error)?.is_file() {
-        return Err(ModelError::file(file, "is no regular file"));
+        return Err(ModelError::file(file, "is not a regular file"));
     }
     let mut bytes = Vec::new();
     let handle = File::open(&path).map_err(io_error)?;

@@ -80,7 +80,7 @@ impl ModelFolder {
     pub fn scan(&mut self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
         let files = match self.files() {
             Ok(files) => files,
-            Err(error) => return vec![Err(refused(".", error))],
+            Err(error) => return vec![Err(refused_model(".", error))],
         };
         let table = self.table(&files);
         let manifests = files.iter().filter(|file| has_extension(file, "toml"));
@@ -117,13 +117,13 @@ impl ModelFolder {
             let model = match &cached.outcome {
                 Ok(model) => model,
                 Err(error) => {
-                    outcomes.push(Err(refused(file, error.clone())));
+                    outcomes.push(Err(refused_model(file, error.clone())));
                     continue;
                 }
             };
             if let Some(first) = names.get(model.name()) {
                 let reason = format!("{} is already the name of {first}", model.name());
-                outcomes.push(Err(refused(file, ModelError::field("name", reason))));
+                outcomes.push(Err(refused_model(file, ModelError::field("name", reason))));
             } else {
                 names.insert(model.name(), file);
                 outcomes.push(Ok(Arc::clone(model)));
@@ -162,7 +162,7 @@ impl ModelFolder {
     }
 
     fn load_lone(&self, file: &str, table: Option<&Result<UvrTable, ModelError>>) -> CachedModel {
-        if let Some(cached) = self.unchanged(file, &[file, uvr::TABLE_FILE]) {
+        if let Some(cached) = self.cached_if_unchanged(file, &[file, uvr::TABLE_FILE]) {
             return cached;
         }
         let manifest = match table {
@@ -191,7 +191,7 @@ impl ModelFolder {
         }
         files.extend(extra_files);
         files.dedup();
-        if let Some(cached) = self.unchanged(file, &files) {
+        if let Some(cached) = self.cached_if_unchanged(file, &files) {
             return cached;
         }
         let load = |manifest: ModelManifest| {
@@ -212,7 +212,7 @@ impl ModelFolder {
         }
     }
 
-    fn unchanged(&self, name: &str, files: &[&str]) -> Option<CachedModel> {
+    fn cached_if_unchanged(&self, name: &str, files: &[&str]) -> Option<CachedModel> {
         let cached = self.cached_models.get(name)?;
         // The runtime may have been installed since.
         let retry = matches!(cached.outcome, Err(ModelError::NoRuntime(_)));
@@ -255,7 +255,7 @@ fn has_extension(file: &str, expected: &str) -> bool {
         .is_some_and(|extension| extension == expected)
 }
 
-fn refused(file: &str, error: ModelError) -> RefusedModel {
+fn refused_model(file: &str, error: ModelError) -> RefusedModel {
     RefusedModel {
         file: file.to_owned(),
         error,

@@ -277,9 +277,9 @@ impl RawManifest {
         }
         let (name, license) = (self.name.clone(), self.license.clone());
         let kind = match self.kind {
-            RawKind::Mdx => FamilySettings::Mdx(self.mdx()?),
-            RawKind::HtDemucs => FamilySettings::HtDemucs(self.htdemucs()?),
-            RawKind::OpenUnmix => FamilySettings::OpenUnmix(self.openunmix()?),
+            RawKind::Mdx => FamilySettings::Mdx(self.into_mdx()?),
+            RawKind::HtDemucs => FamilySettings::HtDemucs(self.into_htdemucs()?),
+            RawKind::OpenUnmix => FamilySettings::OpenUnmix(self.into_openunmix()?),
         };
         Ok(ModelManifest {
             name,
@@ -288,7 +288,7 @@ impl RawManifest {
         })
     }
 
-    fn mdx(self) -> Result<MdxSettings, ModelError> {
+    fn into_mdx(self) -> Result<MdxSettings, ModelError> {
         let [stem] = self.stems()?[..] else {
             return Err(ModelError::field("stems", "an MDX-Net makes one stem"));
         };
@@ -309,7 +309,7 @@ impl RawManifest {
         .check()
     }
 
-    fn htdemucs(self) -> Result<HtDemucsSettings, ModelError> {
+    fn into_htdemucs(self) -> Result<HtDemucsSettings, ModelError> {
         let (stems, graph) = (self.stems()?, self.graph()?);
         let raw = self.htdemucs.unwrap_or_default();
         check_range("htdemucs.segment", raw.segment, 8_192, 60 * RATE as usize)?;
@@ -324,7 +324,7 @@ impl RawManifest {
         })
     }
 
-    fn openunmix(self) -> Result<OpenUnmixSettings, ModelError> {
+    fn into_openunmix(self) -> Result<OpenUnmixSettings, ModelError> {
         for (field, is_present, replacement) in [
             ("file", self.file.is_some(), "files"),
             ("sha256", self.sha256.is_some(), "sha256"),

@@ -77,7 +77,7 @@ impl SeparationModel {
     pub fn open(manifest: &Path, options: &RuntimeOptions) -> Result<Self, ModelError> {
         let name = manifest.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(folder)) = (name, manifest.parent()) else {
-            let reason = "is no file's name";
+            let reason = "is not a file name";
             return Err(ModelError::file(&manifest.to_string_lossy(), reason));
         };
         let current_folder = Path::new(".");

@@ -217,7 +217,7 @@ impl GraphSession {
             // A single NaN would spread over everything that overlaps it.
             if !values.iter().all(|x| x.is_finite()) {
                 return Err(format!(
-                    "its output `{name}` holds values that are no numbers"
+                    "its output `{name}` contains values that are not numbers"
                 ));
             }
             Ok(values.to_vec())

@@ -44,7 +44,7 @@ impl SegmentPlan {
     }
 
     /// How many of its samples are in the padded sound.
-    fn covered(&self, number: usize) -> usize {
+    fn covered_samples(&self, number: usize) -> usize {
         self.segment.min(self.total - self.start(number))
     }
 
@@ -54,7 +54,7 @@ impl SegmentPlan {
             SegmentFade::None | SegmentFade::Hann => 0,
             // Demucs puts a short last segment into the middle and fills both ends with the sound
             // around it.
-            SegmentFade::Triangle => (self.segment - self.covered(number)) / 2,
+            SegmentFade::Triangle => (self.segment - self.covered_samples(number)) / 2,
         }
     }
 
@@ -71,7 +71,7 @@ impl SegmentPlan {
         reason = "segments are short, and weights single precision"
     )]
     fn weight(&self, number: usize) -> Vec<f32> {
-        let covered = self.covered(number);
+        let covered = self.covered_samples(number);
         match self.fade {
             SegmentFade::None => vec![1.0; covered],
             SegmentFade::Hann if covered == 1 => vec![1.0],
@@ -159,7 +159,7 @@ impl SegmentStitcher {
     /// Adds the results of that segment, and returns the samples that no later segment changes.
     pub(super) fn add(&mut self, stems: &[StereoSound]) -> Vec<StereoSound> {
         let plan = self.plan;
-        let (covered, before) = (plan.covered(self.next), plan.leading_samples(self.next));
+        let (covered, before) = (plan.covered_samples(self.next), plan.leading_samples(self.next));
         let weight = plan.weight(self.next);
         add(&mut self.weights, &weight, &vec![1.0; covered]);
         for (sums, result) in self.sums.iter_mut().zip(stems) {
@@ -281,7 +281,7 @@ mod tests {
         let plan = plan(SegmentFade::Triangle, 5, 3, 0, 7);
         assert_eq!(plan.weight(0), [1.0, 2.0, 3.0, 2.0, 1.0].map(|x| x / 3.0));
         assert_eq!(
-            (plan.count(), plan.covered(2), plan.leading_samples(2)),
+            (plan.count(), plan.covered_samples(2), plan.leading_samples(2)),
             (3, 1, 2)
         );
         assert_eq!(plan.input_start(2), 4);

@@ -61,7 +61,7 @@ impl UvrTable {
         };
         if let Some(config) = entry.get("config_yaml") {
             let reason = format!(
-                "{config} belongs to an MDX23C or Roformer checkpoint, which is no ONNX graph"
+                "{config} belongs to an MDX23C or Roformer checkpoint, which is not an ONNX graph"
             );
             return Err(ModelError::field(&field(".config_yaml"), reason));
         }

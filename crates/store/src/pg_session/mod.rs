@@ -53,7 +53,7 @@ pub struct PgSession {
     last_used: Instant,
 }
 
-/// The kind of trouble on a session since the last call of [`PgSession::trouble`].
+/// The kind of trouble on a session since the last call of [`PgSession::take_trouble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionTrouble {
     Refused,
@@ -171,7 +171,7 @@ impl PgSession {
     }
 
     /// Whether the server answers.
-    pub(crate) fn answers(&mut self) -> bool {
+    pub(crate) fn is_answering(&mut self) -> bool {
         self.script(";").is_ok()
     }
 
@@ -188,8 +188,8 @@ impl PgSession {
         )
     }
 
-    /// The trouble since the last call; a broken session stays broken.
-    pub(crate) fn trouble(&mut self) -> Option<SessionTrouble> {
+    /// Takes the trouble since the last call; a broken session stays broken.
+    pub(crate) fn take_trouble(&mut self) -> Option<SessionTrouble> {
         let trouble = self.trouble;
         if !self.is_broken() {
             self.trouble = None;
@@ -322,7 +322,7 @@ impl PgSession {
         sql: &'static str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
-        let statement = self.prepared(sql)?;
+        let statement = self.prepare(sql)?;
         self.run(async |client| client.execute(&statement, values).await)
     }
 
@@ -332,7 +332,7 @@ impl PgSession {
         sql: &'static str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let statement = self.prepared(sql)?;
+        let statement = self.prepare(sql)?;
         self.run(async |client| client.query(&statement, values).await)
     }
 
@@ -347,7 +347,7 @@ impl PgSession {
         self.pending_sql.push_str(sql);
     }
 
-    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+    fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }

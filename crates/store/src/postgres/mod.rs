@@ -246,14 +246,14 @@ impl ConnectionThread {
             } else {
                 self.work_timeout
             };
-            let Ok(session) = self.session(Instant::now() + limit) else {
+            let Ok(session) = self.ready_session(Instant::now() + limit) else {
                 return pending_read.reply(Err(StoreError::Lost));
             };
             if is_long {
                 session.begin_reading(limit);
             }
             let has_panicked = pending_read.run(session).is_err();
-            let is_lost = session.trouble() == Some(SessionTrouble::Lost);
+            let is_lost = session.take_trouble() == Some(SessionTrouble::Lost);
             if is_long && session.is_usable() {
                 session.roll_back();
                 drop(session.flush());
@@ -289,7 +289,7 @@ impl ConnectionThread {
     ) -> Vec<QueuedWrite> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
-        let Ok(session) = self.session(started + self.work_timeout) else {
+        let Ok(session) = self.ready_session(started + self.work_timeout) else {
             // The server cannot be reached. The others of the group would only wait for the same
             // failure.
             for write in iter::once(first).chain(iter::from_fn(next).take(MAX_GROUP_WRITES)) {
@@ -306,13 +306,13 @@ impl ConnectionThread {
     }
 
     /// The connection, opened or tested if necessary.
-    fn session(&mut self, deadline: Instant) -> Result<&mut PgSession, StoreError> {
+    fn ready_session(&mut self, deadline: Instant) -> Result<&mut PgSession, StoreError> {
         let mut idle_session = self.session.take().filter(PgSession::is_usable);
         if let Some(session) = &mut idle_session {
             session.set_deadline(deadline);
             // A firewall may have dropped it silently. A write would notice that only at its
             // deadline.
-            if session.idle_time() > MAX_UNTESTED_IDLE && !session.answers() {
+            if session.idle_time() > MAX_UNTESTED_IDLE && !session.is_answering() {
                 idle_session = None;
             }
         }

@@ -95,7 +95,7 @@ pub(super) fn write(
             session.savepoint();
         }
         let outcome = write.work.run(session);
-        let trouble = session.trouble();
+        let trouble = session.take_trouble();
         match (outcome, trouble) {
             (Ok(true), None) => succeeded.push(write),
             (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::TimedOut))) => {
@@ -162,7 +162,7 @@ fn reply_all(writes: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreE
     }
 }
 
-/// Nothing was committed; `trouble` decides whether to try again.
+/// Nothing was committed; `take_trouble` decides whether to try again.
 fn retry_or_fail(
     writes: impl Iterator<Item = QueuedWrite>,
     trouble: SessionTrouble,

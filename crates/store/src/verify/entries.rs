@@ -122,7 +122,7 @@ impl EntryRecord {
             faults.push(format!("there is no account {}", self.account));
         }
         let Ok(kind) = EntryKind::from_str(&self.kind) else {
-            faults.push(format!("{:?} is no kind of entry", self.kind));
+            faults.push(format!("{:?} is not a valid kind of entry", self.kind));
             return faults;
         };
         let amounts = self.amounts();

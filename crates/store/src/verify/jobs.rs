@@ -190,8 +190,8 @@ impl HourCosts {
         // The result of a cancelled task was not fetched, so its size is taken from the order.
         let is_late = error == (Some("cancelled"), Some("made"));
         let is_made = job.state == "ended" && (error.0.is_none() || is_late);
-        let tariff = parsed::<Tariff>(job.tariff.as_deref());
-        let bill = parsed::<Bill>(job.bill.as_deref());
+        let tariff = from_json::<Tariff>(job.tariff.as_deref());
+        let bill = from_json::<Bill>(job.bill.as_deref());
         let ordered_quantity = tariff.as_ref().map(|tariff| tariff.asked);
         let quantity = bill
             .map(|bill| bill.delivered.unwrap_or(bill.quantity))
@@ -210,6 +210,6 @@ impl HourCosts {
     }
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Option<T> {
+fn from_json<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Option<T> {
     serde_json::from_str(text?).ok()
 }

@@ -224,7 +224,7 @@ impl TaskRow {
         // Rows are read as text here, so that an unknown value is a mismatch and not an error.
         let (Ok(state), Ok(money)) = states else {
             return vec![format!(
-                "{:?} is not a task state, or {:?} is not a state of money",
+                "{:?} is not a valid state of a task, or {:?} is not a valid state of its money",
                 self.state, self.money
             )];
         };

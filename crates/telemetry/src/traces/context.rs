@@ -49,15 +49,15 @@ pub(super) fn context_from_headers(headers: &HeaderMap, is_kept: impl FnOnce() -
     if !context.has_active_span() {
         return context;
     }
-    let asked = context.span().span_context().clone();
-    let flags = if asked.is_sampled() && is_kept() {
+    let remote = context.span().span_context().clone();
+    let flags = if remote.is_sampled() && is_kept() {
         TraceFlags::SAMPLED
     } else {
         TraceFlags::NOT_SAMPLED
     };
-    let (trace, span) = (asked.trace_id(), asked.span_id());
-    let taken = SpanContext::new(trace, span, flags, true, TraceState::NONE);
-    Context::new().with_remote_span_context(taken)
+    let (trace, span) = (remote.trace_id(), remote.span_id());
+    let adopted = SpanContext::new(trace, span, flags, true, TraceState::NONE);
+    Context::new().with_remote_span_context(adopted)
 }
 
 /// The trace that is stored with a task; empty if there is none.

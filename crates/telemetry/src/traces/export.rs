@@ -235,13 +235,13 @@ impl SpanSender {
             200..=299 => {
                 let body = answer.bytes().await.unwrap_or_default();
                 ExportOutcome::Accepted {
-                    refused: rejected(&body),
+                    refused: rejected_spans(&body),
                 }
             }
             // OTLP over HTTP lists these statuses as retryable.
             429 | 502 | 503 | 504 => {
-                let asked = providers::response::retry_after(answer.headers(), None);
-                ExportOutcome::Unavailable(status.to_string(), asked)
+                let retry_after = providers::response::retry_after(answer.headers(), None);
+                ExportOutcome::Unavailable(status.to_string(), retry_after)
             }
             _ => ExportOutcome::Refused(status.to_string()),
         }
@@ -249,7 +249,7 @@ impl SpanSender {
 }
 
 /// The number of refused spans of a batch, according to the response.
-fn rejected(body: &[u8]) -> usize {
+fn rejected_spans(body: &[u8]) -> usize {
     let answer = ExportTraceServiceResponse::decode(body);
     let partial = answer.ok().and_then(|answer| answer.partial_success);
     let rejected = partial.map_or(0, |partial| partial.rejected_spans);

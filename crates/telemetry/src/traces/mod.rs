@@ -105,12 +105,12 @@ pub fn request(
         return TraceSpan::none();
     }
     // A method may be any word, and callers must not choose the names of spans.
-    let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-    let known = known.into_iter().find(|known| *known == method);
-    let method = known.unwrap_or("_OTHER");
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    let known_method = methods.into_iter().find(|known| *known == method);
+    let method = known_method.unwrap_or("_OTHER");
     let name = match route {
         Some(route) => format!("{method} {route}"),
-        None => known.unwrap_or("HTTP").to_owned(),
+        None => known_method.unwrap_or("HTTP").to_owned(),
     };
     let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
     let span = TraceSpan::begin_under(&context::context_from_headers(headers, is_sampled), builder);

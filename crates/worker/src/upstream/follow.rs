@@ -10,7 +10,7 @@ use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed_ending};
 use super::results::{self, ResultError};
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
@@ -169,10 +169,10 @@ impl HostedTask<'_> {
                     progress,
                     is_guess,
                     poll_after,
-                    unknown_word,
+                    unknown_status,
                 } => {
                     (failures, requested_pause) = (0, poll_after);
-                    if let Some(status) = unknown_word {
+                    if let Some(status) = unknown_status {
                         tracing::warn!(
                             provider = site.provider.name(),
                             word = status,
@@ -249,7 +249,7 @@ enum PollStep {
         is_guess: bool,
         /// The pause that the provider wants before the next poll.
         poll_after: Option<Duration>,
-        unknown_word: Option<String>,
+        unknown_status: Option<String>,
     },
     /// The job has these results.
     Store(Vec<JobOutput>),
@@ -272,7 +272,7 @@ fn next_step(
         Ok(PollOutcome::Running {
             progress,
             poll_after,
-            unknown_word,
+            unknown_status,
         }) => PollStep::Wait {
             is_guess: progress.is_none(),
             // Only a task that has ended is at 100.
@@ -280,7 +280,7 @@ fn next_step(
                 .unwrap_or_else(|| guess(elapsed, usual_duration))
                 .min(99),
             poll_after,
-            unknown_word,
+            unknown_status,
         },
         Ok(PollOutcome::Done(outputs)) => PollStep::Store(outputs),
         // Any other error may come from a proxy, or from a machine of the provider that does not
@@ -344,7 +344,7 @@ fn timeout_ending(job: &AcceptedJob) -> RunEnding {
     let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
     let mut submission = job.submission.clone();
     submission.state = job.state;
-    let (_, closing) = unconfirmed(&submission, "the job did not finish within job_limit", None);
+    let (_, closing) = unconfirmed_ending(&submission, "the job did not finish within job_limit", None);
     let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
     (outcome, closing)
 }
@@ -433,7 +433,7 @@ mod tests {
             let polled = PollOutcome::Running {
                 progress,
                 poll_after: None,
-                unknown_word: None,
+                unknown_status: None,
             };
             match next_step(Ok(polled), true) {
                 PollStep::Wait { progress, .. } => progress,

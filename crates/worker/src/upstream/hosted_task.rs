@@ -127,7 +127,7 @@ pub(super) fn internal_ending(error: &Error) -> RunEnding {
 
 /// It cannot be determined whether the provider accepted the order: nothing is charged, and nothing
 /// is sent again. It may be looked for at the provider later.
-pub(super) fn unconfirmed(
+pub(super) fn unconfirmed_ending(
     submission: &Submission,
     reason: &str,
     recheck_at: Option<Timestamp>,

@@ -301,7 +301,7 @@ impl HostedTask<'_> {
         let write = self.context.app.store.write(move |conn| {
             if store::tasks::lock_held(conn, refused.task, &owner)? {
                 let reason = (class, message.as_str());
-                store::submissions::note_refused(conn, &refused, reason, now)?;
+                store::submissions::insert_refused(conn, &refused, reason, now)?;
             }
             Ok::<_, StoreError>(())
         });

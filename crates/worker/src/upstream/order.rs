@@ -68,7 +68,7 @@ pub(super) async fn build(
     Ok(PreparedOrder {
         order: Order {
             // Set when the submission is created: it is the submission's id.
-            key: String::new(),
+            idempotency_key: String::new(),
             model: model.to_owned(),
             work,
             extra: extra(task, route),
@@ -156,7 +156,7 @@ async fn stems(
         limits
             .stems
             .as_ref()
-            .is_some_and(|stems| stems.two && stems.rests.contains(group))
+            .is_some_and(|stems| stems.two && stems.complements.contains(group))
     };
     let is_full = match job.stem_task {
         SeparationMode::Twelve => true,

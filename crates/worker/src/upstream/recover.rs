@@ -6,7 +6,7 @@ use providers::{JobHandle, JobOutput, Order};
 
 use super::hosted_task::{
     AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, internal_ending,
-    unconfirmed,
+    unconfirmed_ending,
 };
 use super::order::{self, OrderError};
 use super::resolve::REPEAT_WINDOW;
@@ -55,7 +55,7 @@ impl HostedTask<'_> {
                 Some(result) => self.resume_job(submission, result),
                 // The provider's answer was the result itself and is lost. A second order would
                 // have to be paid for again.
-                None => Err(unconfirmed(
+                None => Err(unconfirmed_ending(
                     &submission,
                     "the process ended before the result was stored",
                     None,
@@ -63,7 +63,7 @@ impl HostedTask<'_> {
             },
             SubmissionState::Intended => self.recover(submission).await,
             SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => {
-                Err(unconfirmed(
+                Err(unconfirmed_ending(
                     &submission,
                     "the outcome is unknown since an earlier run",
                     None,
@@ -116,17 +116,17 @@ impl HostedTask<'_> {
             Ok(prepared) => prepared,
             Err(OrderError::Gone(_)) => {
                 let reason = "its source file was removed";
-                return Err(unconfirmed(&submission, reason, None));
+                return Err(unconfirmed_ending(&submission, reason, None));
             }
             Err(OrderError::UnknownName) => {
                 let reason = "its route no longer accepts the model name of the request";
-                return Err(unconfirmed(&submission, reason, None));
+                return Err(unconfirmed_ending(&submission, reason, None));
             }
             // The database or the files may be back soon, and the order is sent again then.
             Err(OrderError::Internal(error)) => return Err(internal_ending(&error)),
         };
         let order = Order {
-            key: submission.id.to_string(),
+            idempotency_key: submission.id.to_string(),
             ..prepared.order
         };
         let sent = SentOrder {
@@ -138,7 +138,7 @@ impl HostedTask<'_> {
         };
         // The provider may have forgotten the key and would start a second job.
         if site.provider.adapter().deduplicates() && age > MAX_REPEAT_AGE {
-            return Err(unconfirmed(
+            return Err(unconfirmed_ending(
                 &submission,
                 "it is too old to be sent again",
                 None,
@@ -158,7 +158,7 @@ impl HostedTask<'_> {
                 Err((RunOutcome::RetryLater(UNREACHED_PAUSE), None))
             }
             // A refusal now does not show what the provider did with the first request.
-            RouteAttempt::Declined(_) => Err(unconfirmed(
+            RouteAttempt::Declined(_) => Err(unconfirmed_ending(
                 &submission,
                 "the provider rejected the repeated request",
                 None,

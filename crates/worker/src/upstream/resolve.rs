@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use providers::{JobHandle, Order, ProviderError};
 
 use super::hosted_task::{
-    AcceptedJob, HostedTask, RunEnding, SentOrder, internal_ending, unconfirmed,
+    AcceptedJob, HostedTask, RunEnding, SentOrder, internal_ending, unconfirmed_ending,
 };
 use super::order;
 use crate::finish::RunOutcome;
@@ -62,7 +62,7 @@ impl HostedTask<'_> {
             return Err(if app.clock.now().since(created_at) < REPEAT_WINDOW {
                 (RunOutcome::RetryLater(REPEAT_PAUSE), None)
             } else {
-                unconfirmed(sent.submission, reason, None)
+                unconfirmed_ending(sent.submission, reason, None)
             });
         }
         for pause in LOOKUP_PAUSES {
@@ -97,19 +97,19 @@ impl HostedTask<'_> {
                     }
                 }
                 Ok(JobLookup::Unsupported) => {
-                    return Err(unconfirmed(sent.submission, reason, None));
+                    return Err(unconfirmed_ending(sent.submission, reason, None));
                 }
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
                     // The provider refuses the search itself, and would refuse it again.
                     if !error.class.is_transient() {
-                        return Err(unconfirmed(sent.submission, reason, None));
+                        return Err(unconfirmed_ending(sent.submission, reason, None));
                     }
                 }
             }
         }
-        Err(unconfirmed(
+        Err(unconfirmed_ending(
             sent.submission,
             reason,
             // The caller gets an answer now. The search continues for the operator, who may be
@@ -139,7 +139,7 @@ impl HostedTask<'_> {
                 // Two identical orders may find the same job at the same moment. Only one may have
                 // it.
                 store::submissions::lock_provider(conn, &provider)?;
-                if store::submissions::is_known(conn, &provider, &handle, since)? {
+                if store::submissions::belongs_to_another(conn, &provider, &handle, since)? {
                     return Ok(false);
                 }
                 Ok(store::submissions::accept(conn, id, &acceptance, now)?)
@@ -171,20 +171,20 @@ pub(super) async fn look_up(app: &App, sent: SentOrder<'_>) -> Result<JobLookup,
     let comparison = app.store.read(move |conn| -> Result<_, Error> {
         let mut unclaimed = Vec::new();
         for handle in jobs {
-            if !store::submissions::is_known(conn, &name, &handle, since)? {
+            if !store::submissions::belongs_to_another(conn, &name, &handle, since)? {
                 unclaimed.push(handle);
             }
         }
-        let unknown_count = store::submissions::count_unknown_since(conn, &name, &model, since)?;
-        Ok((unclaimed, unknown_count))
+        let undecided_count = store::submissions::count_undecided_since(conn, &name, &model, since)?;
+        Ok((unclaimed, undecided_count))
     });
     // Without the database it cannot be determined which of these jobs belong to other orders.
-    let Ok((unclaimed, unknown_count)) = comparison.await else {
+    let Ok((unclaimed, undecided_count)) = comparison.await else {
         return Ok(JobLookup::Unknown);
     };
-    // These jobs cannot be distinguished. If there are no more of them than unresolved submissions
+    // These jobs cannot be distinguished. If there are no more of them than undecided submissions
     // of ours, they all count as ours, and any submission may be assigned any of them.
-    let is_ours = unclaimed.len() <= usize::try_from(unknown_count).unwrap_or(usize::MAX);
+    let is_ours = unclaimed.len() <= usize::try_from(undecided_count).unwrap_or(usize::MAX);
     Ok(match unclaimed.into_iter().next() {
         Some(handle) if is_ours => JobLookup::Found(handle),
         _ => JobLookup::Unknown,
@@ -224,13 +224,14 @@ pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
             .write(move |conn| -> Result<bool, Error> {
                 if let Some(handle) = handle {
                     store::submissions::lock_provider(conn, &provider)?;
-                    let is_known = store::submissions::is_known(conn, &provider, &handle, since)?;
+                    let is_taken =
+                        store::submissions::belongs_to_another(conn, &provider, &handle, since)?;
                     let acceptance = JobAcceptance {
                         handle: Some(handle),
                         results: None,
                         cost: None,
                     };
-                    if !is_known && store::submissions::mark_found(conn, id, &acceptance, now)? {
+                    if !is_taken && store::submissions::mark_found(conn, id, &acceptance, now)? {
                         return Ok(true);
                     }
                 }
@@ -269,7 +270,7 @@ async fn look_up_late(app: &App, submission: &Submission) -> Result<Option<JobHa
         return Ok(None);
     };
     let order = Order {
-        key: submission.id.to_string(),
+        idempotency_key: submission.id.to_string(),
         ..prepared.order
     };
     let sent = SentOrder {

@@ -149,7 +149,7 @@ async fn follow(
         .await;
     // Without a confirmation it is unknown whether the job continues.
     if matches!(cancellation, Ok(true)) {
-        crash::point("job-called-off");
+        crash::point("job-cancelled");
         close(context, submission, &task, StrayOutcome::CalledOff, None).await?;
         return Ok(None);
     }

@@ -113,7 +113,7 @@ impl HostedTask<'_> {
         let routes = model
             .map(mediagate_model::catalog::Model::routes)
             .unwrap_or_default();
-        let ordered_routes = route_order::draw_order(routes, crate::random);
+        let ordered_routes = route_order::weighted_order(routes, crate::random);
         let capable_routes: Vec<_> =
             routing::capable_routes(app, ordered_routes, &self.task.payload, source_provider)
                 .into_iter()
@@ -189,7 +189,7 @@ impl HostedTask<'_> {
             let order = Order {
                 // The id of the row is used as the idempotency key at the provider. After a crash
                 // another process can repeat the request under the same key.
-                key: submission.id.to_string(),
+                idempotency_key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
             let sent = SentOrder {

@@ -88,7 +88,7 @@ pub async fn issue(
     operation
         .write(app, move |conn, author| {
             insert(conn, author, &key, now)?;
-            issued(conn, key.id, Some(secret), now)
+            read_issued_key(conn, key.id, Some(secret), now)
         })
         .await
 }
@@ -112,7 +112,7 @@ pub(super) fn insert(
     )
 }
 
-fn issued(
+fn read_issued_key(
     conn: &mut Conn<'_>,
     id: KeyId,
     secret: Option<Secret>,
@@ -184,7 +184,7 @@ pub async fn change(
             accounts::update_key(conn, &key)?;
             let changed = (Some(before), Some(audit_value(&key, &account)));
             author.note(conn, "key.update", &id, changed, now)?;
-            issued(conn, id, None, now)
+            read_issued_key(conn, id, None, now)
         })
         .await
 }
@@ -247,7 +247,7 @@ pub async fn revoke(
             // A second revocation changes no date, but may still delete endpoints that the first
             // one left.
             let was_valid = accounts::revoke_key(conn, id, now)?;
-            let mut issued = issued(conn, id, None, now)?;
+            let mut issued = read_issued_key(conn, id, None, now)?;
             let end_action = if ends_webhooks {
                 KeyEndAction::Delete
             } else {
@@ -290,7 +290,7 @@ pub async fn page(
         .store
         .long_read(move |conn| accounts::key_page(conn, account, one_more, now));
     let mut records = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut records, limit);
+    let has_more = store::page::truncate_to_limit(&mut records, limit);
     Ok((records, has_more))
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn create(
         return Ok(None);
     };
     let order = Order {
-        key: SubmissionId::new().to_string(),
+        idempotency_key: SubmissionId::new().to_string(),
         model: root.model_name.clone(),
         work: WorkSpec::Persona(persona(new, root, clips)),
         extra: serde_json::Map::new(),

@@ -169,7 +169,7 @@ async fn inspect_file(
             heard: recording,
         } = checked;
         let examined = match verified {
-            Some(verified) => examined.verified(verified),
+            Some(verified) => examined.with_verification(verified),
             None => examined,
         };
         if examined.kind.is_none() {

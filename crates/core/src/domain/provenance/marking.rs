@@ -133,7 +133,7 @@ pub fn read_provenance(app: &AppParts, file: &Path, watch: &EngineControl) -> Pr
     }
     let certificates = app.secrets.origin.certificates();
     let verified = child::verify(&app.engines, file, certificates, watch);
-    examined.verified(verified).provenance
+    examined.with_verification(verified).provenance
 }
 
 /// Signs the poster of a film that was made elsewhere and is stored at `film`.

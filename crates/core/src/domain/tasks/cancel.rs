@@ -86,7 +86,7 @@ pub async fn cancel(
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let task = store::await_commit(write).await?;
+    let task = store::await_within_limit(write).await?;
     crash::point("task-cancelled");
     counters::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");

@@ -115,7 +115,7 @@ pub async fn next_events(
         tokio::select! {
             // Measured by the newest event that was read. The task's own number may already count
             // an event that this read missed.
-            () = listener.changed(newest) => {}
+            () = listener.wait_for_change(newest) => {}
             () = app.process.closing.cancelled() => return Err(Error::shutting_down().with_task(id)),
         }
     }

@@ -37,8 +37,8 @@ pub async fn endpoint_page(
     let read = app
         .store
         .long_read(move |conn| delivery_log::of_endpoint(conn, endpoint, state, one_more));
-    let mut deliveries = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut deliveries, limit);
+    let mut deliveries = store::await_within_limit(read).await?;
+    let has_more = store::page::truncate_to_limit(&mut deliveries, limit);
     Ok((deliveries, has_more))
 }
 
@@ -83,7 +83,7 @@ pub async fn test(
             let id = webhooks::events::insert_test_event(conn, &endpoint, now)?;
             delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let delivery = store::await_commit(write).await?;
+    let delivery = store::await_within_limit(write).await?;
     app.bell.ring_for_deliveries();
     Ok(delivery)
 }
@@ -109,7 +109,7 @@ pub async fn redeliver(
             deliveries::redeliver(conn, id, now)?;
             delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let delivery = store::await_commit(write).await?;
+    let delivery = store::await_within_limit(write).await?;
     app.bell.ring_for_deliveries();
     Ok(delivery)
 }
@@ -129,7 +129,7 @@ pub async fn recover(
             endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
             Ok(deliveries::recover(conn, endpoint, since, now)?)
         });
-    let count = store::await_commit(write).await?;
+    let count = store::await_within_limit(write).await?;
     app.bell.ring_for_deliveries();
     Ok(count)
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::keys as api_keys;
-use crate::intents::IntentVisit;
+use crate::intents::IntentAttempt;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -75,13 +75,13 @@ pub async fn create(
     app: &App,
     caller: &Caller,
     author: ChangeAuthor,
-    visit: &IntentVisit,
+    attempt: &IntentAttempt,
     new: NewEndpoint,
 ) -> Result<(WebhookEndpoint, Secret), Error> {
     api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
     let (endpoint, verification_key) = prepare(app, caller.account.id, author.key_id(), new)?;
     let row = endpoint.clone();
-    let insertion = visit.make(IntentResult::Endpoint(endpoint.id), move |conn| {
+    let insertion = attempt.make(IntentResult::Endpoint(endpoint.id), move |conn| {
         insert(conn, &row, &author)
     });
     insertion.await?;
@@ -190,7 +190,7 @@ pub async fn list(
         .store
         .read(move |conn| endpoints::page(conn, account, one_more));
     let mut endpoints = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut endpoints, limit);
+    let has_more = store::page::truncate_to_limit(&mut endpoints, limit);
     Ok((endpoints, has_more))
 }
 
@@ -246,7 +246,7 @@ pub async fn change(
             author.note(conn, "webhook.update", &id, changed, now)?;
             endpoints::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    store::await_commit(write).await
+    store::await_within_limit(write).await
 }
 
 fn has_valid_key(
@@ -276,7 +276,7 @@ pub async fn delete(
             remove(conn, &endpoint, &author, now)?;
             Ok(endpoint)
         });
-    store::await_commit(write).await
+    store::await_within_limit(write).await
 }
 
 fn remove(
@@ -344,13 +344,13 @@ pub async fn rotate(
             let owner = owner_of(account, Some(id));
             // Decrypted in the transaction, so that of two simultaneous rotations the second builds
             // on the first.
-            let keys = SigningKeys::unseal(&app_handle, &owner, &endpoint.secrets)?.rotated(now)?;
+            let keys = SigningKeys::unseal(&app_handle, &owner, &endpoint.secrets)?.rotate(now)?;
             endpoints::set_secrets(conn, id, &keys.seal(&app_handle, &owner)?)?;
             author.note(conn, "webhook.rotate", &id, (None, None), now)?;
             let verification_key = keys.verification_key(endpoint.scheme)?;
             Ok((endpoint, verification_key))
         });
-    store::await_commit(write).await
+    store::await_within_limit(write).await
 }
 
 /// The public key with which an endpoint's receiver checks signatures; `None` if the scheme has a
@@ -377,7 +377,7 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
     let write = app
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &new_keys));
-    let sealed = store::await_commit(write).await?;
+    let sealed = store::await_within_limit(write).await?;
     // Two processes may make the first keys at once. Both continue with those that were written
     // first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
@@ -401,10 +401,10 @@ pub async fn rotate_account(
             // replaces the first one's key.
             let sealed = endpoints::account_secrets(conn, account)?
                 .ok_or_else(|| Error::internal("no secret for callbacks"))?;
-            let keys = SigningKeys::unseal(&app_handle, &owner, &sealed)?.rotated(now)?;
+            let keys = SigningKeys::unseal(&app_handle, &owner, &sealed)?.rotate(now)?;
             endpoints::set_account_secrets(conn, account, &keys.seal(&app_handle, &owner)?)?;
             author.note(conn, "webhook.rotate", &account, (None, None), now)?;
             Ok(keys)
         });
-    store::await_commit(write).await
+    store::await_within_limit(write).await
 }

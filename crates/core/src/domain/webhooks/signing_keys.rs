@@ -27,7 +27,7 @@ pub struct SigningKeys(Vec<SigningKey>);
 struct SigningKey {
     /// 32 bytes in base64.
     seed: String,
-    /// Until when it is used; `None` for the newest. Microseconds.
+    /// The end of its use, in microseconds; `None` for the newest.
     until: Option<i64>,
 }
 
@@ -36,8 +36,8 @@ impl SigningKeys {
         Ok(Self(vec![SigningKey::fresh()?]))
     }
 
-    /// With a new key; the one before it is still used for a day.
-    pub fn rotated(self, now: Timestamp) -> Result<Self, Error> {
+    /// Adds a new key; the one before it is still used for a day.
+    pub fn rotate(self, now: Timestamp) -> Result<Self, Error> {
         let until = now.plus(OVERLAP).micros();
         // Only the newest is kept for the overlap, so that however often keys are rotated, at most
         // two are valid.
@@ -196,7 +196,7 @@ mod tests {
         let keys = SigningKeys::generate().unwrap();
         let old = keys.verification_key(SignatureScheme::Hmac).unwrap();
         assert_eq!(count(&keys, start), 1);
-        let keys = keys.rotated(start).unwrap();
+        let keys = keys.rotate(start).unwrap();
         assert_ne!(
             keys.verification_key(SignatureScheme::Hmac)
                 .unwrap()
@@ -206,6 +206,6 @@ mod tests {
         assert_eq!(count(&keys, start), 2);
         assert_eq!(count(&keys, start.plus(OVERLAP)), 1);
         // Rotated twice within the day, the oldest is gone.
-        assert_eq!(count(&keys.rotated(start).unwrap(), start), 2);
+        assert_eq!(count(&keys.rotate(start).unwrap(), start), 2);
     }
 }

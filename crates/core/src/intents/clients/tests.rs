@@ -30,12 +30,12 @@ fn a_client_for_whom_nothing_was_made_leaves_no_entry() {
     assert!(matches!(registry.state_of(id), Some(ClientState::Waiting)));
     drop(client);
     assert_eq!(
-        (registry.state_of(id), registry.departures().len()),
+        (registry.state_of(id), registry.disconnects().len()),
         (None, 0)
     );
     // Refused by the database's own transaction.
     let client = begin(&registry, id, key);
-    client.accepting().undone();
+    client.begin_acceptance().record_nothing_made();
     drop(client);
     assert_eq!(
         (registry.state_of(id), registry.table().entries.len()),
@@ -47,9 +47,9 @@ fn a_client_for_whom_nothing_was_made_leaves_no_entry() {
 async fn a_client_that_left_during_a_write_is_waited_for() {
     let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
     let client = begin(&registry, id, key);
-    let accepting = client.accepting();
+    let accepting = client.begin_acceptance();
     drop(client);
-    assert!(registry.departures().is_empty(), "not before it is written");
+    assert!(registry.disconnects().is_empty(), "not before it is written");
     let body = body(key, "body");
     let waiting = registry.wait_until_settled(&body);
     tokio::pin!(waiting);
@@ -58,7 +58,7 @@ async fn a_client_that_left_during_a_write_is_waited_for() {
     drop(accepting);
     waiting.await;
     assert_eq!(registry.state_of(id), Some(ClientState::Gone));
-    assert_eq!(registry.departures().len(), 1);
+    assert_eq!(registry.disconnects().len(), 1);
     registry.mark_written(id, 1, true);
     assert_eq!(registry.state_of(id), None);
 }
@@ -70,7 +70,7 @@ async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
     let body = body(key, "body");
     let waiting = registry.wait_until_written(&body);
     tokio::pin!(waiting);
-    for accepting in [None, Some(client.accepting())] {
+    for accepting in [None, Some(client.begin_acceptance())] {
         let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
         assert!(early.is_err());
         drop(accepting);
@@ -122,7 +122,7 @@ fn a_retry_begins_only_while_no_equal_request_is_under_way() {
     };
     let first = begin(&registry, id, key);
     assert!(enter_alone("body").is_none() && enter_alone("other").is_some());
-    let accepting = first.accepting();
+    let accepting = first.begin_acceptance();
     drop(first);
     assert!(enter_alone("body").is_none(), "it is still being written");
     drop(accepting);
@@ -133,10 +133,10 @@ fn a_retry_begins_only_while_no_equal_request_is_under_way() {
 fn a_reserved_intent_stays_known_when_its_client_leaves() {
     let (registry, id) = (new_registry(), IntentId::new());
     let client = begin(&registry, id, KeyId::new());
-    client.accepting().reserved();
+    client.begin_acceptance().record_reservation();
     drop(client);
-    let departures = registry.departures();
-    assert!(departures.len() == 1 && departures[0].reserved);
+    let disconnects = registry.disconnects();
+    assert!(disconnects.len() == 1 && disconnects[0].reserved);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
 }
 
 #[test]
-fn a_later_visit_leaves_an_earlier_one_without_effect() {
+fn a_later_attempt_leaves_an_earlier_one_without_effect() {
     let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
     let first = enter(&registry, id, key);
     let second = registry.enter(id, 2, body(key, "body"), PeerSocket::default(), true);

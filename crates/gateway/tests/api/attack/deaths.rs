@@ -21,10 +21,10 @@ use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, eventually, sound};
 
 fn launcher(spool: &Path) -> ChildLauncher {
-    limited(spool, ChildLimits::ENGINES)
+    launcher_with_limits(spool, ChildLimits::ENGINES)
 }
 
-fn limited(spool: &Path, limits: ChildLimits) -> ChildLauncher {
+fn launcher_with_limits(spool: &Path, limits: ChildLimits) -> ChildLauncher {
     let program = env!("CARGO_BIN_EXE_mediagate").into();
     ChildLauncher::new(program, spool.to_owned(), limits)
 }
@@ -158,7 +158,7 @@ fn a_limit_ends_only_the_child() {
             ..video_job(10_000)
         };
         let result = child::make_video(
-            &limited(spool.path(), limits),
+            &launcher_with_limits(spool.path(), limits),
             &job,
             None,
             RetouchOptions::default(),

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{TestGateway, sound};
 
-/// Most fetches of one account at once.
+/// Maximum number of simultaneous fetches of one account.
 const FETCHES: usize = 8;
 
 fn order(url: &str) -> serde_json::Value {

@@ -53,7 +53,7 @@ impl Pair {
     async fn assert_rings_arrive(&self, task: TaskId) {
         let mut listener = self.listening_gateway().app.bell.listen(task);
         let ring = async || self.ringing.app.bell.ring(task);
-        ring_until("a ring", ring, listener.changed(u32::MAX)).await;
+        ring_until("a ring", ring, listener.wait_for_change(u32::MAX)).await;
         let mut cancellations = self.listening_gateway().app.bell.cancellations();
         let ring_cancellation = async || self.ringing.app.bell.call_off(task);
         let heard_cancellation =
@@ -189,7 +189,7 @@ async fn processes_ring_each_other_by_postgres() {
         let text = format!("x task.{task}");
         forger.lock().await.notify(&text).await.unwrap();
     };
-    ring_until("a forged ring", forge, listener.changed(u32::MAX)).await;
+    ring_until("a forged ring", forge, listener.wait_for_change(u32::MAX)).await;
     let cancel = format!("/v1/tasks/{task}/cancel");
     pair.ringing.post(&cancel, &json!({})).await.ok();
     pair.assert_changes_are_seen().await;

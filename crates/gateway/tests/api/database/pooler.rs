@@ -75,7 +75,7 @@ impl Drop for Pooler {
     }
 }
 
-fn unbounded() -> NewKey {
+fn unlimited_key() -> NewKey {
     NewKey {
         rpm: Some(100_000),
         max_running: Some(10_000),
@@ -130,7 +130,7 @@ async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     let url = pooler.url.parse().unwrap();
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.without_workers().start().await;
-    let caller = gateway.caller("busy", unbounded()).await;
+    let caller = gateway.caller("busy", unlimited_key()).await;
     pooler.set_mode("transaction");
     let order = videos_order();
     eventually("somebody meets a statement that is lost", async || {

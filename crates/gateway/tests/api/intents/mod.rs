@@ -25,7 +25,7 @@ fn retried(client: &Client, path: &str, body: &Value) -> RequestBuilder {
     request.header("x-stainless-retry-count", "1")
 }
 
-/// Sends a request and hangs up once it has created a task; returns that
+/// Sends a request and disconnects once it has created a task; returns that
 /// task's id.
 async fn hang_up(gateway: &TestGateway, path: &str, body: &Value) -> String {
     let before = tasks(gateway).await;

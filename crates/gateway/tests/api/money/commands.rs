@@ -1,4 +1,4 @@
-//! `mediagate accounts` and `mediagate ledger`, beside a running server.
+//! `mediagate accounts` and `mediagate ledger`, while a server is running.
 
 use std::path::Path;
 

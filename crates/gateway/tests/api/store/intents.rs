@@ -10,7 +10,7 @@ use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
     a_key_leads_to_one_intent
-    a_later_visit_makes_the_earlier_one_ineffective
+    a_later_attempt_makes_the_earlier_one_ineffective
     a_sent_intent_is_not_taken_over
     a_body_leads_to_its_open_intent
     an_intent_without_a_task_is_deleted
@@ -31,7 +31,7 @@ fn intent(key: Option<&str>) -> Intent {
         result: None,
         answer: None,
         holder: Some("me".into()),
-        visits: 1,
+        attempts: 1,
         joinable_until: None,
         sent_at: None,
         created_at: at(0),
@@ -73,21 +73,21 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
     assert!(freed);
 }
 
-async fn a_later_visit_makes_the_earlier_one_ineffective(db: Fixture) {
+async fn a_later_attempt_makes_the_earlier_one_ineffective(db: Fixture) {
     let new = intent(Some("k"));
     let id = new.id;
     let results = db
         .write(move |conn| {
             intents::insert(conn, &new)?;
-            let visited = intents::visit(conn, &new, "you")?;
-            let visited_again = intents::visit(conn, &new, "late")?;
+            let has_begun = intents::begin_attempt(conn, &new, "you")?;
+            let has_begun_again = intents::begin_attempt(conn, &new, "late")?;
             let first_set = intents::set_result(conn, id, 1, &two_tasks())?;
             let first_left = intents::leave(conn, id, 1, true, Some(at(1)))?;
             let second_set = intents::set_result(conn, id, 2, &two_tasks())?;
             let second_set_again = intents::set_result(conn, id, 2, &two_tasks())?;
             Ok((
-                visited,
-                visited_again,
+                has_begun,
+                has_begun_again,
                 first_set,
                 first_left,
                 second_set,
@@ -102,8 +102,8 @@ async fn a_later_visit_makes_the_earlier_one_ineffective(db: Fixture) {
         result: None,
         ..stale
     };
-    let stale_visit = db.write(move |conn| intents::visit(conn, &stale, "you"));
-    assert!(!stale_visit.await);
+    let stale_attempt = db.write(move |conn| intents::begin_attempt(conn, &stale, "you"));
+    assert!(!stale_attempt.await);
     let left = db
         .write(move |conn| intents::leave(conn, id, 2, true, Some(at(1))))
         .await;
@@ -117,16 +117,16 @@ async fn a_later_visit_makes_the_earlier_one_ineffective(db: Fixture) {
 async fn a_sent_intent_is_not_taken_over(db: Fixture) {
     let new = intent(Some("k"));
     let id = new.id;
-    let visits = db
+    let has_begun = db
         .write(move |conn| {
             intents::insert(conn, &new)?;
             assert!(intents::set_sent_at(conn, id, 1, Some(at(1)))?);
-            let while_sent = intents::visit(conn, &new, "you")?;
+            let while_sent = intents::begin_attempt(conn, &new, "you")?;
             assert!(intents::set_sent_at(conn, id, 1, None)?);
-            Ok([while_sent, intents::visit(conn, &new, "you")?])
+            Ok([while_sent, intents::begin_attempt(conn, &new, "you")?])
         })
         .await;
-    assert_eq!(visits, [false, true]);
+    assert_eq!(has_begun, [false, true]);
 }
 
 async fn a_body_leads_to_its_open_intent(db: Fixture) {
@@ -218,7 +218,7 @@ async fn old_intents_are_deleted(db: Fixture) {
 }
 
 /// This many rejected orders with this body, at this second; their retries are expected for a minute.
-fn refused(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
+fn refused_orders(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
     RefusedOrders {
         body: body.clone(),
         count,
@@ -231,7 +231,7 @@ async fn a_refused_order_allows_one_retry(db: Fixture) {
     db.write(move |conn| {
         let (body, other) = (intent(None).body, intent(None).body);
         let add = |conn: &mut _, count, now| {
-            refused_orders::add(conn, &refused(&body, count, now), at(now))
+            refused_orders::add(conn, &refused_orders(&body, count, now), at(now))
         };
         // A retry alone is not an order.
         add(conn, 0, 0)?;
@@ -268,9 +268,9 @@ async fn a_refusal_that_is_reported_late_belongs_to_the_last_retry(db: Fixture) 
     db.write(move |conn| {
         let body = intent(None).body;
         refused_orders::note_unmatched_retry(conn, &body, at(10))?;
-        refused_orders::add(conn, &refused(&body, 1, 9), at(11))?;
+        refused_orders::add(conn, &refused_orders(&body, 1, 9), at(11))?;
         assert!(!refused_orders::any(conn, &body, at(11))?);
-        refused_orders::add(conn, &refused(&body, 1, 12), at(12))?;
+        refused_orders::add(conn, &refused_orders(&body, 1, 12), at(12))?;
         assert!(refused_orders::any(conn, &body, at(12))?);
         refused_orders::note_unmatched_retry(conn, &body, at(13))?;
         assert!(

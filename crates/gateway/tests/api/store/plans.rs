@@ -13,7 +13,7 @@ use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
 use mediagate_model::money::MicroDollars;
-use mediagate_model::route::{RouteError, RouteNote};
+use mediagate_model::route::{RouteError, StoredRouteState};
 use mediagate_model::submission::{JobCost, SubmissionFilter};
 use mediagate_model::task::{MediaKind, Task, TaskState};
 use mediagate_store::statement_log::{self, StatementLog, StatementParameter};
@@ -250,15 +250,15 @@ fn run_operator_statements(
     routes::set_error(conn, &route, &error, true)?;
     routes::clear_refusal(conn, &route)?;
     routes::set_paused(conn, &route, Some(at(3)))?;
-    let route_note = routes::note_of(conn, &route)?;
-    let expected = RouteNote {
+    let route_state = routes::stored_state(conn, &route)?;
+    let expected = StoredRouteState {
         paused_at: Some(at(3)),
-        tried_at: Some(at(1)),
+        retry_requested_at: Some(at(1)),
         refused_at: None,
         error: Some(error),
     };
-    assert_eq!(route_note, expected);
-    assert!(routes::notes(conn)?.contains(&(route, route_note)));
+    assert_eq!(route_state, expected);
+    assert!(routes::stored_states(conn)?.contains(&(route, route_state)));
     routes::outcomes(conn, "acme", at(0), std::time::Duration::from_mins(5))?;
     routes::success_durations(conn, "acme", at(0))?;
     let key_row = accounts::key_by_id(conn, key)?.unwrap();
@@ -433,7 +433,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         }
     }
     accounts::key_name(conn, key)?;
-    submissions::note_refused(conn, &submission, ("account", "no money"), at(1))?;
+    submissions::insert_refused(conn, &submission, ("account", "no money"), at(1))?;
     submissions::of_task(conn, task.id, 100)?;
     let submission = super::accounting::submission(&task, 2);
     submissions::intend(conn, &submission, "w")?;
@@ -455,8 +455,8 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     };
     submissions::set_cost(conn, submission.id, cost)?;
     submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
-    submissions::is_known(conn, "acme", &handle, at(1))?;
-    submissions::count_unknown_since(conn, "acme", "m", at(1))?;
+    submissions::belongs_to_another(conn, "acme", &handle, at(1))?;
+    submissions::count_undecided_since(conn, "acme", "m", at(1))?;
     let mark = restored::DatabaseMark {
         database: "d".into(),
         count: 1,

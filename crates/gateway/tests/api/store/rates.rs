@@ -17,7 +17,7 @@ on_both! {
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_767_322_245 * SECOND;
 
-async fn granted(db: &Fixture, key: KeyId, rule: RateRule, now: i64) -> RateGrant {
+async fn request_grant(db: &Fixture, key: KeyId, rule: RateRule, now: i64) -> RateGrant {
     db.write(move |conn| grant(conn, key, rule, Some(now)))
         .await
 }
@@ -27,10 +27,10 @@ async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixtu
     for rpm in [1, 7, 60, 91] {
         let (key, rule) = (KeyId::new(), RateRule { rpm, most: 1 });
         for remaining in (0..rpm).rev() {
-            let next = granted(&db, key, rule, START).await;
+            let next = request_grant(&db, key, rule, START).await;
             assert_eq!((next.granted, next.left), (1, remaining), "{rpm}");
         }
-        let refused = granted(&db, key, rule, START).await;
+        let refused = request_grant(&db, key, rule, START).await;
         assert_eq!((refused.granted, refused.left), (0, 0));
         let wait = Duration::from_mins(1) / rpm;
         assert!(
@@ -39,23 +39,23 @@ async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixtu
         );
         let wait_nanos = i64::try_from(refused.wait.as_nanos()).unwrap();
         assert_eq!(
-            granted(&db, key, rule, START + wait_nanos - 1)
+            request_grant(&db, key, rule, START + wait_nanos - 1)
                 .await
                 .granted,
             0
         );
-        assert_eq!(granted(&db, key, rule, START + wait_nanos).await.granted, 1);
+        assert_eq!(request_grant(&db, key, rule, START + wait_nanos).await.granted, 1);
         // In ten minutes at most ten times as many, and afterwards a full burst again.
         let (mut now, mut count) = (START + wait_nanos, 1);
         while now < START + 600 * SECOND {
             now += 500_000_000;
-            count += granted(&db, key, rule, now).await.granted;
+            count += request_grant(&db, key, rule, now).await.granted;
         }
         assert!(
             count <= rpm * 10 && count + 2 >= rpm.min(120) * 10,
             "{rpm}: {count}"
         );
-        let after_an_hour = granted(&db, key, rule, now + 3600 * SECOND).await;
+        let after_an_hour = request_grant(&db, key, rule, now + 3600 * SECOND).await;
         assert_eq!((after_an_hour.granted, after_an_hour.left), (1, rpm - 1));
     }
 }
@@ -64,7 +64,7 @@ async fn grants_get_smaller_near_the_end(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 600, most: 10 });
     let mut grants = Vec::new();
     loop {
-        let next = granted(&db, key, rule, START).await;
+        let next = request_grant(&db, key, rule, START).await;
         if next.granted == 0 {
             break;
         }
@@ -80,7 +80,7 @@ async fn grants_get_smaller_near_the_end(db: Fixture) {
 
 async fn concurrent_requests_never_exceed_the_limit(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 100, most: 3 });
-    let requests = (0..200).map(|_| granted(&db, key, rule, START));
+    let requests = (0..200).map(|_| request_grant(&db, key, rule, START));
     let grants = futures_util::future::join_all(requests).await;
     assert_eq!(grants.iter().map(|grant| grant.granted).sum::<u32>(), 100);
     // The database's own clock grants requests, too.
@@ -91,9 +91,9 @@ async fn concurrent_requests_never_exceed_the_limit(db: Fixture) {
 
 async fn a_clock_that_is_set_back_grants_no_extra_requests(db: Fixture) {
     let (key, rule) = (KeyId::new(), RateRule { rpm: 2, most: 1 });
-    assert_eq!(granted(&db, key, rule, START).await.granted, 1);
-    assert_eq!(granted(&db, key, rule, START).await.granted, 1);
-    let refused = granted(&db, key, rule, START - 600 * SECOND).await;
+    assert_eq!(request_grant(&db, key, rule, START).await.granted, 1);
+    assert_eq!(request_grant(&db, key, rule, START).await.granted, 1);
+    let refused = request_grant(&db, key, rule, START - 600 * SECOND).await;
     assert_eq!((refused.granted, refused.left), (0, 0));
     assert_eq!(refused.wait, Duration::from_secs(630));
 }

@@ -147,7 +147,7 @@ impl TestBucket {
     }
 
     /// Multipart uploads that nobody completed or aborted.
-    pub(crate) fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished_uploads(&self) -> usize {
         let names = std::fs::read_dir(self.folder.path()).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with(".upload")).count()

@@ -57,7 +57,7 @@ impl Files {
             .route("/slow", get(async || std::future::pending::<()>().await))
             .route("/oversize", get(async || oversize(true)))
             .route("/oversize-unannounced", get(async || oversize(false)))
-            .route("/truncated", get(async || truncated()))
+            .route("/truncated", get(async || truncated_response()))
             .route("/text", get(async || "just words"))
             .layer(axum::middleware::from_fn_with_state(
                 counted,
@@ -109,7 +109,7 @@ fn oversize(announced: bool) -> Response {
     response
 }
 
-fn truncated() -> Response {
+fn truncated_response() -> Response {
     let part = Bytes::from(sound::png(64, 48)[..100].to_vec());
     let broken = stream::once(async { Ok(part) })
         .chain(stream::once(async { Err(std::io::Error::other("broken")) }));

@@ -78,7 +78,7 @@ pub(crate) const PERSONA_CLIP_METADATA: Fields = &[
 ];
 
 /// Asserts that every field is there, in its type, and never null; `extra`
-/// names the additions that are allowed beside them.
+/// names the additions that are allowed in addition.
 #[track_caller]
 pub(crate) fn assert_fields(value: &Value, fields: Fields, extra: &[&str]) {
     let object = value

@@ -180,7 +180,7 @@ async fn order_and_cancel(simulator: &Simulator, caller: &Client) -> String {
 }
 
 /// Waits until a cancelled task's reservation is resolved; returns its record.
-async fn settled(caller: &Client, task: &str) -> Value {
+async fn wait_for_settlement(caller: &Client, task: &str) -> Value {
     eventually("its reservation is resolved", async || {
         let view = caller.get(&format!("/v1/tasks/{task}")).await.ok();
         (view["billing"]["status"] != "held").then_some(view)
@@ -200,7 +200,7 @@ async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
     order(&caller).await.refused(402, "budget_exceeded");
     let account = caller.get("/v1/account").await.ok();
     assert_eq!(account["available_usd"], "0.10", "{account}");
-    let view = settled(&caller, &task).await;
+    let view = wait_for_settlement(&caller, &task).await;
     assert_eq!(
         (&view["cost_usd"], &view["billing"]["status"]),
         (&json!("0.40"), &json!("settled")),
@@ -226,14 +226,14 @@ async fn refunds_for_jobs_that_continue_are_limited() {
     let mut costs = Vec::new();
     for _ in 0..4 {
         let task = order_and_cancel(&simulator, &caller).await;
-        costs.push(settled(&caller, &task).await["cost_usd"].clone());
+        costs.push(wait_for_settlement(&caller, &task).await["cost_usd"].clone());
         wait_until_over(&gateway).await;
     }
     assert_eq!(costs, ["0.00", "0.00", "0.40", "0.40"]);
     // Another account has an allowance of its own.
     let other = prepaid_caller(&gateway, "foxes", "5.00").await;
     let task = order_and_cancel(&simulator, &other).await;
-    assert_eq!(settled(&other, &task).await["cost_usd"], "0.00");
+    assert_eq!(wait_for_settlement(&other, &task).await["cost_usd"], "0.00");
     wait_until_over(&gateway).await;
     gateway.stop().await;
 }
@@ -277,7 +277,7 @@ async fn jobs_that_the_provider_cancels_do_not_count_against_the_limit() {
     let gateway = gateway(&settings).await;
     for _ in 0..3 {
         let task = order_and_cancel(&simulator, &gateway.client).await;
-        let view = settled(&gateway, &task).await;
+        let view = wait_for_settlement(&gateway, &task).await;
         assert_eq!(view["cost_usd"], "0.00", "{view}");
         wait_until_over(&gateway).await;
     }

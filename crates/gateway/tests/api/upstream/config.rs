@@ -4,7 +4,7 @@
 use crate::support::program::{output, program, text};
 
 /// The message about a file that is refused.
-async fn refused(toml: &str) -> String {
+async fn config_error(toml: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, toml).unwrap();
@@ -169,7 +169,7 @@ async fn an_error_names_the_line_and_a_correction() {
             "no video model",
         ),
     ] {
-        let message = refused(&toml).await;
+        let message = config_error(&toml).await;
         let location = format!("m.toml:{line}: ");
         assert!(
             message
@@ -191,19 +191,19 @@ async fn a_wrong_recipe_is_named_by_its_line() {
         "[providers.own]\nprotocol = \"recipe\"\nbase_url = \"https://own.example\"\nrecipe = \"file:{}\"\n",
         file.display()
     );
-    let message = refused(&toml).await;
+    let message = config_error(&toml).await;
     assert!(
         message.starts_with("m.toml:4: `providers.own.recipe`: line 8: "),
         "{message}"
     );
     std::fs::write(&file, "[submit]\npath = 7\n").unwrap();
-    let message = refused(&toml).await;
+    let message = config_error(&toml).await;
     assert!(
         message.starts_with("m.toml:4: `providers.own.recipe`: line "),
         "{message}"
     );
     std::fs::remove_file(&file).unwrap();
-    let message = refused(&toml).await;
+    let message = config_error(&toml).await;
     assert!(
         message.starts_with("m.toml:4: `providers.own.recipe`: cannot read "),
         "{message}"
@@ -489,7 +489,7 @@ async fn settings_that_cannot_work_are_refused_before_a_server_starts() {
             "does not support 854x480",
         ),
     ] {
-        let message = refused(&toml).await;
+        let message = config_error(&toml).await;
         assert!(
             message.starts_with(&format!("m.toml:{line}: ")),
             "{toml}{message}"
@@ -547,7 +547,7 @@ async fn a_choice_for_callers_needs_a_provider_that_supports_it() {
         ("limits = { references = 3 }", "cannot send reference"),
         (r#"pass = ["style", ""]"#, "must list fields"),
     ] {
-        let message = refused(&film(extra_lines)).await;
+        let message = config_error(&film(extra_lines)).await;
         assert!(message.contains(hint), "{extra_lines}: {message}");
     }
 }

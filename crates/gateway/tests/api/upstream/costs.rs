@@ -1,4 +1,4 @@
-//! What providers report that jobs cost: kept beside the submission and part of
+//! The costs of jobs as reported by providers: kept with the submission and part of
 //! the ledger's export.
 
 use std::collections::BTreeMap;

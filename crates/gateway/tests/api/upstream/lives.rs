@@ -33,7 +33,7 @@ async fn a_cancelled_task_cancels_the_providers_job() {
     let task = order_film(&gateway, "a lake").await;
     wait_for_requests(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
-    eventually("the job is called off", async || {
+    eventually("the job is cancelled", async || {
         let jobs = simulator.world().jobs("openai-videos");
         (jobs[0].phase() == JobPhase::Cancelled).then_some(())
     })
@@ -50,7 +50,7 @@ async fn a_task_cancelled_while_it_is_sent_cancels_the_providers_job() {
     let task = order_film(&gateway, "a lake").await;
     wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     cancel(&gateway, &task).await;
-    eventually("the job is called off", async || {
+    eventually("the job is cancelled", async || {
         let jobs = simulator.world().jobs("openai-videos");
         (jobs.first()?.phase() == JobPhase::Cancelled).then_some(())
     })

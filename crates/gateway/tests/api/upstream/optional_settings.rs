@@ -1,4 +1,4 @@
-//! The options of an order beside prompt, size and length, and the fields that an
+//! The options of an order other than prompt, size and length, and the fields that an
 //! operator can add: how each arrives at the provider, and what is refused before
 //! anything is sent.
 
@@ -13,7 +13,7 @@ const CHAT: &str = "/v1/chat/completions";
 const VIDEOS: &str = "/v1/videos";
 
 /// The body of the only submission that arrived.
-fn submitted(simulator: &Simulator) -> Value {
+fn submitted_body(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
     let mut submissions = journal
         .iter()
@@ -59,7 +59,7 @@ async fn extra_fields_of_a_route_are_sent() {
     let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
-    let body = submitted(&simulator);
+    let body = submitted_body(&simulator);
     assert_eq!(body["generate_audio"], false);
     assert_eq!(body["lora"], json!({"name": "ink"}));
     assert_eq!(body["prompt"], "a lake");
@@ -101,7 +101,7 @@ async fn callers_can_set_the_fields_listed_in_pass() {
 
     let options = json!({"style": {"name": "ink"}, "lora": {"scale": 0.5}, "steps": 99});
     order_finished(&gateway, &order(&json!({"provider_options": options}))).await;
-    let body = submitted(&simulator);
+    let body = submitted_body(&simulator);
     assert_eq!(body["style"], json!({"name": "ink"}));
     assert_eq!(body["lora"], json!({"scale": 0.5}));
     assert_eq!(body["steps"], 4, "the operator's value takes precedence");
@@ -151,7 +151,7 @@ routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false 
     let view = order_finished(&gateway, &order(&json!({"audio": false, "seconds": "4"}))).await;
     assert_eq!(view["billing"]["reserved_usd"], "0.80");
     assert_eq!(view["cost_usd"], "0.80");
-    assert_eq!(submitted(&simulator)["input"]["generate_audio"], false);
+    assert_eq!(submitted_body(&simulator)["input"]["generate_audio"], false);
     gateway.stop().await;
 }
 
@@ -200,7 +200,7 @@ async fn end_and_reference_images_arrive_in_their_fields() {
 
     let frames = json!({"input_reference": picture(), "end_image": picture()});
     order_finished(&gateway, &order(&frames)).await;
-    let input = submitted(&simulator)["input"].clone();
+    let input = submitted_body(&simulator)["input"].clone();
     assert!(input["image"].is_string() && input["last_frame_image"].is_string());
     assert_eq!(input.get("reference_images"), None);
     gateway.stop().await;
@@ -230,7 +230,7 @@ async fn a_form_has_the_same_fields_as_json() {
     assert_eq!(answer.ok()["size"], "480x854");
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
-    let input = submitted(&simulator)["input"].clone();
+    let input = submitted_body(&simulator)["input"].clone();
     assert_eq!(input["generate_audio"], false);
     assert_eq!(input["resolution"], "480p");
     assert_eq!(input["aspect_ratio"], "9:16");
@@ -268,6 +268,6 @@ async fn resolution_and_aspect_ratio_replace_the_size() {
     let body = chat(&json!({"resolution": "1080p", "aspect_ratio": "9:16"}));
     let body = gateway.post(CHAT, &body).await.ok();
     assert_eq!(body["object"], "chat.completion", "{body}");
-    assert_eq!(submitted(&simulator)["ratio"], "1080:1920");
+    assert_eq!(submitted_body(&simulator)["ratio"], "1080:1920");
     gateway.stop().await;
 }

@@ -120,7 +120,7 @@ async fn a_process_that_was_stopped_orders_no_second_persona() {
     // It works again; the request that it was stopped in ends before the process does.
     let retried = retry_once(&at_frozen, &body).await;
     frozen.stop().await;
-    // The outcome of the first request there is no reason to create another persona.
+    // The outcome of the first request there is not a reason to create another persona.
     let third = send_after_retries(&at_other, &body, 2).await;
     assert_eq!(submissions(&simulator), before + 1);
     for answer in [retried, third] {

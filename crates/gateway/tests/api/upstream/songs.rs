@@ -1,4 +1,4 @@
-//! Songs: the request of the dialect's clients, which names no task, and how it is
+//! Songs: the request of the music API's clients, which names no task, and how it is
 //! sent to providers of other protocols.
 
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) 
     (view, clips)
 }
 
-fn submitted(simulator: &Simulator) -> Value {
+fn submitted_body(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
     let mut submissions = journal
         .iter()
@@ -65,7 +65,7 @@ async fn a_song_by_elevenlabs() {
     assert_eq!(clips[0]["metadata"]["tags"], "slow blues");
     let sent = json!({"model_id": "music_v1", "music_length_ms": 3000,
         "prompt": "slow blues\n\nLyrics:\n[Verse] rain on the sea"});
-    assert_eq!(submitted(&simulator), sent);
+    assert_eq!(submitted_body(&simulator), sent);
     // The song is a clip like any other.
     let stems = json!({"task": "gen_stem", "continue_clip_id": clips[0]["id"]});
     let task = gateway.post(SUBMIT, &stems).await.ok()["id"].clone();
@@ -81,7 +81,7 @@ async fn a_song_by_minimax() {
     let body = json!({"gpt_description_prompt": "about the sea", "lyrics": "[Verse] rain", "mv": "singer"});
     let (_, clips) = order_song(&gateway, &body).await;
     assert_eq!(clips.len(), 1);
-    let sent = submitted(&simulator);
+    let sent = submitted_body(&simulator);
     assert_eq!(sent["prompt"], "about the sea");
     assert_eq!(sent["lyrics"], "[Verse] rain");
     assert_eq!(sent["model"], "music-2.0");
@@ -104,7 +104,7 @@ async fn music_by_a_model_without_vocals() {
             "seconds": 30, "make_instrumental": true});
         let (_, clips) = order_song(&gateway, &body).await;
         assert_eq!((clips.len(), &clips[0]["title"]), (1, &json!("Rain")));
-        let sent = submitted(&simulator);
+        let sent = submitted_body(&simulator);
         let sent = sent.get("input").unwrap_or(&sent).clone();
         assert_eq!(sent, json!({"prompt": "slow blues, guitar", length: 30}));
         for (name, value) in [("lyrics", json!("[Verse] rain")), ("seconds", json!(191))] {
@@ -127,7 +127,7 @@ async fn a_song_by_lyria() {
     assert_eq!(clips.len(), 1);
     assert_eq!(clips[0]["title"], "Rain");
     let sent = json!({"model": "lyria-3.5", "input": "slow blues\n\nLyrics:\n[Verse] rain"});
-    assert_eq!(submitted(&simulator), sent);
+    assert_eq!(submitted_body(&simulator), sent);
     let forbidden = json!({"prompt": "a forbidden song", "mv": "singer"});
     let record = gateway.post(SUBMIT, &forbidden).await.ok();
     let view = gateway.finished(record["id"].as_str().unwrap()).await;
@@ -257,17 +257,17 @@ async fn a_song_can_be_continued_only_by_its_own_provider() {
 }
 
 #[tokio::test]
-async fn a_song_by_a_relay_of_the_dialect() {
+async fn a_song_by_a_relay_of_the_music_api() {
     let simulator = simulator().await;
     let gateway = song_gateway(&simulator, "suno-family", "chirp-auk").await;
     let body = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain", "mv": "singer"});
     let (_, clips) = order_song(&gateway, &body).await;
     assert_eq!(clips.len(), 2);
-    let sent = submitted(&simulator);
+    let sent = submitted_body(&simulator);
     assert_eq!(
         sent.get("task"),
         None,
-        "the dialect's own request names none"
+        "the API's own request names none"
     );
     assert_eq!(sent["prompt"], "[Verse] rain");
     drop(sent);

@@ -25,7 +25,7 @@ async fn gateway_with_short_wait() -> TestGateway {
 }
 
 /// Asserts that a task was accepted, and returns its view.
-async fn accepted(gateway: &TestGateway, answer: &Answer) -> Value {
+async fn assert_accepted(gateway: &TestGateway, answer: &Answer) -> Value {
     answer.refused(503, "still_running");
     let task = answer.header("x-task-id").unwrap();
     gateway.get(&format!("/v1/tasks/{task}")).await.ok()
@@ -194,7 +194,7 @@ async fn pictures_can_be_urls_and_data_urls() {
             {"type": "text", "text": "dolly in"},
         ]);
         let order = json!({"model": "animatic-1", "max_tokens": 1000, "messages": [{"role": "user", "content": content}]});
-        accepted(&gateway, &gateway.post(PATH, &order).await).await;
+        assert_accepted(&gateway, &gateway.post(PATH, &order).await).await;
         let task = gateway.claim().await;
         let mediagate_model::task::TaskPayload::VideoV1(job) = task.payload else {
             panic!("no video");
@@ -230,7 +230,7 @@ async fn a_picture_becomes_the_first_frame() {
 }
 
 #[tokio::test]
-async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ignored() {
+async fn the_prompt_is_the_last_user_message_and_extras_of_other_apis_are_ignored() {
     let gateway = gateway_with_short_wait().await;
     let order = json!({
         "model": "animatic-1",
@@ -243,7 +243,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ig
         "frequency_penalty": 0.5, "max_tokens": 16, "stream": null, "n": null, "user": "someone",
         "tools": [{"type": "function"}], "logprobs": 5, "seed": "what",
     });
-    let view = accepted(&gateway, &gateway.post(PATH, &order).await).await;
+    let view = assert_accepted(&gateway, &gateway.post(PATH, &order).await).await;
     assert_eq!(view["user"], "someone");
     let mediagate_model::task::TaskPayload::VideoV1(job) = gateway.claim().await.payload else {
         panic!("no video");

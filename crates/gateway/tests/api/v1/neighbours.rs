@@ -106,7 +106,7 @@ async fn contradicting_lengths_are_refused_under_the_native_name() {
     let request = gateway.request(Method::POST, VIDEOS).multipart(form);
     let answer = gateway.send(request).await;
     answer.refused(400, "invalid_value").on_param("seconds");
-    // The same length twice is no contradiction.
+    // The same length twice is not a contradiction.
     for (endpoint, body) in in_each_place(&json!({"seconds": "2", "duration": 2.0})) {
         let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
         assert_eq!(job.milliseconds, 2000);

@@ -87,7 +87,7 @@ async fn requests_that_cannot_be_films_are_refused_before_anything_is_made() {
     }
     assert_nothing_made(&gateway).await;
 
-    // Optional tools and formats are no obstacle.
+    // Optional tools and formats are not an obstacle.
     let offered = json!({"tools": [tool], "tool_choice": "auto", "function_call": "none",
         "response_format": {"type": "text"}, "modalities": ["text", "audio"]});
     let film = gateway.post(PATH, &order_with(&offered)).await;

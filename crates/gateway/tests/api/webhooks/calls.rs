@@ -53,7 +53,7 @@ async fn on_postgres() {
 }
 
 #[tokio::test]
-async fn every_dialect_has_a_callback_field() {
+async fn every_api_has_a_callback_field() {
     let (gateway, receiver) = start().await;
     let url = |path: &str| receiver.url(path);
     let mut chat = video_order();
@@ -88,7 +88,7 @@ async fn every_dialect_has_a_callback_field() {
         .ok();
     assert_eq!(job["data"]["notify_hook"], url("/stems"));
     let posted = receiver
-        .posted()
+        .received()
         .into_iter()
         .find(|post| post.path == "/stems")
         .unwrap();

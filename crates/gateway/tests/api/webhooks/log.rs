@@ -46,7 +46,7 @@ async fn the_log_has_every_delivery_and_every_attempt() {
     assert_eq!(delivery["attempts"].as_array().unwrap().len(), 1);
     assert_eq!(delivery["attempts"][0]["status"], 204);
     assert_eq!(delivery["event"]["type"], "task.succeeded");
-    let posted = receiver.posted();
+    let posted = receiver.received();
     assert!(
         posted
             .iter()
@@ -113,7 +113,7 @@ async fn check_gone(gateway: TestGateway) {
         .post(&format!("{path}/recover"), &json!({"since": "soon"}))
         .await;
     bad.refused(400, "invalid_value").on_param("since");
-    assert_eq!(watcher.posted().len(), 1);
+    assert_eq!(watcher.received().len(), 1);
     assert_eq!(
         gateway
             .get(&format!("/v1/webhooks/{}", id(&watching)))

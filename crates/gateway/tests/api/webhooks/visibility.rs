@@ -74,7 +74,7 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
         let reader_hook = register(&reader, &reader_receiver, json!({})).await;
         order_seen_by(&gateway, &gateway, 1, &reader_receiver).await;
         assert_eq!(
-            body(&reader_receiver.posted()[0])["data"]["input"]["prompt"],
+            body(&reader_receiver.received()[0])["data"]["input"]["prompt"],
             PROMPT
         );
         assert!(deliveries(&limited, &limited_hook).await.is_empty());
@@ -92,7 +92,7 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
         let witness = receiver().await;
         register(&reader, &witness, json!({})).await;
         order_seen_by(&gateway, &gateway, 1, &witness).await;
-        assert_eq!(limited_receiver.posted().len(), 1);
+        assert_eq!(limited_receiver.received().len(), 1);
         // Nor do the deliveries recorded before.
         let since = json!({"since": "2020-01-01T00:00:00Z"});
         let old = &deliveries(&reader, &reader_hook).await[0];
@@ -103,10 +103,10 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
         let task = old["task_id"].as_str().unwrap();
         delivery_in(&reader, task, "held").await;
         assert_eq!(
-            limited_receiver.posted().len(),
+            limited_receiver.received().len(),
             1,
             "{:?}",
-            limited_receiver.posted()
+            limited_receiver.received()
         );
     }
 }
@@ -127,7 +127,7 @@ async fn an_endpoint_of_a_revoked_key_receives_nothing_until_another_key_takes_i
         let revoked = operator.delete(&path).await.ok();
         assert_eq!(revoked["webhooks"][0]["id"], hook["id"]);
         let missed = order_seen_by(&gateway, &gateway, 2, &staying_receiver).await;
-        assert_eq!(leaving_receiver.posted().len(), 1);
+        assert_eq!(leaving_receiver.received().len(), 1);
         let held = deliveries(&staying, &hook).await;
         assert_eq!(
             (&held[0]["task_id"], &held[0]["state"]),

@@ -5,7 +5,7 @@ use crate::callers::CallerHistory;
 use crate::intent::RetryStyle;
 use crate::tries::TryOutcome;
 
-/// The gateway notices a hang-up within a second.
+/// The gateway notices a disconnect within a second.
 const HANG_UP_NOTICE_MICROS: i64 = 1_200_000;
 /// An SDK retries within ten seconds, here less the time an answer may take.
 const LATE_MICROS: i64 = 9_000_000;
@@ -50,7 +50,7 @@ fn check_tasks(facts: &Facts, history: &CallerHistory, violations: &mut Violatio
     });
 }
 
-/// Tries whose caller hung up while the answer may have been on its way: then
+/// Tries whose caller disconnected while the answer may have been on its way: then
 /// nobody can tell whether it arrived.
 pub(crate) fn unprovable_tries(history: &CallerHistory, tasks: &[Task]) -> usize {
     match history.intent.style {

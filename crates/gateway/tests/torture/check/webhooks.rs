@@ -66,7 +66,7 @@ pub(crate) async fn check(stage: &Stage, facts: &Facts, violations: &mut Violati
 /// The received events by task.
 fn received_by_task(stage: &Stage, violations: &mut Violations) -> HashMap<String, ReceivedEvents> {
     let mut events_by_task: HashMap<String, ReceivedEvents> = HashMap::new();
-    for posted in stage.receiver.posted() {
+    for posted in stage.receiver.received() {
         let is_signed_correctly = stage
             .secrets
             .iter()

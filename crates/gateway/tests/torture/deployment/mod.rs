@@ -66,8 +66,8 @@ async fn torture(default_time: Duration, rounds: u32) {
     stage.door.open(&deployment.balancer.base);
     let mut dice = Dice::new(knobs.seed);
     let mut run = Run::new(stage, dice.fork());
-    // Two requests with one retry count, a late error and a proxy that hangs up can together create two
-    // tasks, and no SDK sends one count twice.
+    // Two requests with one retry count, a late error and a proxy that disconnects can together
+    // create two tasks, and no SDK sends one count twice.
     run.sends_duplicates = false;
     let mut scene = Scene {
         run: Arc::new(tokio::sync::Mutex::new(run)),

@@ -1,6 +1,6 @@
 //! A model of one intent of a caller, and every way in which it can go:
 //! the durable steps in their order, with a crash, a process that stands still, a
-//! held-up message, a lost answer, a hang-up, a restored backup or changed settings
+//! held-up message, a lost answer, a disconnect, a restored backup or changed settings
 //! between any two of them. A read and a write are two steps unless a lock joins them. All reachable
 //! states are checked.
 //!
@@ -66,7 +66,7 @@ fn move_rules() -> Vec<Rules> {
 }
 
 /// Limits on what may happen: all of it together would take minutes.
-fn bounded(rules: &Rules) -> Vec<Rules> {
+fn bounded_rules(rules: &Rules) -> Vec<Rules> {
     let one_task = Rules {
         tries: 1,
         ..rules.clone()
@@ -99,7 +99,7 @@ fn explore(variants: impl IntoIterator<Item = Rules>) {
 
 #[test]
 fn nobody_pays_twice_in_any_reachable_state() {
-    explore(provider_rules().iter().flat_map(bounded));
+    explore(provider_rules().iter().flat_map(bounded_rules));
 }
 
 #[test]

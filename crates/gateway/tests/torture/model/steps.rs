@@ -11,7 +11,7 @@ pub(super) enum Action {
     Accept,
     /// The gateway accepts a request whose caller has gone.
     AcceptGhost,
-    /// The caller hangs up, and may retry.
+    /// The caller disconnects, and may retry.
     HangUp,
     /// The answer reaches the caller.
     Answer,

@@ -233,7 +233,7 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
     }
 }
 
-fn unconfirmed(submission: usize) -> Step {
+fn unconfirmed_end(submission: usize) -> Step {
     Step::End {
         submission: Some(submission),
         end: End::Failed(FailureCause::Unconfirmed),
@@ -289,7 +289,7 @@ fn first_step(rules: &Rules, task: &Task, worker: usize, address: bool) -> Optio
         }
         Some(
             Submission::Intended | Submission::Unclear | Submission::Found | Submission::Ended,
-        ) => unconfirmed(last),
+        ) => unconfirmed_end(last),
     })
 }
 
@@ -346,7 +346,7 @@ fn lose_answer(rules: &Rules, next: &mut State, worker: usize) {
     } else if rules.looks_up {
         Step::LookUp { submission }
     } else {
-        unconfirmed(submission)
+        unconfirmed_end(submission)
     };
     next.workers[worker] = Some(Work { task, step, proved });
 }
@@ -400,7 +400,7 @@ fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> O
             *recorded = Submission::Accepted(job);
             Some(Step::Follow { submission, job })
         }
-        None if rules.has(Safeguard::NotFoundIsUnclear) => Some(unconfirmed(submission)),
+        None if rules.has(Safeguard::NotFoundIsUnclear) => Some(unconfirmed_end(submission)),
         None => Some(Step::Intend),
     }
 }
@@ -492,7 +492,7 @@ fn reply(next: &mut State, request: Request, reply: Reply) {
         return;
     };
     let step = if again && reply == Reply::Refused {
-        unconfirmed(submission)
+        unconfirmed_end(submission)
     } else {
         Step::Write { submission, reply }
     };

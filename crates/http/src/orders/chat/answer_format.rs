@@ -43,7 +43,7 @@ impl FieldType for StopSequences {
         AnyOfBuilder::new().item(text(1000)).item(texts(4)).into()
     }
 }
-/// Whether a tool has to be called. Tools that are only offered are no hindrance.
+/// Whether a tool has to be called. Tools that are only offered do not prevent the order.
 pub struct ToolChoice;
 
 impl FieldType for ToolChoice {

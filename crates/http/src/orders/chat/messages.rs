@@ -1,4 +1,4 @@
-//! The messages of a chat: the last one of the user is the order.
+//! The messages of a chat: the last message with the role `user` is the prompt.
 
 use serde_json::Value;
 use utoipa::openapi::schema::{
@@ -81,7 +81,7 @@ impl FieldType for MessageRole {
     }
 }
 
-/// The order in the messages.
+/// What the messages order: the last user message, and the conversation before it.
 #[derive(Debug)]
 pub struct ChatPrompt {
     pub prompt: String,
@@ -89,8 +89,8 @@ pub struct ChatPrompt {
     pub conversation: Vec<ConversationMessage>,
 }
 
-/// All messages are checked; the last user message is the order, those before it are
-/// the conversation.
+/// All messages are checked. The last user message is the prompt; those before it are the
+/// conversation.
 pub struct MessageList;
 
 impl FieldType for MessageList {
@@ -115,11 +115,11 @@ impl FieldType for MessageList {
                 message.require("content");
             }
             let text = content.as_ref().map(|content| content.text.clone());
-            let is_order = role.as_deref() == Some("user");
+            let is_from_user = role.as_deref() == Some("user");
             if let (Some(role), Some(text)) = (role, text) {
                 conversation.push((index, ConversationMessage { role, text }));
             }
-            if is_order {
+            if is_from_user {
                 last = Some((index, content));
             }
         }
@@ -128,13 +128,13 @@ impl FieldType for MessageList {
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         };
-        let MessageBody { text, pictures } = content?;
+        let TextAndPictures { text, pictures } = content?;
         if text.trim().is_empty() && pictures.is_empty() {
             let param = format!("{}[{index}].content", body.path(name));
             let message = "Must contain a prompt or an image.";
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
-        // Messages after the order are checked, but are not part of it.
+        // Messages after the prompt are checked, but are not part of the conversation.
         conversation.retain(|(message_index, _)| *message_index < index);
         Some(ChatPrompt {
             prompt: text,
@@ -158,7 +158,7 @@ impl FieldType for MessageList {
 
 /// The text and the pictures of a message.
 #[derive(Debug)]
-pub struct MessageBody {
+pub struct TextAndPictures {
     text: String,
     pictures: Vec<RequestedPicture>,
 }
@@ -167,11 +167,11 @@ pub struct MessageBody {
 pub struct MessageContent;
 
 impl FieldType for MessageContent {
-    type Value = MessageBody;
+    type Value = TextAndPictures;
 
-    fn read(body: &BodyFields<'_>, name: &str) -> Option<MessageBody> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<TextAndPictures> {
         match body.value(name)? {
-            Value::String(_) => Some(MessageBody {
+            Value::String(_) => Some(TextAndPictures {
                 text: body.string(name, MAX_PROMPT)?,
                 pictures: Vec::new(),
             }),
@@ -209,7 +209,7 @@ fn tagged(name: &str, mut part: Object) -> Object {
     part
 }
 
-fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> MessageBody {
+fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> TextAndPictures {
     let mut texts = Vec::new();
     let mut pictures = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -236,5 +236,5 @@ fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> MessageBody {
         let fault = format!("Must have at most {MAX_PROMPT} characters of text.");
         message.fault(name, ErrorCode::InvalidValue, fault);
     }
-    MessageBody { text, pictures }
+    TextAndPictures { text, pictures }
 }

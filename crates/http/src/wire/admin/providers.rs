@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use mediagate_core::domain::routes::RouteSummary;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{BreakerSnapshot, RouteCounts, RouteError, RouteNote};
+use mediagate_model::route::{BreakerSnapshot, RouteCounts, RouteError, StoredRouteState};
 
 /// A route to a provider.
 #[derive(Debug, Serialize, ToSchema)]
@@ -144,13 +144,13 @@ impl RouteOutcomes {
 
 impl RouteStanding {
     pub fn new(summary: &RouteSummary) -> Self {
-        let (route, note, record) = (&summary.route, &summary.note, &summary.record);
+        let (route, stored, record) = (&summary.route, &summary.stored, &summary.record);
         let combined = &summary.combined;
         let mut last_hour = RouteCounts::default();
         for part in record.last_hour {
             last_hour.add(part);
         }
-        let is_usable = note.paused_at.is_none() && note.refused_at.is_none();
+        let is_usable = stored.paused_at.is_none() && stored.refused_at.is_none();
         Self {
             id: format!("{}/{}", route.provider, route.model),
             object: "route",
@@ -163,9 +163,9 @@ impl RouteStanding {
                 failures: combined.worst.failures,
                 processes: combined.unusual.iter().map(ProcessBreaker::new).collect(),
             },
-            paused_at: note.paused_at.map(Timestamp::rfc3339),
-            key_refused_at: note.refused_at.map(Timestamp::rfc3339),
-            last_error: note.error.as_ref().map(RouteErrorObject::new),
+            paused_at: stored.paused_at.map(Timestamp::rfc3339),
+            key_refused_at: stored.refused_at.map(Timestamp::rfc3339),
+            last_error: stored.error.as_ref().map(RouteErrorObject::new),
             last_hour: RouteOutcomes::new(last_hour),
             last_hour_by_minutes: record.last_hour.map(RouteOutcomes::new).into(),
             last_day: RouteOutcomes::new(record.last_day),
@@ -173,7 +173,7 @@ impl RouteStanding {
             p95_seconds: record.p95.map(seconds),
             open_jobs: record.open_jobs,
             // A paused route is not tried before an operator resumes it.
-            next_try_at: next_try(&combined.worst).filter(|_| note.paused_at.is_none()),
+            next_try_at: next_try(&combined.worst).filter(|_| stored.paused_at.is_none()),
         }
     }
 }
@@ -201,13 +201,13 @@ pub struct RouteChange {
 }
 
 impl RouteChange {
-    pub fn new(provider: &str, model: &str, note: &RouteNote) -> Self {
+    pub fn new(provider: &str, model: &str, stored: &StoredRouteState) -> Self {
         Self {
             object: "route",
             provider: provider.to_owned(),
             model: model.to_owned(),
-            paused_at: note.paused_at.map(Timestamp::rfc3339),
-            tried_at: note.tried_at.map(Timestamp::rfc3339),
+            paused_at: stored.paused_at.map(Timestamp::rfc3339),
+            tried_at: stored.retry_requested_at.map(Timestamp::rfc3339),
         }
     }
 }

@@ -43,20 +43,20 @@ pub fn serve() -> io::Result<()> {
     if order.job.can_wait() {
         rustix::process::nice(19)?;
     }
-    let watch = Arc::new(EngineControl::default());
+    let engine_control = Arc::new(EngineControl::default());
     let (sender, results) = mpsc::channel();
-    let (job, folder, job_watch) = (order.job, order.folder, watch.clone());
+    let (job, folder, job_engine_control) = (order.job, order.folder, engine_control.clone());
     // On a separate thread, so that progress is reported while it computes.
     std::thread::Builder::new().spawn(move || {
         // Fails only if the loop below has ended.
-        let _ = sender.send(job.run(&folder, &job_watch));
+        let _ = sender.send(job.run(&folder, &job_engine_control));
     })?;
     loop {
         match results.recv_timeout(REPORT_INTERVAL) {
             Ok(Ok(message)) => return send(&message),
             Ok(Err(EngineError::Source(reason))) => return send(&ChildMessage::Source(reason)),
             Ok(Err(error)) => return send(&ChildMessage::Broken(error.to_string())),
-            Err(RecvTimeoutError::Timeout) => send(&ChildMessage::Progress(watch.progress()))?,
+            Err(RecvTimeoutError::Timeout) => send(&ChildMessage::Progress(engine_control.progress()))?,
             Err(RecvTimeoutError::Disconnected) => {
                 return send(&ChildMessage::Broken("the engine panicked".into()));
             }
@@ -148,7 +148,7 @@ impl ChildJob {
         }
     }
 
-    fn run(self, folder: &Path, watch: &EngineControl) -> Result<ChildMessage, EngineError> {
+    fn run(self, folder: &Path, engine_control: &EngineControl) -> Result<ChildMessage, EngineError> {
         match self {
             Self::Video {
                 job,
@@ -160,13 +160,13 @@ impl ChildJob {
                     animatic_engine::decode(&bytes)
                 };
                 let picture = picture.as_deref().map(decode).transpose()?;
-                let video = animatic_engine::make(&job, picture.as_ref(), retouch, watch)?;
+                let video = animatic_engine::make(&job, picture.as_ref(), retouch, engine_control)?;
                 write_video(folder, video)
             }
             Self::ScanFilms { films } => {
                 let mut stills = File::create(folder.join(STILLS)).map_err(engine_failure)?;
                 for film in &films {
-                    let (scan, poster) = film_scan::scan_film(film, ScanPurpose::Keep, &[], watch);
+                    let (scan, poster) = film_scan::scan_film(film, ScanPurpose::Keep, &[], engine_control);
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
@@ -183,18 +183,18 @@ impl ChildJob {
             } => {
                 let graphs = model.as_ref().map(open).transpose()?;
                 let graphs = graphs.as_ref();
-                let clips = stems_engine::separate(&job, graphs, &source, mark, folder, watch)?;
+                let clips = stems_engine::separate(&job, graphs, &source, mark, folder, engine_control)?;
                 let clips = clips.into_iter().enumerate();
                 let clips = clips.map(|(index, clip)| write_clip(folder, index, clip));
                 Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
             }
             Self::Picture { file, decodes } => probe_picture(&file, decodes),
-            Self::Clip(recordings) => clip_of(&recordings, folder, watch),
+            Self::Clip(recordings) => clip_of(&recordings, folder, engine_control),
             Self::Check {
                 file,
                 keys,
                 certificates,
-            } => check(&file, &keys, &certificates, watch),
+            } => check(&file, &keys, &certificates, engine_control),
             #[cfg(feature = "c2pa")]
             Self::Sign(order, signer) => super::signing::serve(&order, &signer, folder),
             Self::Verify { file, certificates } => {
@@ -259,13 +259,13 @@ fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError
 fn clip_of(
     recordings: &ClipSources,
     folder: &Path,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<ChildMessage, EngineError> {
     let limits = DecodeLimits {
         max_seconds: recordings.most_seconds,
         ..DecodeLimits::default()
     };
-    let (name, is_running) = (recordings.clip.to_string(), || !watch.is_stopped());
+    let (name, is_running) = (recordings.clip.to_string(), || !engine_control.is_stopped());
     let result = match &recordings.sources[..] {
         [file] => clip::convert_recording(
             &name,
@@ -299,7 +299,7 @@ fn check(
     file: &Path,
     keys: &[WatermarkKey],
     certificates: &str,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<ChildMessage, EngineError> {
     let examined = FileExamination::claims(file);
     let verified = if examined.can_be_verified() {
@@ -310,7 +310,7 @@ fn check(
     };
     let film = match examined.kind {
         Some(FileKind::Mp4) => match film_scan::can_be_scanned(file) {
-            Ok(()) => film_scan::scan_film(file, ScanPurpose::Check, keys, watch).0,
+            Ok(()) => film_scan::scan_film(file, ScanPurpose::Check, keys, engine_control).0,
             Err(reason) => FilmScan::nothing(reason),
         },
         _ => FilmScan::default(),
@@ -320,7 +320,7 @@ fn check(
     let recording = if is_picture {
         None
     } else {
-        recording_scan::scan_recording(file, keys, &|| !watch.is_stopped())
+        recording_scan::scan_recording(file, keys, &|| !engine_control.is_stopped())
     };
     Ok(ChildMessage::Checked(Box::new(FileCheck {
         verified,

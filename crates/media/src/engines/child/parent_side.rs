@@ -40,14 +40,14 @@ pub fn make_video(
     job: &VideoJob,
     picture: Option<&Path>,
     retouch: RetouchOptions,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
     let job = ChildJob::Video {
         job: job.clone(),
         picture: picture.map(Path::to_owned),
         retouch,
     };
-    let (folder, message) = run_job(launcher, job, launcher.limits(), watch)?;
+    let (folder, message) = run_job(launcher, job, launcher.limits(), engine_control)?;
     let ChildMessage::Video {
         width,
         height,
@@ -81,7 +81,7 @@ pub type ScannedFilm = (FilmScan, Option<Vec<u8>>);
 pub fn scan_films(
     launcher: &ChildLauncher,
     films: &[&Path],
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Vec<ScannedFilm>, EngineError> {
     let failed_scan = |reason: String| (FilmScan::nothing(reason), None);
     let checks = films
@@ -112,7 +112,7 @@ pub fn scan_films(
             scanned += 1;
             Ok(None)
         };
-        match run_job_with(launcher, job, ChildLimits::FILM_SCANS, watch, &mut handler) {
+        match run_job_with(launcher, job, ChildLimits::FILM_SCANS, engine_control, &mut handler) {
             Ok((_, ChildMessage::AllScanned)) if scanned == remaining.len() => {}
             Ok((_, message)) => {
                 return Err(EngineError::Broken(format!("a child sent {message:?}")));
@@ -151,7 +151,7 @@ pub fn separate(
     model: Option<OwnModel>,
     source: &Path,
     mark: Option<WatermarkPayload>,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Vec<MadeClip>, EngineError> {
     let limits = match model {
         Some(_) => ChildLimits::OWN_MODELS,
@@ -163,7 +163,7 @@ pub fn separate(
         model,
         mark,
     };
-    let (folder, message) = run_job(launcher, job, limits, watch)?;
+    let (folder, message) = run_job(launcher, job, limits, engine_control)?;
     let ChildMessage::Clips(clips) = message else {
         return Err(EngineError::Broken(format!("a child sent {message:?}")));
     };
@@ -200,11 +200,11 @@ pub(super) fn run_job(
     launcher: &ChildLauncher,
     job: ChildJob,
     limits: ChildLimits,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
     let handler =
         &mut |_: &Path, message| Err(EngineError::Broken(format!("a child sent {message:?}")));
-    run_job_with(launcher, job, limits, watch, handler)
+    run_job_with(launcher, job, limits, engine_control, handler)
 }
 
 /// Handles an interim message of a child, given its folder; the answer is a line for its input.
@@ -216,7 +216,7 @@ pub(super) fn run_job_with(
     launcher: &ChildLauncher,
     job: ChildJob,
     limits: ChildLimits,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
     handler: MessageHandler<'_>,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
     let folder = tempfile::tempdir_in(launcher.spool()).map_err(engine_failure)?;
@@ -242,12 +242,12 @@ pub(super) fn run_job_with(
         }
         Ok(())
     };
-    match listen(stdout, watch, &mut handle)? {
+    match listen(stdout, engine_control, &mut handle)? {
         Some(ChildMessage::Source(reason)) => Err(EngineError::Source(reason)),
         Some(ChildMessage::Broken(reason)) => Err(EngineError::Broken(reason)),
         Some(message) => {
             // The last report of progress may have come long before the end.
-            watch.report(1.0);
+            engine_control.report(1.0);
             Ok((folder, message))
         }
         None => {
@@ -268,13 +268,13 @@ fn write_line(stdin: Option<&mut ChildStdin>, mut line: String) {
 /// Reads a child's messages until it exits; returns the last one, if it was an end.
 fn listen(
     mut stdout: ChildStdout,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
     handle: &mut dyn FnMut(ChildMessage) -> Result<(), EngineError>,
 ) -> Result<Option<ChildMessage>, EngineError> {
     let mut received = Vec::new();
     let mut chunk = [0; 4096];
     loop {
-        if watch.is_stopped() {
+        if engine_control.is_stopped() {
             // The caller drops the child, which kills it.
             return Err(EngineError::Stopped);
         }
@@ -295,7 +295,7 @@ fn listen(
         while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = received.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(engine_failure)? {
-                ChildMessage::Progress(percent) => watch.report(f32::from(percent) / 100.0),
+                ChildMessage::Progress(percent) => engine_control.report(f32::from(percent) / 100.0),
                 message if message.is_interim() => handle(message)?,
                 last => return Ok(Some(last)),
             }

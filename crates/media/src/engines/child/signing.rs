@@ -55,7 +55,7 @@ pub fn sign(
     launcher: &ChildLauncher,
     order: SignOrder,
     (signer, stamps): (&dyn ContentSigner, bool),
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Vec<u8>, SigningError> {
     let failed = |error: &dyn std::fmt::Display| SigningError(error.to_string());
     let public = PublicSigner {
@@ -81,7 +81,7 @@ pub fn sign(
             .map_err(engine_failure)
     };
     let job = ChildJob::Sign(order, public);
-    let result = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut handler);
+    let result = run_job_with(launcher, job, ChildLimits::MEDIA, engine_control, &mut handler);
     let (folder, message) = result.map_err(|error| failed(&error))?;
     match message {
         ChildMessage::Signed(Ok(())) => {

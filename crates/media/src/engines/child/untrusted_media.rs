@@ -23,7 +23,7 @@ pub fn probe_picture<Held>(
     file: &Path,
     decodes: bool,
     reserve: impl Fn(u64) -> Held,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Result<PictureFacts, BadPicture>, EngineError> {
     let job = ChildJob::Picture {
         file: file.to_owned(),
@@ -38,7 +38,7 @@ pub fn probe_picture<Held>(
         }
         message => Err(unexpected_message(&message)),
     };
-    let result = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut handler);
+    let result = run_job_with(launcher, job, ChildLimits::MEDIA, engine_control, &mut handler);
     match result {
         Ok((_, ChildMessage::Picture(facts))) => Ok(Ok(facts)),
         Ok((_, ChildMessage::BadPicture(why))) => Ok(Err(why)),
@@ -58,13 +58,13 @@ pub fn probe_picture<Held>(
 pub fn clip_of(
     launcher: &ChildLauncher,
     recordings: ClipSources,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<Option<MadeClip>, ClipError> {
     match run_job(
         launcher,
         ChildJob::Clip(recordings),
         ChildLimits::MEDIA,
-        watch,
+        engine_control,
     ) {
         Ok((folder, ChildMessage::Clips(clips))) => {
             let clip = clips.into_iter().next();
@@ -91,14 +91,14 @@ pub fn check(
     file: &Path,
     keys: Vec<WatermarkKey>,
     certificates: &str,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<FileCheck, EngineError> {
     let job = ChildJob::Check {
         file: file.to_owned(),
         keys,
         certificates: certificates.to_owned(),
     };
-    match run_job(launcher, job, ChildLimits::MEDIA, watch)? {
+    match run_job(launcher, job, ChildLimits::MEDIA, engine_control)? {
         (_, ChildMessage::Checked(checked)) => Ok(*checked),
         (_, message) => Err(unexpected_message(&message)),
     }
@@ -109,13 +109,13 @@ pub fn verify(
     launcher: &ChildLauncher,
     file: &Path,
     certificates: &str,
-    watch: &EngineControl,
+    engine_control: &EngineControl,
 ) -> Result<VerifiedCredentials, String> {
     let job = ChildJob::Verify {
         file: file.to_owned(),
         certificates: certificates.to_owned(),
     };
-    match run_job(launcher, job, ChildLimits::MEDIA, watch) {
+    match run_job(launcher, job, ChildLimits::MEDIA, engine_control) {
         Ok((_, ChildMessage::Verified(verified))) => verified,
         Ok((_, message)) => Err(unexpected_message(&message).to_string()),
         Err(EngineError::Died(why)) => {

@@ -143,7 +143,7 @@ fn model(graphs: &onnx::SeparationModel) -> Model {
         notes,
         limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {
-                rests: groups.clone(),
+                complements: groups.clone(),
                 two: true,
                 full: true,
                 other: graphs.offered().contains(&Stem::Other),
@@ -151,7 +151,7 @@ fn model(graphs: &onnx::SeparationModel) -> Model {
             }),
             tasks: Vec::new(),
             personas: false,
-            songs: SongLimits::DIALECT,
+            songs: SongLimits::API_DEFAULT,
         }),
         price: None,
         passthrough_fields: Vec::new(),

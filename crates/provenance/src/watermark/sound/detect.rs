@@ -105,7 +105,7 @@ impl SoundDetector {
 
     /// Reads the mark of a key, if the sound has one.
     pub fn read(&self, key: &MarkKey) -> Option<SoundMark> {
-        let folded = self.folded();
+        let folded = self.fold();
         let layout = SoundTileLayout::for_key(key);
         let mut scores = scores(&folded, &layout);
         let deviation = {
@@ -139,7 +139,7 @@ impl SoundDetector {
     /// How far the likeliest position stands out, in standard deviations: unmarked sound shows what
     /// chance alone gives.
     pub fn score(&self, key: &MarkKey) -> f32 {
-        let scores = scores(&self.folded(), &SoundTileLayout::for_key(key));
+        let scores = scores(&self.fold(), &SoundTileLayout::for_key(key));
         let squares: f32 = scores.iter().map(|score| score * score).sum();
         #[expect(clippy::cast_precision_loss, reason = "440 positions")]
         let deviation = (squares / scores.len() as f32).sqrt();
@@ -153,7 +153,7 @@ impl SoundDetector {
 
     /// The weighted loudness folded into one tile, with the windows of a step added up: for each
     /// position, the values that the tile's first row would have there.
-    fn folded(&self) -> Vec<[f32; BANDS]> {
+    fn fold(&self) -> Vec<[f32; BANDS]> {
         let values = self.weighted_loudness();
         let mut fine = vec![[0.0f32; BANDS]; POSITIONS];
         let unit = STEP.0 * u64::from(self.rate);

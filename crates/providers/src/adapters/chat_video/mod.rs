@@ -127,7 +127,7 @@ impl Adapter for ChatVideoAdapter {
             .with_long_timeout(MAX_ANSWER_BYTES)
             .mark_submission();
         Ok(if self.deduplicates {
-            call.with_header("idempotency-key", &order.key)
+            call.with_header("idempotency-key", &order.idempotency_key)
         } else {
             call
         })
@@ -183,7 +183,7 @@ fn messages(video: &VideoSpec) -> Value {
     Value::Array(messages)
 }
 
-/// Mediagate's extension of the dialect.
+/// Mediagate's extension of the chat-completions API.
 fn options(video: &VideoSpec) -> Value {
     let mut options = json!({
         "seconds": video.seconds,

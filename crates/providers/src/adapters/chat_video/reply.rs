@@ -35,7 +35,7 @@ impl ParsedCompletion {
         let mut data = String::new();
         for line in body.lines() {
             if line.is_empty() {
-                reply.event(&data);
+                reply.read_event(&data);
                 data.clear();
             } else if let Some(more) = line.strip_prefix("data:") {
                 if !data.is_empty() {
@@ -46,27 +46,27 @@ impl ParsedCompletion {
         }
         // Some servers leave out the blank line at the very end; an incomplete event is not valid
         // JSON.
-        reply.event(&data);
+        reply.read_event(&data);
         reply
     }
 
     /// Reads a whole completion.
     pub(super) fn from_json(body: &Value) -> Self {
         let mut reply = Self::default();
-        reply.object(body);
+        reply.read_object(body);
         reply.ended = true;
         reply
     }
 
-    fn event(&mut self, data: &str) {
+    fn read_event(&mut self, data: &str) {
         if data == "[DONE]" {
             self.ended = true;
         } else if let Ok(object) = serde_json::from_str(data) {
-            self.object(&object);
+            self.read_object(&object);
         }
     }
 
-    fn object(&mut self, object: &Value) {
+    fn read_object(&mut self, object: &Value) {
         if let Some(error) = object.get("error").filter(|error| !error.is_null()) {
             self.accepted |= text_at(error, "/task_id").is_some();
             self.error = Some(error.clone());
@@ -82,7 +82,7 @@ impl ParsedCompletion {
                 .iter()
                 .filter_map(|name| choice.get(name))
             {
-                self.message(part);
+                self.read_message(part);
             }
             if let Some(reason) = text_at(choice, "/finish_reason") {
                 self.finish_reason = Some(reason);
@@ -91,7 +91,7 @@ impl ParsedCompletion {
         }
     }
 
-    fn message(&mut self, message: &Value) {
+    fn read_message(&mut self, message: &Value) {
         match &message["content"] {
             Value::String(text) => self.text.push_str(text),
             Value::Array(parts) => {

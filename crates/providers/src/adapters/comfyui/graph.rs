@@ -171,7 +171,7 @@ impl WorkflowSet {
             let message = format!("there is no graph for the model {}", order.model);
             ProviderError::new(ErrorClass::Rejected, message)
         })?;
-        Ok(graph.fill(&order.key, video, pictures))
+        Ok(graph.fill(&order.idempotency_key, video, pictures))
     }
 }
 

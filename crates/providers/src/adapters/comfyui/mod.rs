@@ -178,7 +178,7 @@ impl Adapter for ComfyUiAdapter {
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
         // Any other key was not sent as `prompt_id`, so the server chose an unknown id.
-        is_uuid(&order.key).then(|| history("find", &handle_for(order)))
+        is_uuid(&order.idempotency_key).then(|| history("find", &handle_for(order)))
     }
 
     fn read_lookup(
@@ -194,7 +194,7 @@ impl Adapter for ComfyUiAdapter {
             // In the same order as a poll, because the job may end between two calls.
             "find in queue" => {
                 let history_again = history("find again", &handle);
-                (is_queued(&body, &order.key)?, Some(history_again))
+                (is_queued(&body, &order.idempotency_key)?, Some(history_again))
             }
             _ if !body.is_object() => {
                 return Err(ProviderError::unreadable(
@@ -203,7 +203,7 @@ impl Adapter for ComfyUiAdapter {
             }
             stage => {
                 let next = (stage == "find").then(|| queue("find in queue"));
-                (body.get(&order.key).is_some(), next)
+                (body.get(&order.idempotency_key).is_some(), next)
             }
         };
         if is_found {
@@ -215,7 +215,7 @@ impl Adapter for ComfyUiAdapter {
 
 /// The job of an order whose key is its id.
 fn handle_for(order: &Order) -> JobHandle {
-    JobHandle(json!({"id": order.key}))
+    JobHandle(json!({"id": order.idempotency_key}))
 }
 
 fn queue(stage: &'static str) -> Call {
@@ -258,8 +258,8 @@ impl ComfyUiAdapter {
         let graph = self.graphs.fill(order, video, &pictures)?;
         body.insert("prompt".into(), graph);
         body.insert("client_id".into(), json!("mediagate"));
-        if is_uuid(&order.key) {
-            body.insert("prompt_id".into(), json!(order.key));
+        if is_uuid(&order.idempotency_key) {
+            body.insert("prompt_id".into(), json!(order.idempotency_key));
         }
         Ok(Call::post("submit", "/api/prompt", Value::Object(body)).mark_submission())
     }
@@ -274,7 +274,7 @@ fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
     let mut file = picture.file.clone();
     let extension = file.name.rsplit('.').next().unwrap_or("png");
     // The same name for the same submission, so that a repeated upload overwrites the first.
-    file.name = format!("{}-{}.{extension}", plain_name(&order.key), names.len());
+    file.name = format!("{}-{}.{extension}", plain_name(&order.idempotency_key), names.len());
     let parts = vec![
         FormPart::file("image", &file),
         FormPart::text("type", "input"),

@@ -41,7 +41,7 @@ fn refused(options: &Value) -> SettingsError {
 
 fn order() -> Order {
     let mut order = video("wan");
-    order.key = ID.into();
+    order.idempotency_key = ID.into();
     if let WorkSpec::Video(video) = &mut order.work {
         video.pictures.push(SourcePicture {
             role: PictureRole::FirstFrame,
@@ -107,7 +107,7 @@ fn a_picture_goes_first_and_the_graph_names_it() {
 #[test]
 fn a_key_of_another_form_is_no_prompt_id() {
     let mut order = order();
-    order.key = "0197-key".into();
+    order.idempotency_key = "0197-key".into();
     if let WorkSpec::Video(video) = &mut order.work {
         video.pictures.clear();
     }
@@ -281,7 +281,7 @@ fn ends_have_their_class() {
     assert_eq!(error.message, "KSampler: out of memory");
     assert!(matches!(
         ended("pondering", &json!({}), &json!([])),
-        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "pondering"
+        Ok(AdapterStep::Running { unknown_status: Some(word), .. }) if word == "pondering"
     ));
 }
 
@@ -338,7 +338,7 @@ fn the_jobs_api_is_read() {
     assert!(json_of(&call)["workflow"]["6"].is_object());
     assert_eq!(
         call.headers,
-        [("idempotency-key".into(), order.key.clone())]
+        [("idempotency-key".into(), order.idempotency_key.clone())]
     );
     let handle = JobHandle(json!({"id": "job_1"}));
     let polled = |status: u16, body: &Value| {
@@ -397,7 +397,7 @@ fn a_lost_job_is_found_by_the_id_that_it_was_given() {
     let comfy = adapter("comfyui", &options());
     let mut order = video("wan");
     assert!(comfy.find(&order, since()).is_none());
-    order.key = ID.into();
+    order.idempotency_key = ID.into();
     let ended = json!({ID: {"outputs": {}}});
     let lookup = look_up(comfy.as_ref(), &order, 200, &ended).unwrap();
     assert_eq!(ids(&lookup), [ID]);

@@ -108,7 +108,7 @@ impl Adapter for ComfyJobsAdapter {
         Ok(Call::post("submit", "/api/v2/jobs", body)
             // A repetition with a used key is refused and not joined to the first. So there cannot
             // be two jobs, but an unclear submission stays unclear.
-            .with_header("idempotency-key", &order.key)
+            .with_header("idempotency-key", &order.idempotency_key)
             .mark_submission())
     }
 }

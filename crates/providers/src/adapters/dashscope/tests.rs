@@ -165,7 +165,7 @@ fn every_status_word() {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             }
         ));
@@ -174,7 +174,7 @@ fn every_status_word() {
     assert!(matches!(
         step,
         AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         }
     ));

@@ -54,9 +54,9 @@ const GROUPS: [StemGroup; 5] = [
     StemGroup::Guitar,
     StemGroup::Keyboard,
 ];
-/// Most files in an archive.
+/// Maximum number of files in an archive.
 const MAX_FILES: usize = 16;
-/// Most bytes of all files in an archive, whatever the archive declares.
+/// Maximum total size of the files in an archive, in bytes, whatever the archive declares.
 const MAX_BYTES: u64 = 400_000_000;
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
@@ -86,7 +86,7 @@ impl Adapter for ElevenLabsAdapter {
                     GROUPS.to_vec()
                 },
                 two: true,
-                rests: if model == SIX {
+                complements: if model == SIX {
                     Vec::new()
                 } else {
                     vec![StemGroup::Vocals]

@@ -86,7 +86,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     }))
 }
 
-/// Most bytes of a file within a request.
+/// Maximum size of a file within a request, in bytes.
 const MAX_INLINE_BYTES: usize = 1_000_000;
 
 /// The stems of Demucs, with its own names, in the order of a full split.
@@ -120,7 +120,7 @@ impl Adapter for FalAdapter {
                 // A group that is not requested is in no other file, so the rest is the sum of a
                 // full split.
                 two: false,
-                rests: Vec::new(),
+                complements: Vec::new(),
                 full: true,
                 other: true,
             }))),

@@ -205,14 +205,14 @@ fn a_status_is_read_by_its_word() {
             step,
             Ok(AdapterStep::Running {
                 progress: None,
-                unknown_word: None,
+                unknown_status: None,
                 ..
             })
         ));
     }
     assert!(matches!(
         status(200, &json!({"status": "PAUSED"})),
-        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "PAUSED"
+        Ok(AdapterStep::Running { unknown_status: Some(word), .. }) if word == "PAUSED"
     ));
     assert_eq!(
         status(404, &json!({})).unwrap_err().class,

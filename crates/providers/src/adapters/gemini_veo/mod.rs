@@ -57,7 +57,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// Most bytes of an answer that may contain the video or the song itself.
+/// Maximum size of an answer that may contain the video or the song itself, in bytes.
 const MAX_MEDIA_BYTES: u64 = 300_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -153,7 +153,7 @@ fn an_operation_is_done_when_it_says_so() {
             assert!(matches!(
                 polled(&adapter, 200, &body),
                 Ok(AdapterStep::Running {
-                    unknown_word: None,
+                    unknown_status: None,
                     ..
                 })
             ));
@@ -312,7 +312,7 @@ fn an_interaction_is_read_by_its_word() {
         assert!(matches!(
             step,
             Ok(AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             })
         ));
@@ -321,7 +321,7 @@ fn an_interaction_is_read_by_its_word() {
     assert!(matches!(
         step,
         Ok(AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         })
     ));

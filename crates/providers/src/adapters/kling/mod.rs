@@ -156,7 +156,7 @@ impl Adapter for KlingAdapter {
         fields.insert("duration".into(), json!(video.seconds.to_string()));
         // Sent to look up the task later. Nothing relies on Kling rejecting or joining a second
         // one.
-        fields.insert("external_task_id".into(), json!(order.key));
+        fields.insert("external_task_id".into(), json!(order.idempotency_key));
         if let Some(negative) = &video.negative_prompt {
             fields.insert("negative_prompt".into(), json!(negative));
         }
@@ -224,8 +224,8 @@ impl Adapter for KlingAdapter {
         let WorkSpec::Video(video) = &order.work else {
             return None;
         };
-        let path = format!("/v1/videos/{}/{}", operation(video), order.key);
-        fits_path(&order.key).then(|| Call::get("find", path))
+        let path = format!("/v1/videos/{}/{}", operation(video), order.idempotency_key);
+        fits_path(&order.idempotency_key).then(|| Call::get("find", path))
     }
 
     fn read_lookup(
@@ -244,7 +244,7 @@ impl Adapter for KlingAdapter {
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
         // The match would count as certain, and the video of another order would be delivered.
-        if key.is_some_and(|key| key != order.key) {
+        if key.is_some_and(|key| key != order.idempotency_key) {
             let message = "the provider's response is about a different task";
             return Err(ProviderError::unreadable(message));
         }

@@ -140,7 +140,7 @@ fn every_status_word() {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             }
         ));
@@ -149,7 +149,7 @@ fn every_status_word() {
     assert!(matches!(
         step,
         AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         }
     ));
@@ -207,6 +207,6 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
     }
     assert!(read_lookup(400, json!({"code": 1201})).is_err());
     let mut odd = video("kling-v2-6");
-    odd.key = "a/b".into();
+    odd.idempotency_key = "a/b".into();
     assert!(kling().find(&odd, since()).is_none());
 }

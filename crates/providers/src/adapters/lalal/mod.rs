@@ -91,7 +91,7 @@ impl Adapter for LalalAdapter {
         (kind == MediaKind::Music).then(|| {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
                 two: true,
-                rests: groups.clone(),
+                complements: groups.clone(),
                 groups,
                 full: !is_phoenix,
                 other: !is_phoenix,
@@ -214,7 +214,9 @@ impl LalalAdapter {
             presets["splitter"] = json!(order.model);
         }
         let body = json!({
-            "source_id": source, "presets": presets, "idempotency_key": uuid4(&order.key),
+            "source_id": source,
+            "presets": presets,
+            "idempotency_key": uuid4(&order.idempotency_key),
         });
         Ok(Call::post("submit", path, body).mark_submission())
     }

@@ -136,7 +136,7 @@ fn only_known_words_end_a_task() {
         step,
         AdapterStep::Running {
             progress: Some(42),
-            unknown_word: None,
+            unknown_status: None,
             ..
         }
     ));
@@ -144,7 +144,7 @@ fn only_known_words_end_a_task() {
     assert!(matches!(
         step,
         AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         }
     ));

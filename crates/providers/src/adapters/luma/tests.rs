@@ -147,7 +147,7 @@ fn every_state() {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             }
         ));
@@ -156,7 +156,7 @@ fn every_state() {
     assert!(matches!(
         step,
         AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         }
     ));

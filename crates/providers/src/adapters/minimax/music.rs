@@ -22,7 +22,7 @@ use crate::response::{ProviderResponse, required_text};
 /// Longest description and lyrics in characters.
 const MAX_PROMPT_CHARS: usize = 2_000;
 const MAX_LYRICS_CHARS: usize = 3_500;
-/// Most bytes of an answer, in case it contains the recording itself.
+/// Maximum size of an answer, in bytes, in case it contains the recording itself.
 const MAX_BYTES: u64 = 80_000_000;
 
 pub(super) fn limits(model: &str) -> Option<ModelLimits> {

@@ -243,7 +243,7 @@ mod tests {
             assert!(matches!(
                 step,
                 AdapterStep::Running {
-                    unknown_word: None,
+                    unknown_status: None,
                     ..
                 }
             ));
@@ -253,7 +253,7 @@ mod tests {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: Some(_),
+                unknown_status: Some(_),
                 ..
             }
         ));

@@ -241,7 +241,7 @@ mod tests {
             assert!(matches!(
                 step,
                 AdapterStep::Running {
-                    unknown_word: None,
+                    unknown_status: None,
                     ..
                 }
             ));
@@ -250,7 +250,7 @@ mod tests {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: Some(_),
+                unknown_status: Some(_),
                 ..
             }
         ));

@@ -143,7 +143,7 @@ impl Adapter for ModelArkAdapter {
         // ModelArk takes the lower 32 bits.
         let seed = video.seed.map(|seed| seed % (1 << 32));
         // Never left to the provider: a lost task is found by a seed derived from the key.
-        let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.key)));
+        let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.idempotency_key)));
         fields.insert("seed".into(), json!(seed));
         if let Some(user) = &video.user {
             fields.insert("safety_identifier".into(), json!(pseudonym(user)));
@@ -175,7 +175,7 @@ impl Adapter for ModelArkAdapter {
         }
         let body = parse_body(answer)?;
         let tasks = LIST.items(&body)?;
-        let seed = u64::from(seed_of(&order.key));
+        let seed = u64::from(seed_of(&order.idempotency_key));
         let is_ours = |task: &&Value| {
             // The model is compared as well, because other orders may have this seed by chance.
             task["seed"].as_u64() == Some(seed)

@@ -126,7 +126,7 @@ fn every_status_word() {
         assert!(matches!(
             step,
             AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             }
         ));
@@ -135,7 +135,7 @@ fn every_status_word() {
     assert!(matches!(
         step,
         AdapterStep::Running {
-            unknown_word: Some(_),
+            unknown_status: Some(_),
             ..
         }
     ));

@@ -113,21 +113,21 @@ struct MusicAiAdapter {
 impl Adapter for MusicAiAdapter {
     fn limits(&self, kind: MediaKind, _: &str) -> Option<ModelLimits> {
         let mut groups: Vec<StemGroup> = Vec::new();
-        let mut rests = Vec::new();
+        let mut complements = Vec::new();
         for stem in &self.stems {
             match stem {
                 StemTarget::Only(group) if !groups.contains(group) => groups.push(*group),
-                StemTarget::Without(group) => rests.push(*group),
+                StemTarget::Without(group) => complements.push(*group),
                 _ => {}
             }
         }
-        rests.retain(|group| groups.contains(group));
+        complements.retain(|group| groups.contains(group));
         (kind == MediaKind::Music).then(|| {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
                 two: true,
                 full: groups.len() > 1,
                 groups,
-                rests,
+                complements,
                 other: self.stems.contains(&StemTarget::Other),
             }))
         })
@@ -174,7 +174,8 @@ impl Adapter for MusicAiAdapter {
                 upload::check_stored(answer)?;
                 // An unclear submission is found by the name.
                 let body = json!({
-                    "name": order.key, "workflow": order.model, "params": {self.input.as_str(): context.carried_data},
+                    "name": order.idempotency_key, "workflow": order.model,
+                    "params": {self.input.as_str(): context.carried_data},
                 });
                 Ok(AdapterStep::next(
                     Call::post("submit", "/job", body).mark_submission(),
@@ -204,7 +205,7 @@ impl Adapter for MusicAiAdapter {
         let listed = LIST.items(&body)?;
         let matching = listed
             .iter()
-            .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
+            .filter(|job| text_at(job, "/name").as_ref() == Some(&order.idempotency_key));
         let jobs = matching.filter_map(|job| LIST.certain(job));
         // The provider may choose the page size, so only an empty page is the last.
         let number = context

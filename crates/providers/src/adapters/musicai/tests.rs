@@ -89,7 +89,7 @@ fn only_known_words_end_a_job() {
             matches!(
                 step,
                 AdapterStep::Running {
-                    unknown_word: None,
+                    unknown_status: None,
                     ..
                 }
             ),
@@ -98,7 +98,7 @@ fn only_known_words_end_a_job() {
     }
     let step = poll(200, &json!({"status": "PAUSED"})).unwrap();
     assert!(
-        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "PAUSED")
+        matches!(step, AdapterStep::Running { unknown_status: Some(word), .. } if word == "PAUSED")
     );
     for error in [
         json!({"code": "E1", "title": "Bad", "message": "no sound"}),
@@ -161,10 +161,10 @@ fn the_settings_say_what_a_workflow_makes() {
         usual.groups,
         [StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass]
     );
-    assert!(usual.two && usual.full && usual.other && usual.rests.is_empty());
+    assert!(usual.two && usual.full && usual.other && usual.complements.is_empty());
     let two = limits(json!({"stems": ["vocals", "instrumental"]}));
     assert!(!two.full && !two.other);
-    assert_eq!(two.rests, [StemGroup::Vocals]);
+    assert_eq!(two.complements, [StemGroup::Vocals]);
     let options = json!({"stems": ["kazoo"]});
     let settings = ProviderSettings::new("test", options.as_object().cloned().unwrap());
     assert_eq!(build(&settings).unwrap_err().key.as_deref(), Some("stems"));

@@ -129,7 +129,7 @@ impl Adapter for OpenAiVideosAdapter {
             .with_body(body)
             .mark_submission();
         Ok(if self.deduplicates {
-            call.with_header("idempotency-key", &order.key)
+            call.with_header("idempotency-key", &order.idempotency_key)
         } else {
             call
         })
@@ -193,7 +193,7 @@ impl Adapter for OpenAiVideosAdapter {
             Some(status) if status.is_open() => Ok(AdapterStep::Running {
                 progress: percent_at(&body, "/progress", 100.0),
                 poll_after: poll_after(answer),
-                unknown_word: None,
+                unknown_status: None,
             }),
             None if address(&body).is_some() => result_step(handle, &word, &body),
             None if body["error"].is_object() => Err(failure(&body)),

@@ -22,7 +22,7 @@ fn a_failed_job_is_read_whatever_the_status() {
         .read_poll(&handle, &context, &ProviderResponse::from_json(200, &word))
         .unwrap();
     assert!(
-        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "pondering")
+        matches!(step, AdapterStep::Running { unknown_status: Some(word), .. } if word == "pondering")
     );
 }
 
@@ -192,7 +192,7 @@ fn gateways_have_words_of_their_own_for_an_end() {
         assert!(matches!(
             read_poll(&json!({"status": word, "error": null})),
             Ok(AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             })
         ));

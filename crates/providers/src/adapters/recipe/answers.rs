@@ -150,7 +150,7 @@ impl Recipe {
         AdapterStep::Running {
             progress,
             poll_after: self.pace.poll_after(answer),
-            unknown_word: None,
+            unknown_status: None,
         }
     }
 
@@ -296,7 +296,7 @@ pub(super) fn keep(
 }
 
 /// The values kept for a job, by the names that templates use.
-pub(super) fn kept(handle: &JobHandle) -> TemplateValues<'_> {
+pub(super) fn kept_values(handle: &JobHandle) -> TemplateValues<'_> {
     let kept = handle.0.get("kept").and_then(Value::as_object);
     let all = kept.into_iter().flatten();
     all.map(|(name, value)| (name.as_str(), TemplateValue::Plain(value.clone())))

@@ -28,7 +28,7 @@ pub(super) struct CallTemplate<'r> {
 
 impl Upload {
     /// The call for a file.
-    pub(super) fn encoded(&self) -> CallTemplate<'_> {
+    pub(super) fn call_template(&self) -> CallTemplate<'_> {
         CallTemplate {
             encoding: self.encoding,
             ..self.request()
@@ -43,11 +43,11 @@ impl Submit {
         let variants = self.variant.iter().map(|variant| variant.fits(&has));
         // The general call comes last.
         let index = variants.take_while(|fits| !fits).count();
-        requests.nth(index).unwrap_or_else(|| self.encoded())
+        requests.nth(index).unwrap_or_else(|| self.call_template())
     }
 
     /// The values to remember of an order with these values.
-    pub(super) fn remembered(&self, has: impl Fn(&str) -> bool) -> &TemplateMap {
+    pub(super) fn values_to_remember(&self, has: impl Fn(&str) -> bool) -> &TemplateMap {
         let mut variants = self.variant.iter();
         let variant = variants.find(|variant| variant.fits(&has));
         variant
@@ -56,7 +56,7 @@ impl Submit {
     }
 
     /// The general call.
-    fn encoded(&self) -> CallTemplate<'_> {
+    fn call_template(&self) -> CallTemplate<'_> {
         CallTemplate {
             encoding: self.encoding,
             ..self.request()
@@ -73,7 +73,7 @@ impl Submit {
             encoding: variant.encoding.unwrap_or(self.encoding),
             body: variant.body.as_ref().or(self.body.as_ref()),
         });
-        variants.chain([self.encoded()]).collect()
+        variants.chain([self.call_template()]).collect()
     }
 }
 

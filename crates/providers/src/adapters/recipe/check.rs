@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::calls::VariantCondition;
-use super::fault::{CheckResult, RecipeFault, explained, nearest};
+use super::fault::{CheckResult, RecipeFault, nearest, with_suggestion};
 use super::placeholder::{ValueKind, ValueNames};
 use super::schema::{Recipe, TemplateMap};
 use super::{limits, order_values};
@@ -17,7 +17,7 @@ use super::{limits, order_values};
 pub(super) fn read(text: &str) -> Result<Recipe, RecipeFault> {
     let recipe: Recipe = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
-        RecipeFault::new(&span, explained(error.message()))
+        RecipeFault::new(&span, with_suggestion(error.message()))
     })?;
     recipe.check()?;
     Ok(recipe)

@@ -28,7 +28,7 @@ impl RecipeFault {
 pub(super) type CheckResult = Result<(), RecipeFault>;
 
 /// Adds what was probably meant to "unknown field `x`, expected one of `a`, `b`".
-pub(super) fn explained(message: &str) -> String {
+pub(super) fn with_suggestion(message: &str) -> String {
     // serde's errors are text, with names in backquotes.
     let mut quoted = message.split('`').skip(1).step_by(2);
     match quoted.next() {

@@ -28,7 +28,8 @@ impl Find {
     /// How certain it is that a job is the order's; `None` if it is not.
     fn identity(&self, order: &Order, job: &Value) -> Option<MatchCertainty> {
         if let Some(pointers) = &self.reference {
-            return (pointers.text(job)? == order.key).then_some(MatchCertainty::Certain);
+            let is_match = pointers.text(job)? == order.idempotency_key;
+            return is_match.then_some(MatchCertainty::Certain);
         }
         if self.is_by_key() {
             return Some(MatchCertainty::Certain);

@@ -91,7 +91,7 @@ pub(super) struct PicturesSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MusicSection {
-    /// Tasks of the music dialect.
+    /// Tasks of the music API.
     #[serde(default = "default_tasks")]
     pub(super) tasks: Vec<String>,
     /// How many clips an order makes.

@@ -259,7 +259,7 @@ impl Adapter for RecipeAdapter {
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         let request = self.recipe.poll.request();
-        request.call("poll", &self.recipe, &answers::kept(handle))
+        request.call("poll", &self.recipe, &answers::kept_values(handle))
     }
 
     fn read_poll(
@@ -282,7 +282,7 @@ impl Adapter for RecipeAdapter {
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let request = self.recipe.cancel.as_ref()?.request();
-        let call = request.call("cancel", &self.recipe, &answers::kept(handle));
+        let call = request.call("cancel", &self.recipe, &answers::kept_values(handle));
         call.ok()
     }
 

@@ -81,7 +81,7 @@ pub(super) fn values<'a>(
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
     };
-    values.insert("key", TemplateValue::Plain(json!(order.key)));
+    values.insert("key", TemplateValue::Plain(json!(order.idempotency_key)));
     values.insert("model", TemplateValue::Plain(json!(order.model)));
     if let Some(upload) = &recipe.upload {
         upload.assign_ids(&mut values, ids);

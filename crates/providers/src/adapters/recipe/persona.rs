@@ -66,7 +66,7 @@ impl RecipeAdapter {
             ("name", TemplateValue::Plain(json!(persona.name))),
             ("description", TemplateValue::Plain(json!(description))),
             ("public", TemplateValue::Plain(json!(persona.is_public))),
-            ("key", TemplateValue::Plain(json!(order.key))),
+            ("key", TemplateValue::Plain(json!(order.idempotency_key))),
             ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         if let Some(job) = &persona.root_job {

@@ -242,10 +242,10 @@ fn parse_format(text: &str) -> Option<ValueFormat> {
 }
 
 fn unknown_format(inner: &str, format: &str) -> String {
-    let known = VALUE_FORMATS.map(|(name, _)| name);
+    let formats = VALUE_FORMATS.map(|(name, _)| name);
     format!(
         "{{{inner}}}: {format:?} is not a format (the formats are {} and, for a size, one character){}",
-        known.join(", "),
-        nearest(format, known)
+        formats.join(", "),
+        nearest(format, formats)
     )
 }

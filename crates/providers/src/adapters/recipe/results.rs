@@ -24,7 +24,7 @@ impl RecipeAdapter {
         let remembered = self
             .recipe
             .submit
-            .remembered(|name| order_values::has(&values, name));
+            .values_to_remember(|name| order_values::has(&values, name));
         for (name, template) in remembered {
             let value = template.get_ref().text(&values, &self.recipe.maps)?;
             // An empty string instead of none, because a call whose path needs a missing value
@@ -64,7 +64,7 @@ impl RecipeAdapter {
                 encoding: BodyEncoding::Json,
                 body: None,
             };
-            let call = request.call("content", &self.recipe, &answers::kept(handle))?;
+            let call = request.call("content", &self.recipe, &answers::kept_values(handle))?;
             return AdapterStep::done(vec![answers::output_from_call(call, kind)]);
         }
         let source = result.addresses_in(body).into_iter().next();

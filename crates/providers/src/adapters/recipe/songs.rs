@@ -16,7 +16,7 @@ use crate::limits::SongLimits;
 use crate::order::{MediaFile, SongSpec};
 use crate::port::{ClipFacts, JobOutput, OutputKind};
 
-/// Most clips of an order.
+/// Maximum number of clips of an order.
 const MAX_CLIPS: usize = 10;
 
 /// `[result.clip]`: the places of a clip's properties within its item.

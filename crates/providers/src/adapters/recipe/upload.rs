@@ -66,10 +66,10 @@ impl Upload {
             ("file", TemplateValue::File(OrderFile::new(file))),
             // For providers that want a different name for each file of an order.
             ("number", TemplateValue::Plain(json!(ids.len() + 1))),
-            ("key", TemplateValue::Plain(json!(order.key))),
+            ("key", TemplateValue::Plain(json!(order.idempotency_key))),
             ("model", TemplateValue::Plain(json!(order.model))),
         ]);
-        let call = self.encoded().call(UPLOAD, recipe, &values)?;
+        let call = self.call_template().call(UPLOAD, recipe, &values)?;
         let call = call.with_carried_data(json!({"ids": ids}));
         // An operator with another base URL does not want files and the key to be sent to the
         // original host.
@@ -165,6 +165,6 @@ impl Recipe {
             ("key", ValueKind::Text),
             ("model", ValueKind::Text),
         ];
-        self.check_request(&upload.encoded(), &upload_values.into())
+        self.check_request(&upload.call_template(), &upload_values.into())
     }
 }

@@ -70,7 +70,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// Most bytes of a file within a request; as the documentation advises.
+/// Maximum size of a file within a request, in bytes, as the documentation advises.
 const MAX_INLINE_BYTES: usize = 256_000;
 
 /// The stems of Demucs, with its own names, in the order of a full split.
@@ -134,7 +134,7 @@ impl Adapter for ReplicateAdapter {
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
                 two: true,
-                rests: STEMS.iter().map(|(group, _)| *group).collect(),
+                complements: STEMS.iter().map(|(group, _)| *group).collect(),
                 full: true,
                 other: true,
             }))),
@@ -249,8 +249,8 @@ impl Adapter for ReplicateAdapter {
 
 impl ReplicateAdapter {
     fn inputs(&self, model: &str) -> ReplicateInputs {
-        let known = self.catalogue.find(model);
-        let inputs = known.and_then(|known| ReplicateInputs::read(&known.inputs).ok());
+        let known_model = self.catalogue.find(model);
+        let inputs = known_model.and_then(|known| ReplicateInputs::read(&known.inputs).ok());
         inputs.unwrap_or_default()
     }
 

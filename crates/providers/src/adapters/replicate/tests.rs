@@ -10,7 +10,7 @@ fn replicate() -> Arc<dyn Adapter> {
 
 fn path(call: &Call) -> &str {
     let CallTarget::Path(path) = &call.target else {
-        panic!("{:?} is no path", call.target);
+        panic!("{:?} is not a path", call.target);
     };
     path
 }
@@ -140,14 +140,14 @@ fn a_job_is_read_by_its_word() {
             polled(&handle, 200, &body),
             Ok(AdapterStep::Running {
                 progress: Some(45),
-                unknown_word: None,
+                unknown_status: None,
                 ..
             })
         ));
     }
     assert!(matches!(
         polled(&handle, 200, &json!({"status": "booting"})),
-        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "booting"
+        Ok(AdapterStep::Running { unknown_status: Some(word), .. }) if word == "booting"
     ));
     for (status, body, class) in [
         (

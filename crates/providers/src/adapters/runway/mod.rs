@@ -98,8 +98,8 @@ impl Adapter for RunwayAdapter {
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
-        let known = self.catalogue.find(model);
-        let sizes = known.and_then(|known| known.sizes.as_ref());
+        let known_model = self.catalogue.find(model);
+        let sizes = known_model.and_then(|known| known.sizes.as_ref());
         sizes.is_none_or(|sizes| sizes.contains(&size))
     }
 
@@ -167,7 +167,7 @@ impl RunwayAdapter {
         for (_, file) in pictures(video).skip(ready.len()) {
             let Some(address) = address(file) else {
                 let body = json!({"filename": file.name, "type": "ephemeral"});
-                let call = versioned(Call::post("slot", "/v1/uploads", body));
+                let call = with_version(Call::post("slot", "/v1/uploads", body));
                 return Ok(call.with_carried_data(json!({"ready": ready})));
             };
             ready.push(address);
@@ -182,8 +182,8 @@ impl RunwayAdapter {
         uris: &[String],
     ) -> Result<Call, ProviderError> {
         let max_prompt = self.limits_of(&order.model).max_prompt;
-        let known = self.catalogue.find(&order.model);
-        let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
+        let known_model = self.catalogue.find(&order.model);
+        let inputs = known_model.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
         // Runway counts UTF-16 units, while limits are checked in characters.
         if video.prompt.encode_utf16().count() > max_prompt {
@@ -246,7 +246,7 @@ impl RunwayAdapter {
         } else {
             "/v1/text_to_video"
         };
-        Ok(versioned(Call::post("submit", path, Value::Object(fields))).mark_submission())
+        Ok(with_version(Call::post("submit", path, Value::Object(fields))).mark_submission())
     }
 }
 
@@ -267,7 +267,7 @@ fn address(file: &MediaFile) -> Option<String> {
     file.url.clone().or_else(data_url)
 }
 
-fn versioned(call: Call) -> Call {
+fn with_version(call: Call) -> Call {
     call.with_header("X-Runway-Version", VERSION)
 }
 

@@ -157,9 +157,9 @@ fn every_status_word() {
     let running = |body: Value| match polled(200, &body) {
         Ok(AdapterStep::Running {
             progress,
-            unknown_word,
+            unknown_status,
             ..
-        }) => (progress, unknown_word),
+        }) => (progress, unknown_status),
         other => panic!("{other:?}"),
     };
     assert_eq!(running(json!({"status": "PENDING"})), (None, None));

@@ -1,4 +1,4 @@
-//! `suno-family`: the music dialect of Suno-style aggregators, which Mediagate offers too.
+//! `suno-family`: the music API of Suno-style aggregators, which Mediagate offers too.
 //!
 //! Sources, all third-party: the public pages of several aggregators, new-api's source, notes of
 //! the web client's traffic; and Mediagate's own endpoints. No SDK. Where the sources disagree,
@@ -94,13 +94,13 @@ impl Adapter for SunoFamilyAdapter {
                 stems: Some(StemLimits {
                     groups: StemGroup::ALL.to_vec(),
                     two: true,
-                    rests: StemGroup::ALL.to_vec(),
+                    complements: StemGroup::ALL.to_vec(),
                     full: true,
                     other: false,
                 }),
                 tasks: self.tasks.clone(),
                 personas: true,
-                songs: SongLimits::DIALECT,
+                songs: SongLimits::API_DEFAULT,
             })
         })
     }
@@ -268,7 +268,7 @@ impl SunoFamilyAdapter {
         };
         let call = Call::post(stage, path, body).mark_submission();
         Ok(if self.deduplicates {
-            call.with_header("idempotency-key", &order.key)
+            call.with_header("idempotency-key", &order.idempotency_key)
         } else {
             call
         })

@@ -1,4 +1,4 @@
-//! The records of the dialect: the state of a task and its clips.
+//! The records of the music API: the state of a task and its clips.
 //!
 //! A task is done when every clip is; if some clips failed, the others are delivered. Status words
 //! of tasks include those of the job record and of the bare record, because services use one or the

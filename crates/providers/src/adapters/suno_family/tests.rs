@@ -320,7 +320,7 @@ fn only_known_words_end_a_task() {
                 step,
                 AdapterStep::Running {
                     progress: Some(40),
-                    unknown_word: None,
+                    unknown_status: None,
                     ..
                 }
             ),
@@ -337,7 +337,7 @@ fn only_known_words_end_a_task() {
             matches!(
                 step,
                 AdapterStep::Running {
-                    unknown_word: Some(_),
+                    unknown_status: Some(_),
                     ..
                 }
             ),
@@ -349,7 +349,7 @@ fn only_known_words_end_a_task() {
         assert!(matches!(
             poll(200, &bare).unwrap(),
             AdapterStep::Running {
-                unknown_word: None,
+                unknown_status: None,
                 ..
             }
         ));

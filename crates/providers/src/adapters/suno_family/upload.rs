@@ -52,7 +52,7 @@ impl UploadStep {
 
 /// The pause between two polls of an upload.
 const WAIT: Duration = Duration::from_secs(2);
-/// Most polls of an upload.
+/// Maximum number of polls of an upload.
 const MAX_UPLOAD_POLLS: u64 = 60;
 
 impl UploadMode {

@@ -10,7 +10,7 @@ use crate::port::find::is_older;
 use crate::port::{Call, FoundJob, JobHandle};
 use crate::response::{required_list, text_at, time_at};
 
-/// Most bytes of a list: each job in it may contain its prompt.
+/// Maximum size of a list, in bytes: each job in it may contain its prompt.
 pub const MAX_LIST_BYTES: u64 = 32_000_000;
 
 /// A provider's list of jobs, and the format of its items.

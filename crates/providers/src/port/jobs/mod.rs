@@ -183,9 +183,9 @@ mod tests {
         let running = |word: &str| match polled(200, json!({"status": word, "part": 0.4})) {
             Ok(AdapterStep::Running {
                 progress,
-                unknown_word,
+                unknown_status,
                 ..
-            }) => (progress, unknown_word),
+            }) => (progress, unknown_status),
             other => panic!("{other:?}"),
         };
         assert_eq!(running("waits"), (None, None));

@@ -93,7 +93,7 @@ async fn finish(stage: &Stage, handle: JobHandle) {
 /// Submits another caller's order. Its prompt differs if nothing else distinguishes it.
 async fn submit_another(stage: &mut Stage, key: &str) -> JobHandle {
     let original_order = stage.case.order.clone();
-    stage.case.order.key = key.into();
+    stage.case.order.idempotency_key = key.into();
     if expected_certainty(&stage.case) == Some(MatchCertainty::Likely) {
         match &mut stage.case.order.work {
             WorkSpec::Video(video) => video.prompt.push_str(", at night"),
@@ -179,7 +179,7 @@ pub(super) async fn the_jobs_of_orders_alike_are_told_apart_or_all_told(mut stag
     else {
         panic!("no job");
     };
-    stage.case.order.key = KEYS[0].into();
+    stage.case.order.idempotency_key = KEYS[0].into();
     lose_answer(&stage, Fault::DropAfter).await;
     let mut lookup = find(&stage, since).await;
     if identity == MatchCertainty::Likely {
@@ -240,7 +240,7 @@ pub(super) async fn a_lost_job_is_found_behind_many_others(mut stage: Stage) {
         let input = other.input.clone();
         stage
             .world()
-            .accept(simulates, id, input, other.model_data.clone());
+            .accept(simulates, id, input, other.provider_data.clone());
     }
     let handle = only_job(&find(&stage, since).await, identity);
     let journal = stage.world().journal();

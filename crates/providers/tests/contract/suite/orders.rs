@@ -19,7 +19,7 @@ const MILLISECONDS: u64 = 500;
 
 fn order(model: &str, work: WorkSpec) -> Order {
     Order {
-        key: "01970000-0000-4000-8000-00000000c0de".into(),
+        idempotency_key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: model.into(),
         extra: serde_json::Map::new(),
         work,
@@ -120,7 +120,7 @@ pub(crate) fn full_stems(model: &str, targets: Vec<StemTarget>) -> Order {
     separation(model, targets, true)
 }
 
-/// A song by an operation of the music dialect.
+/// A song by an operation of the music API.
 pub(crate) fn song(model: &str, task: &str) -> Order {
     let fields =
         json!({"title": "Song", "tags": "calm piano", "prompt": "[Verse] rain on the sea"});

@@ -74,26 +74,26 @@ pub(super) async fn it_is_made(stage: Stage) {
 // The submission.
 
 pub(super) async fn too_many_requests(stage: Stage) {
-    refused(stage, status(429, None), ErrorClass::RateLimited).await;
+    check_refusal(stage, status(429, None), ErrorClass::RateLimited).await;
 }
 
 pub(super) async fn too_many_requests_for_a_second(stage: Stage) {
-    let error = refused(stage, status(429, Some(1)), ErrorClass::RateLimited).await;
+    let error = check_refusal(stage, status(429, Some(1)), ErrorClass::RateLimited).await;
     assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
 }
 
 pub(super) async fn a_wrong_key(stage: Stage) {
-    refused(stage, status(401, None), ErrorClass::Credentials).await;
+    check_refusal(stage, status(401, None), ErrorClass::Credentials).await;
 }
 
 /// Checks for a definite rejection: nothing was accepted, and one request arrived.
-async fn refused(stage: Stage, fault: Fault, class: ErrorClass) -> ProviderError {
+async fn check_refusal(stage: Stage, fault: Fault, class: ErrorClass) -> ProviderError {
     stage.fault(fault, RequestRole::Submit, 1);
     let submitted = stage.submit().await;
     assert_eq!((stage.submissions(), stage.accepted()), (1, 0));
     match submitted {
         Err(SubmitError::Refused(error)) if error.class == class => error,
-        other => panic!("{other:?} is no {class:?}"),
+        other => panic!("{other:?} is not {class:?}"),
     }
 }
 
@@ -168,12 +168,12 @@ pub(super) async fn unclear(stage: Stage, fault: Fault) {
 // The job.
 
 pub(super) async fn the_job_fails(stage: Stage) {
-    ended(stage, PlannedEnd::Failure, ErrorClass::Failed).await;
+    check_failed_job(stage, PlannedEnd::Failure, ErrorClass::Failed).await;
 }
 
 pub(super) async fn the_job_is_refused(stage: Stage) {
     if matches!(stage.case.makes, Makes::Video) {
-        ended(stage, PlannedEnd::Refusal, ErrorClass::Refused).await;
+        check_failed_job(stage, PlannedEnd::Refusal, ErrorClass::Refused).await;
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) async fn the_order_is_at_fault(stage: Stage) {
         .iter()
         .any(|prefix| stage.case.name.starts_with(prefix));
     if matches!(stage.case.makes, Makes::Video) && !is_codeless {
-        ended(stage, PlannedEnd::Unfit, ErrorClass::Unfit).await;
+        check_failed_job(stage, PlannedEnd::Unfit, ErrorClass::Unfit).await;
     }
 }
 
@@ -209,7 +209,7 @@ pub(super) async fn the_job_makes_nothing(stage: Stage) {
 
 /// Checks the end of a job that fails. Without a job, the outcome of the one long answer may be
 /// unclear.
-async fn ended(stage: Stage, end: PlannedEnd, class: ErrorClass) {
+async fn check_failed_job(stage: Stage, end: PlannedEnd, class: ErrorClass) {
     stage.world().set_plan(plan(end));
     let ended = match stage.submit().await {
         Ok(accepted) => stage.finish(accepted).await.unwrap_err().class,
@@ -232,10 +232,10 @@ pub(super) async fn an_unknown_word(stage: Stage) {
     stage.finish(clone(&accepted)).await.unwrap();
     stage.fault(Fault::UnknownWord, RequestRole::Poll, 1);
     match stage.poll(handle).await.unwrap() {
-        PollOutcome::Running { unknown_word, .. } => {
+        PollOutcome::Running { unknown_status, .. } => {
             let is_wordless = WORDLESS.contains(&stage.case.protocol);
             assert!(
-                is_wordless || unknown_word.is_some(),
+                is_wordless || unknown_status.is_some(),
                 "the unknown word is reported"
             );
         }

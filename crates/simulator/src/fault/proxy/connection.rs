@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::network::LONGEST_PATTERN;
 use super::{ConnectionCut, CutAction, LinkState, ProxyDirection, ProxyShared, ProxyState, reset};
 
-/// Most bytes that are read at once; one read is one message.
+/// Maximum number of bytes per read; one read is one message.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// How many messages a direction buffers before it stops reading.
 const MAX_BUFFERED_MESSAGES: usize = 64;

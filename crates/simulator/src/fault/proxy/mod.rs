@@ -1,5 +1,5 @@
 //! A TCP proxy that disturbs connections: late, slow, held, silent in one direction, reset, or cut
-//! at given bytes. It knows nothing about the protocol above TCP.
+//! at given bytes. It is independent of the protocol above TCP.
 //!
 //! ```
 //! # async fn example(postgres: std::net::SocketAddr) -> std::io::Result<()> {

@@ -6,7 +6,7 @@ mod v2;
 
 use serde_json::{Map, Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{RouteHandler, SimulatedReply, SimulatedRequest};
@@ -17,7 +17,7 @@ const NAME: &str = "comfyui";
 /// The exception of nodes when hosted models refuse content.
 const REFUSAL: &str = "content_policy_violation";
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: NAME,
     routes: |site| {
         let mut site = site.error(
@@ -135,7 +135,7 @@ fn input_error(
         };
         // An array is a link to another node's output, which has no value yet.
         if !value.is_u64() && !value.is_array() {
-            return Some(format!("{member} - {value} is no INT"));
+            return Some(format!("{member} - {value} is not an INT"));
         }
     }
     None
@@ -169,7 +169,7 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.poll_job(id) else {
         return SimulatedReply::json(200, &json!({}));
     };
-    if request.unknown_word {
+    if request.unknown_status {
         let record = json!({"outputs": {}, "status": {"status_str": "pondering", "completed": false, "messages": []}});
         return SimulatedReply::json(200, &json!({id: record}));
     }
@@ -195,7 +195,7 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
         ),
         JobPhase::Cancelled => {
             // A job that was deleted while waiting leaves no trace.
-            if job.model_data["deleted"] == true {
+            if job.provider_data["deleted"] == true {
                 return SimulatedReply::json(200, &json!({}));
             }
             let interrupted =

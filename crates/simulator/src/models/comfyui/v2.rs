@@ -39,7 +39,7 @@ pub(super) fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "not_found", "There is no such job.");
     };
     let mut body = object(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("pondering");
     }
     SimulatedReply::json(200, &body)

@@ -56,10 +56,10 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     };
     // The id also names the file, and names of files have only letters and digits.
     let id = format!("int{:08x}", request.world.number());
-    let model_data = json!({"prompt": prompt, "seconds": length(format)});
+    let provider_data = json!({"prompt": prompt, "seconds": length(format)});
     let job = request
         .world
-        .accept("gemini-veo", id, body.clone(), model_data);
+        .accept("gemini-veo", id, body.clone(), provider_data);
     SimulatedReply::json(200, &interaction_object(request, &job))
 }
 
@@ -81,10 +81,10 @@ fn song(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "NOT_FOUND", "The model was not found.");
     }
     let id = format!("int{:08x}", request.world.number());
-    let model_data = json!({"prompt": prompt});
+    let provider_data = json!({"prompt": prompt});
     let job = request
         .world
-        .accept("gemini-veo", id, body.clone(), model_data);
+        .accept("gemini-veo", id, body.clone(), provider_data);
     let end = if is_forbidden(&job) {
         PlannedEnd::Refusal
     } else {
@@ -133,7 +133,7 @@ pub(super) fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "NOT_FOUND", "The interaction was not found.");
     };
     let mut body = interaction_object(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("pondering");
     }
     SimulatedReply::json(200, &body)

@@ -7,13 +7,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "gemini-veo",
     routes: |site| {
         // Google appends the verb to the model's name (`{model}:predictLongRunning`). The router
@@ -168,11 +168,11 @@ fn submit(request: &SimulatedRequest, allowed: &[&str], version: &str) -> Simula
     }
     let id = format!("op{:08x}", request.world.number());
     let model = path.trim_start_matches(version);
-    let model_data = json!({"prompt": request.body["instances"][0]["prompt"],
+    let provider_data = json!({"prompt": request.body["instances"][0]["prompt"],
         "seconds": request.body["parameters"]["durationSeconds"]});
     let job = request
         .world
-        .accept("gemini-veo", id, request.body.clone(), model_data);
+        .accept("gemini-veo", id, request.body.clone(), provider_data);
     SimulatedReply::json(
         200,
         &json!({"name": format!("{model}/operations/{}", job.id)}),
@@ -204,7 +204,7 @@ fn order_error(body: &Value, allowed: &[&str], is_veo2: bool) -> Option<String> 
         if let Some(picture) = instance.get(member)
             && !is_picture(&picture["bytesBase64Encoded"], &picture["mimeType"])
         {
-            return Some(format!("instances[0].{member} is no inline image"));
+            return Some(format!("instances[0].{member} is not an inline image"));
         }
     }
     let seconds = parameters.get("durationSeconds").and_then(Value::as_u64);
@@ -304,7 +304,7 @@ fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn is_forbidden(job: &Job) -> bool {
-    let prompt = job.model_data["prompt"].as_str();
+    let prompt = job.provider_data["prompt"].as_str();
     prompt.is_some_and(|prompt| prompt.contains("forbidden"))
 }
 
@@ -361,7 +361,7 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn seconds(job: &Job) -> u32 {
-    let requested = job.model_data["seconds"].as_u64();
+    let requested = job.provider_data["seconds"].as_u64();
     requested
         .and_then(|seconds| u32::try_from(seconds).ok())
         .unwrap_or(8)

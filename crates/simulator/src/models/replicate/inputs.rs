@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::site::SimulatedRequest;
 
-/// Most characters of a file within a request.
+/// Maximum length of a file within a request, in characters.
 const MAX_INLINE: usize = 360_000;
 
 pub(super) fn veo(input: &Map<String, Value>) -> Option<String> {

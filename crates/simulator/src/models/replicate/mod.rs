@@ -4,12 +4,12 @@ mod inputs;
 
 use serde_json::{Value, json};
 
-use super::{ProviderModel, results};
+use super::{SimulatedProvider, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: "replicate",
     routes: |site| {
         site.error(|status| {
@@ -106,7 +106,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return problem(404, "Prediction not found");
     };
     let mut body = prediction(request, &job);
-    if request.unknown_word {
+    if request.unknown_status {
         body["status"] = json!("warming");
     }
     SimulatedReply::json(200, &body)
@@ -196,12 +196,12 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
         _ => json!({}),
     };
     let url = format!("{}/v1/predictions/{}", request.base, job.id);
-    let version = match job.model_data["model"].as_str() {
+    let version = match job.provider_data["model"].as_str() {
         Some("cjwbw/demucs") => DEMUCS,
         _ => "hidden",
     };
     json!({
-        "id": job.id, "model": job.model_data["model"], "version": version, "status": status,
+        "id": job.id, "model": job.provider_data["model"], "version": version, "status": status,
         "input": job.input, "output": output, "logs": logs, "error": error, "data_removed": false,
         "metrics": metrics, "created_at": request.timestamp(job.accepted_at), "started_at": null, "completed_at": null,
         "urls": {"get": url, "cancel": format!("{url}/cancel")},
@@ -216,7 +216,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             request.base, job.id
         ))
     };
-    match job.model_data["model"].as_str() {
+    match job.provider_data["model"].as_str() {
         Some("cjwbw/demucs") => {
             let mut stems = json!({"vocals": null, "bass": null, "drums": null, "guitar": null,
                 "piano": null, "other": null});

@@ -1,15 +1,15 @@
-//! `suno-family`: an aggregator of the music dialect.
+//! `suno-family`: an aggregator with the music API.
 //!
-//! What differs between services is chosen by the model's name, so that one simulated model covers
-//! them all: `mv` with `bare` in it is answered with the bare record, `record` with the task record
-//! in the envelope, anything else with the id in the envelope. Uploads are accepted in five steps
-//! or in one form.
+//! What differs between services is chosen by the model's name, so that one simulated provider
+//! covers them all: `mv` with `bare` in it is answered with the bare record, `record` with the task
+//! record in the envelope, anything else with the id in the envelope. Uploads are accepted in five
+//! steps or in one form.
 
 mod upload;
 
 use serde_json::{Value, json};
 
-use super::ProviderModel;
+use super::SimulatedProvider;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
@@ -17,7 +17,7 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "suno-family";
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
+pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"code": format!("simulated_{status}"), "message": "simulated", "data": null}))
@@ -201,7 +201,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => ("SUCCESS", 100.0),
         JobPhase::Ended(_) | JobPhase::Cancelled => ("FAILURE", 100.0),
     };
-    let status = if request.unknown_word {
+    let status = if request.unknown_status {
         "DREAMING"
     } else {
         status
@@ -224,7 +224,7 @@ fn bare(request: &SimulatedRequest, job: &Job) -> Value {
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => "complete",
         JobPhase::Ended(_) | JobPhase::Cancelled => "error",
     };
-    let status = if request.unknown_word {
+    let status = if request.unknown_status {
         "dreaming"
     } else {
         status
@@ -249,7 +249,7 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
             ("error", Some("generation_failed"))
         }
     };
-    let groups = job.model_data["clips"]
+    let groups = job.provider_data["clips"]
         .as_array()
         .cloned()
         .unwrap_or_default();

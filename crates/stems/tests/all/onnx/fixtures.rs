@@ -1,7 +1,7 @@
 //! What all ONNX tests share: graphs and reference results that a Python script makes once, and the
 //! runtime.
 //!
-//! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has what `requirements.txt` beside this file
+//! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has what `requirements.txt` next to this file
 //! lists. Without it these tests prove nothing: they fail on CI, and print a message elsewhere.
 
 use std::fs::{self, File};

@@ -19,7 +19,7 @@ fn write(folder: &Path, file: &str, content: impl AsRef<[u8]>) {
     fs::write(folder.join(file), content).unwrap();
 }
 
-/// Names of models, and errors of files that are no usable models.
+/// Names of models, and errors of files that are not usable models.
 fn scan(folder: &mut ModelFolder) -> Vec<String> {
     let describe = |result: Result<Arc<SeparationModel>, _>| match result {
         Ok(model) => model.name().to_owned(),
@@ -151,7 +151,7 @@ fn links_do_not_lead_out_of_the_folder() {
         scan(&mut folder),
         [
             "a.toml: a.onnx: leads out of the models folder",
-            "dir.toml: dir.onnx: is no regular file",
+            "dir.toml: dir.onnx: is not a regular file",
         ]
     );
 }

@@ -221,6 +221,6 @@ fn a_graph_that_fails_on_a_clip_is_an_error_of_that_clip() {
         .unwrap_err();
     assert_eq!(
         error,
-        SeparateError::Model("its output `output` holds values that are no numbers".into())
+        SeparateError::Model("its output `output` contains values that are not numbers".into())
     );
 }

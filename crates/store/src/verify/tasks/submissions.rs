@@ -85,10 +85,10 @@ impl SubmissionRow {
                 faults.push("its state is intended, but it names a job".to_owned());
             }
             "accepted" | "found" if self.accepted_at.is_none() => {
-                faults.push(format!("it is {} at no time", self.state));
+                faults.push(format!("it is {} without a time", self.state));
             }
             "intended" | "accepted" | "found" | "unclear" | "ended" => {}
-            other => faults.push(format!("{other:?} is no state")),
+            other => faults.push(format!("{other:?} is not a valid state")),
         }
         if self.is_open() != self.ended_at.is_none() {
             let article = if self.is_open() { "an" } else { "no" };

@@ -117,7 +117,7 @@ fn where_a_job_stands() {
         "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"",
     );
     let polled = |status, body: Value| polled(adapter.as_ref(), status, &body);
-    let running = |step: Result<AdapterStep, ProviderError>, word: Option<&str>| matches!(step, Ok(AdapterStep::Running { unknown_word, .. }) if unknown_word.as_deref() == word);
+    let running = |step: Result<AdapterStep, ProviderError>, word: Option<&str>| matches!(step, Ok(AdapterStep::Running { unknown_status, .. }) if unknown_status.as_deref() == word);
     assert!(running(polled(200, json!({"status": "running"})), None));
     assert!(running(
         polled(200, json!({"status": "pondering"})),

@@ -13,7 +13,7 @@ fn adapter_with_find(find: &str) -> Arc<dyn Adapter> {
     adapter_of(&format!("{recipe}[find]\n{find}")).unwrap()
 }
 
-fn kept(page: &LookupPage) -> Vec<&Value> {
+fn kept_values(page: &LookupPage) -> Vec<&Value> {
     let jobs = page.jobs.iter();
     jobs.map(|job| &job.handle.0["kept"]["id"]).collect()
 }
@@ -29,7 +29,7 @@ fn a_job_may_be_asked_for_by_the_key() {
     );
     assert_eq!(call.effect, CallEffect::Free);
     let existing = look_up(adapter.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
-    assert_eq!(kept(&existing), ["j"]);
+    assert_eq!(kept_values(&existing), ["j"]);
     assert_eq!(existing.jobs[0].identity, MatchCertainty::Certain);
     let gone = look_up(adapter.as_ref(), &order, 404, &json!({})).unwrap();
     assert_eq!(gone.jobs, []);
@@ -49,7 +49,7 @@ fn a_list_may_repeat_the_key() {
     assert!(first.query.is_empty());
     let all = json!([{"ref": "another", "job": {"id": 1}}, {"ref": "0197-key", "job": {"id": 2}, "at": 5}]);
     let lookup = look_up(adapter.as_ref(), &order, 200, &all).unwrap();
-    assert_eq!(kept(&lookup), [2]);
+    assert_eq!(kept_values(&lookup), [2]);
     assert!(lookup.jobs[0].created_at.is_some());
     let next = lookup.next.unwrap();
     assert_eq!(next.query, [("after".into(), "another".into())]);
@@ -82,7 +82,7 @@ fn a_list_may_repeat_the_content() {
     let page =
         |pages: &str| look_up(adapter_with_pages(pages).as_ref(), &order, 200, &body).unwrap();
     let lookup = page("");
-    assert_eq!(kept(&lookup), ["a"]);
+    assert_eq!(kept_values(&lookup), ["a"]);
     assert_eq!(
         (lookup.jobs[0].identity, lookup.next.is_none()),
         (MatchCertainty::Likely, true)

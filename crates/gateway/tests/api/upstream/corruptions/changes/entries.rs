@@ -232,9 +232,9 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry of no kind",
+        name: "an entry of a kind that does not exist",
         kind: "entry",
-        detail: "is no kind",
+        detail: "is not a valid kind",
         sql: &["UPDATE ledger SET kind = 'bonus' WHERE kind = 'adjust'"],
     },
     Change {

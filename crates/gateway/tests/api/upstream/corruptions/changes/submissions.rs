@@ -112,9 +112,9 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         ],
     },
     Change {
-        name: "a submission in a state that there is not",
+        name: "a submission in a state that does not exist",
         kind: "submission",
-        detail: "is no state",
+        detail: "is not a valid state",
         sql: &[
             "UPDATE submissions SET state = 'lost' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],

@@ -193,7 +193,7 @@ pub(super) const TASKS: &[Change] = &[
     Change {
         name: "money in a state that there is not",
         kind: "task",
-        detail: "is not a state of money",
+        detail: "is not a valid state of its money",
         sql: &[
             "UPDATE tasks SET money = 'gone' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
@@ -255,9 +255,9 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a task in a state that there is not",
+        name: "a task in a state that does not exist",
         kind: "task",
-        detail: "is not a task state",
+        detail: "is not a valid state of a task",
         sql: &[
             "UPDATE tasks SET state = 'lost' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],

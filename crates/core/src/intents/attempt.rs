@@ -16,14 +16,14 @@ use mediagate_model::ids::IntentId;
 use mediagate_model::intent::{Intent, IntentResult, StoredAnswer};
 use mediagate_store::{self as store, Conn, StoreError};
 
-/// A request's visit to its intent. It ends when this and its [`ClientGuard`] are
-/// dropped.
-pub struct IntentVisit {
+/// One request for an intent: the first one, or a repetition. It ends when this and its
+/// [`ClientGuard`] are dropped.
+pub struct IntentAttempt {
     client: Arc<ClientGuard>,
     record: IntentRecord,
 }
 
-/// The record that an [`IntentVisit`] writes when something was made for it.
+/// The record that an [`IntentAttempt`] writes when something was made for it.
 #[derive(Clone)]
 pub struct IntentRecord {
     intents: Intents,
@@ -97,8 +97,8 @@ impl From<StoreError> for WriteRefusal {
     }
 }
 
-impl IntentVisit {
-    /// The first visit to an intent, which is written before anything is made for it if it
+impl IntentAttempt {
+    /// The first attempt at an intent, which is written before anything is made for it if it
     /// `is_reserved`. [`Error::Overtaken`] if another request was first with its key or body.
     pub(super) async fn first(
         intents: &Intents,
@@ -113,15 +113,15 @@ impl IntentVisit {
             reserved: false,
             unkeyed,
         };
-        let mut visit = Self { client, record };
+        let mut attempt = Self { client, record };
         if is_reserved {
-            visit.reserve().await?;
-            visit.record.reserved = true;
+            attempt.reserve().await?;
+            attempt.record.reserved = true;
         }
-        Ok(visit)
+        Ok(attempt)
     }
 
-    /// A later visit to an intent.
+    /// A later attempt at an intent.
     pub(super) fn later(intents: &Intents, client: Arc<ClientGuard>, intent: Intent) -> Self {
         let record = IntentRecord {
             intents: intents.clone(),
@@ -134,19 +134,19 @@ impl IntentVisit {
 
     /// Writes the intent, even if its caller disconnects.
     async fn reserve(&self) -> Result<(), Error> {
-        let (record, accepting) = (self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.begin_acceptance());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let write = tokio::spawn(async move {
             let result = record.write(|_| Ok(((), None))).await;
             if result.is_ok() {
-                accepting.reserved();
+                accepting.record_reservation();
                 crash::point("intent-reserved");
             } else {
-                accepting.done(&result);
+                accepting.record_result(&result);
             }
             result
         });
-        store::await_commit(async { write.await.map_err(Error::internal)? }).await
+        store::await_within_limit(async { write.await.map_err(Error::internal)? }).await
     }
 
     /// Runs `work` and records that it made `result`, in one transaction; continues even if the
@@ -156,14 +156,14 @@ impl IntentVisit {
         result: IntentResult,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
-        let (record, accepting) = (self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.begin_acceptance());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let write = tokio::spawn(async move {
             let written = record.make(result, None, work).await;
-            accepting.done(&written);
+            accepting.record_result(&written);
             written
         });
-        store::await_commit(async { write.await.map_err(Error::internal)? }).await
+        store::await_within_limit(async { write.await.map_err(Error::internal)? }).await
     }
 
     /// Runs `work` and records its change and the answer for repeated requests, in one transaction;
@@ -172,7 +172,7 @@ impl IntentVisit {
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(T, StoredAnswer), Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let (record, accepting) = (self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.begin_acceptance());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let write = tokio::spawn(async move {
             let written = record.with_result(IntentResult::Change).write(move |conn| {
@@ -180,10 +180,10 @@ impl IntentVisit {
                 Ok((value, Some(answer)))
             });
             let written = written.await;
-            accepting.done(&written);
+            accepting.record_result(&written);
             written
         });
-        store::await_commit(async { write.await.map_err(Error::internal)? }).await
+        store::await_within_limit(async { write.await.map_err(Error::internal)? }).await
     }
 
     /// The record to write when something is made.
@@ -197,8 +197,8 @@ impl IntentVisit {
     }
 
     /// Until the guard is dropped, other requests must not conclude that nothing was made.
-    pub fn accepting(&self) -> AcceptanceGuard {
-        self.client.accepting()
+    pub fn begin_acceptance(&self) -> AcceptanceGuard {
+        self.client.begin_acceptance()
     }
 
     /// Whether it is certain that nothing was made.
@@ -336,7 +336,7 @@ impl IntentRecord {
         let intent = &self.intent;
         let is_first = match &intent.result {
             Some(result) if self.reserved => {
-                store::intents::set_result(conn, intent.id, intent.visits, result)?
+                store::intents::set_result(conn, intent.id, intent.attempts, result)?
             }
             _ => store::intents::insert(conn, intent)?,
         };
@@ -368,14 +368,14 @@ impl IntentRecord {
     /// Durably records that something other than a task is about to be sent to a provider; `false`
     /// removes that mark if provably nothing was sent.
     pub async fn mark_sent(&self, is_sent: bool) -> Result<(), Error> {
-        let (id, number) = (self.intent.id, self.intent.visits);
+        let (id, number) = (self.intent.id, self.intent.attempts);
         let at = is_sent.then(|| self.intents.0.clock.now());
         let write = self
             .intents
             .0
             .store
             .write(move |conn| store::intents::set_sent_at(conn, id, number, at));
-        if store::await_commit(write).await? {
+        if store::await_within_limit(write).await? {
             Ok(())
         } else {
             Err(Error::Overtaken)
