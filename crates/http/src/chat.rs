@@ -91,7 +91,8 @@ pub(super) async fn complete(
                 .map(|task| TaskWaiter::for_new_task(&app, task));
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new_waiters.collect();
         }
-        let tasks = task_acceptance::accept(&app, caller, attempt, draft.with_origin(links)).await?;
+        let tasks =
+            task_acceptance::accept(&app, caller, attempt, draft.with_origin(links)).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
     let build_answer = async |outcome: IntentOutcome,

@@ -60,7 +60,9 @@ pub(super) async fn audio(
         })?;
         let (file, digest, title) = form?;
         let fingerprint = Fingerprint::for_order::<UploadOrder>();
-        let fingerprint = fingerprint.with_json(&title.clone().into()).with_file(&digest);
+        let fingerprint = fingerprint
+            .with_json(&title.clone().into())
+            .with_file(&digest);
         (AudioSource::Spooled(file), title, "file", fingerprint)
     } else {
         let body = JsonBody::from_request(request, &app).await?;

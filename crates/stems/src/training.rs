@@ -168,7 +168,8 @@ impl<'a> BinSampler<'a> {
         let mut filled = false;
         for k in 0..MAIN.bins() {
             let power = power(self.mixed, t, k);
-            let targets: [f64; STEMS] = std::array::from_fn(|stem| self.measure_target(t, k, stem, power));
+            let targets: [f64; STEMS] =
+                std::array::from_fn(|stem| self.measure_target(t, k, stem, power));
             let weight = bin_weight(power);
             // Bins are drawn at equal steps of accumulated weight and not randomly, so no part of
             // the song is missed.

@@ -110,7 +110,11 @@ impl LedgerAudit {
         Ok(!matches!(self.next, CheckStep::Finished))
     }
 
-    fn check_accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
+    fn check_accounts(
+        &mut self,
+        conn: &mut Conn<'_>,
+        after: &str,
+    ) -> Result<CheckStep, StoreError> {
         let ids = conn.all(
             "SELECT id FROM accounts WHERE id > ?1 ORDER BY id LIMIT 100",
             &[after.into()],

@@ -340,7 +340,11 @@ mod tests {
             "confetti",
         ] {
             let (first, later) = (draw(kind, 30), draw(kind, 36));
-            assert!(changed_pixels(&first) > 100, "{kind}: {}", changed_pixels(&first));
+            assert!(
+                changed_pixels(&first) > 100,
+                "{kind}: {}",
+                changed_pixels(&first)
+            );
             assert!(first != later, "{kind} stands still");
             assert!(first == draw(kind, 30), "{kind} differs");
         }

@@ -7,7 +7,7 @@ use crate::domain::assets::{self, AssetLifetime};
 use crate::domain::music;
 use crate::domain::provenance::marking;
 use crate::intents::AcceptanceGuard;
-use crate::intents::{IntentRecord, IntentAttempt};
+use crate::intents::{IntentAttempt, IntentRecord};
 use mediagate_model::account::Caller;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};

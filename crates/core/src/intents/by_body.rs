@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use super::attempt::UnkeyedOrder;
 use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
 use super::lookup::{ResultState, unconfirmed_error};
-use super::attempt::UnkeyedOrder;
 use super::{INTENT_TTL, IntentAttempt, IntentRequest, Intents, Lookup, UNCONFIRMED_ANSWER_TTL};
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;

@@ -26,6 +26,7 @@
 //! Begin with [`Intents::begin`] (`by_key`, `by_body`); [`IntentAttempt`] writes what a request
 //! makes. This module knows the database, but not HTTP, nor how results are made.
 
+mod attempt;
 mod by_body;
 mod by_key;
 mod client_guard;
@@ -36,7 +37,6 @@ mod lookup;
 mod peer_socket;
 mod refusals;
 mod request;
-mod attempt;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,12 +49,12 @@ use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::record_expiry::PastTask;
 use mediagate_store::{self as store, Conn, Store};
 
+pub use attempt::{IntentAttempt, IntentRecord};
 pub use client_guard::{AcceptanceGuard, ClientGuard, IntentCloseTime};
 use clients::ClientRegistry;
 pub use peer_socket::PeerSocket;
 use refusals::RefusalBuffer;
 pub use request::{ExistingResult, IntentRequest, Lookup};
-pub use attempt::{IntentAttempt, IntentRecord};
 
 /// How long intents are kept.
 pub const INTENT_TTL: Duration = Duration::from_hours(24);

@@ -160,9 +160,13 @@ impl DemoClient {
             key: self.key.clone(),
         };
         let name = "1/3  Generating a video from a picture";
-        progress.step(name, Some("video"), self.make_video()).await?;
+        progress
+            .step(name, Some("video"), self.make_video())
+            .await?;
         let name = "2/3  Separating a song into stems";
-        let clip = progress.step(name, Some("music"), self.make_stems()).await?;
+        let clip = progress
+            .step(name, Some("music"), self.make_stems())
+            .await?;
         let name = "3/3  Creating a persona from the song";
         progress.step(name, None, self.make_persona(&clip)).await?;
         let mut table = Table::new();

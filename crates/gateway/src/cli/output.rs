@@ -126,10 +126,16 @@ mod tests {
 
     #[test]
     fn no_terminal_control_is_left() {
-        assert_eq!(strip_control_characters(HOSTILE), "a[2Jb1mc\r\nsigner  me\td");
+        assert_eq!(
+            strip_control_characters(HOSTILE),
+            "a[2Jb1mc\r\nsigner  me\td"
+        );
         assert_eq!(strip_control_characters("sure\rno\r\n"), "sureno\r\n");
         assert_eq!(one_line(HOSTILE), "a[2Jb1mc  signer  me d");
-        assert_eq!(strip_control_characters("Ünïcödé 映画 🎬\n"), "Ünïcödé 映画 🎬\n");
+        assert_eq!(
+            strip_control_characters("Ünïcödé 映画 🎬\n"),
+            "Ünïcödé 映画 🎬\n"
+        );
     }
 
     #[test]

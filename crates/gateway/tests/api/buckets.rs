@@ -442,7 +442,11 @@ async fn a_result_made_during_an_outage_is_stored_afterwards() {
     assert_eq!(tasks["data"][0]["cost_usd"], "0.10");
     let files = bucket.files();
     let films = files.iter().filter(|name| name.ends_with(".mp4"));
-    assert_eq!((films.count(), bucket.unfinished_uploads()), (1, 0), "{files:?}");
+    assert_eq!(
+        (films.count(), bucket.unfinished_uploads()),
+        (1, 0),
+        "{files:?}"
+    );
     assert_eq!(gateway.app.store.read(mismatches).await.unwrap(), []);
     gateway.stop().await;
 }

@@ -81,8 +81,7 @@ async fn run_command(
         routes::run_command(app, operation, &provider, &model, command).await
     };
     let (shown_provider, shown_model) = (provider.clone(), model.clone());
-    let show = move |stored: &StoredRouteState, _| {
-        RouteChange::new(&shown_provider, &shown_model, stored)
-    };
+    let show =
+        move |stored: &StoredRouteState, _| RouteChange::new(&shown_provider, &shown_model, stored);
     write.change(app, fingerprint, change, show).await
 }

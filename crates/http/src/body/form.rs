@@ -92,7 +92,9 @@ impl MultipartForm {
         let field = field.map_err(|error| self.limits.error(&error, self.limit))?;
         self.count += 1;
         if field.is_some() && self.count > MAX_PARTS {
-            return Err(malformed_form(&format!("it has more than {MAX_PARTS} parts")));
+            return Err(malformed_form(&format!(
+                "it has more than {MAX_PARTS} parts"
+            )));
         }
         Ok(field.map(|field| FormPart {
             field,

@@ -134,7 +134,9 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&first), fingerprint(&other), "{other}");
         }
-        let other_order = Fingerprint::for_order::<ChatOrder>().with_json(&first).finish();
+        let other_order = Fingerprint::for_order::<ChatOrder>()
+            .with_json(&first)
+            .finish();
         assert_ne!(fingerprint(&first), other_order);
     }
 

@@ -16,7 +16,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_core::intents::{
-    self, ClientGuard, ExistingResult, IntentCloseTime, IntentRequest, IntentAttempt, Lookup,
+    self, ClientGuard, ExistingResult, IntentAttempt, IntentCloseTime, IntentRequest, Lookup,
 };
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};

@@ -151,7 +151,8 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     let mut end_picture = request.end_image;
     let mut references = request.reference_images.unwrap_or_default();
     let mut first_frames: Vec<NamedPictures> = request.aliases.take_first_frames().collect();
-    let mut last_frames: Vec<NamedPictures> = request.aliases.take_last_frames().into_iter().collect();
+    let mut last_frames: Vec<NamedPictures> =
+        request.aliases.take_last_frames().into_iter().collect();
     for (name, bytes) in files {
         let picture = (PictureSource::Bytes(bytes), name.to_owned());
         // Forms name the items of a list `name[]`.

@@ -116,7 +116,10 @@ impl AccountObject {
             amounts: money.into(),
             storage_limit: app.config.storage_limit.0,
             storage_bytes: summary.storage_bytes,
-            key: own_key.map_or_else(|| KeyObject::new(&caller.key, &unused_key_money(&caller.key), 0), key),
+            key: own_key.map_or_else(
+                || KeyObject::new(&caller.key, &unused_key_money(&caller.key), 0),
+                key,
+            ),
             keys: keys.map(key).collect(),
             ledger_mismatches: is_operator.then(|| app.process.mismatches.load(Ordering::Relaxed)),
         }

@@ -217,7 +217,9 @@ impl Mp4Reader {
             // In version 1 of these boxes times take 64 bits, which moves what follows.
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
-                b"mdia" | b"minf" | b"stbl" if depth > 0 => reader.read_track(next, track, depth - 1)?,
+                b"mdia" | b"minf" | b"stbl" if depth > 0 => {
+                    reader.read_track(next, track, depth - 1)?
+                }
                 b"tkhd" => {
                     let (id, size) = if is_long(reader)? { (20, 88) } else { (12, 76) };
                     track.id = reader.number(next, id)?;
@@ -450,9 +452,15 @@ mod tests {
     fn sample_tables_are_checked_against_the_file() {
         let sizes = mp4_box("stsz", &[&numbers(&[0, 0, 2, 30, 40])]);
         let chunks = mp4_box("stco", &[&numbers(&[0, 1, 100])]);
-        assert_eq!(measure_bytes(&film(2000, &[&sizes, &chunks], &[])), Ok(FILM));
+        assert_eq!(
+            measure_bytes(&film(2000, &[&sizes, &chunks], &[])),
+            Ok(FILM)
+        );
         let far = mp4_box("stco", &[&numbers(&[0, 1, 1 << 20])]);
-        assert_eq!(measure_bytes(&film(2000, &[&sizes, &far], &[])), Err(TRUNCATED));
+        assert_eq!(
+            measure_bytes(&film(2000, &[&sizes, &far], &[])),
+            Err(TRUNCATED)
+        );
         let whole = film(2000, &[&sizes, &chunks], &[]);
         assert_eq!(measure_bytes(&whole[..whole.len() - 1]), Err(TRUNCATED));
         let padded = [&whole[..], &[0; 13]].concat();
@@ -469,7 +477,10 @@ mod tests {
             "moof",
             &[&mp4_box("traf", &[&head, &by_default, &own_durations])],
         );
-        assert_eq!(measure_bytes(&film(0, &[&no_samples], &[&fragment])), Ok(FILM));
+        assert_eq!(
+            measure_bytes(&film(0, &[&no_samples], &[&fragment])),
+            Ok(FILM)
+        );
         assert_eq!(measure_bytes(&film(0, &[&no_samples], &[])), Err(TRUNCATED));
     }
 

@@ -275,7 +275,8 @@ impl StemClipWriter {
                 is_marked,
                 ..clip.finish()?
             });
-            engine_control.report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
+            engine_control
+                .report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
         }
         Ok(clips)
     }

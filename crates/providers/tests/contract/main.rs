@@ -112,7 +112,10 @@ fn each_protocol_has_a_case_a_model_and_a_page() {
             providers.any(|provider| provider.name == case.simulates())
         };
         require(own_cases.clone().next().is_some(), "case in tests/contract");
-        require(own_cases.all(is_simulated), "simulated provider in crates/simulator");
+        require(
+            own_cases.all(is_simulated),
+            "simulated provider in crates/simulator",
+        );
         require(
             pages.join(format!("{page}.md")).is_file(),
             "page in docs/providers",

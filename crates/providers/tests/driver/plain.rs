@@ -225,8 +225,9 @@ impl Adapter for Plain {
         let jobs = required_list(&body, "/jobs")?.iter().filter_map(|job| {
             let (id, created_at) = (handle(&text_at(job, "/id")?), time_at(job, "/at"));
             match text_at(job, "/key") {
-                Some(key) => (key == order.idempotency_key)
-                    .then(|| FoundJob::certain(id, created_at)),
+                Some(key) => {
+                    (key == order.idempotency_key).then(|| FoundJob::certain(id, created_at))
+                }
                 None => FoundJob::likely(id, created_at, since),
             }
         });

@@ -76,8 +76,7 @@ fn separate(request: &SimulatedRequest) -> SimulatedReply {
     let presets = &request.body["presets"];
     let stem = presets["stem"].as_str().unwrap_or_default();
     let splitter = presets["splitter"].as_str().unwrap_or("auto");
-    let is_phoenix_stem =
-        PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
+    let is_phoenix_stem = PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
     if !STEMS.contains(&stem) && !is_phoenix_stem {
         return invalid("stem", "Input is not one of the stems");
     }

@@ -352,7 +352,11 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.param("id");
-    let Some(job) = request.world.job(id).filter(|job| job.provider_data == "v2") else {
+    let Some(job) = request
+        .world
+        .job(id)
+        .filter(|job| job.provider_data == "v2")
+    else {
         return error_v2(500, "server_error", "task not found");
     };
     // Only a waiting task can be cancelled. A running one continues and is charged.

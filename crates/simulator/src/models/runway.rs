@@ -94,7 +94,10 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
             return error(400, "The data URI is too long.");
         }
         if !is_inline && !uri.starts_with("https://") && !is_stored() {
-            return error(400, "promptImage is not an HTTPS URL, upload URI or data URI.");
+            return error(
+                400,
+                "promptImage is not an HTTPS URL, upload URI or data URI.",
+            );
         }
         positions.push(picture["position"].as_str().unwrap_or_default());
     }

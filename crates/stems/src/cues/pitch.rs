@@ -115,7 +115,11 @@ impl PitchLine {
             if harmonic_hz > self.kind.max_harmonic_hz {
                 break;
             }
-            let width = self.kind.width.0.hypot(self.kind.width.1 * harmonic_hz / bin_hz);
+            let width = self
+                .kind
+                .width
+                .0
+                .hypot(self.kind.width.1 * harmonic_hz / bin_hz);
             let harmonic_bin = harmonic_hz / bin_hz;
             let first = (harmonic_bin - 3.5 * width).max(0.0) as usize;
             let end = ((harmonic_bin + 3.5 * width) as usize + 1).min(out.len());

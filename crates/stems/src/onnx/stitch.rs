@@ -159,7 +159,10 @@ impl SegmentStitcher {
     /// Adds the results of that segment, and returns the samples that no later segment changes.
     pub(super) fn add(&mut self, stems: &[StereoSound]) -> Vec<StereoSound> {
         let plan = self.plan;
-        let (covered, before) = (plan.covered_samples(self.next), plan.leading_samples(self.next));
+        let (covered, before) = (
+            plan.covered_samples(self.next),
+            plan.leading_samples(self.next),
+        );
         let weight = plan.weight(self.next);
         add(&mut self.weights, &weight, &vec![1.0; covered]);
         for (sums, result) in self.sums.iter_mut().zip(stems) {
@@ -281,7 +284,11 @@ mod tests {
         let plan = plan(SegmentFade::Triangle, 5, 3, 0, 7);
         assert_eq!(plan.weight(0), [1.0, 2.0, 3.0, 2.0, 1.0].map(|x| x / 3.0));
         assert_eq!(
-            (plan.count(), plan.covered_samples(2), plan.leading_samples(2)),
+            (
+                plan.count(),
+                plan.covered_samples(2),
+                plan.leading_samples(2)
+            ),
             (3, 1, 2)
         );
         assert_eq!(plan.input_start(2), 4);

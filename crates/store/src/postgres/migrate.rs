@@ -29,7 +29,8 @@ pub(super) fn run(server: &PostgresServer, migrate: MigrationMode) -> Result<(),
     for tries_left in (0..MAX_TRIES).rev() {
         match run_once(&mut session) {
             Err(error)
-                if tries_left == 0 || session.take_trouble() != Some(SessionTrouble::LockConflict) =>
+                if tries_left == 0
+                    || session.take_trouble() != Some(SessionTrouble::LockConflict) =>
             {
                 return Err(error);
             }

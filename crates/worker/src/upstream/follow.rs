@@ -344,7 +344,8 @@ fn timeout_ending(job: &AcceptedJob) -> RunEnding {
     let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
     let mut submission = job.submission.clone();
     submission.state = job.state;
-    let (_, closing) = unconfirmed_ending(&submission, "the job did not finish within job_limit", None);
+    let (_, closing) =
+        unconfirmed_ending(&submission, "the job did not finish within job_limit", None);
     let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
     (outcome, closing)
 }

@@ -175,7 +175,8 @@ pub(super) async fn look_up(app: &App, sent: SentOrder<'_>) -> Result<JobLookup,
                 unclaimed.push(handle);
             }
         }
-        let undecided_count = store::submissions::count_undecided_since(conn, &name, &model, since)?;
+        let undecided_count =
+            store::submissions::count_undecided_since(conn, &name, &model, since)?;
         Ok((unclaimed, undecided_count))
     });
     // Without the database it cannot be determined which of these jobs belong to other orders.

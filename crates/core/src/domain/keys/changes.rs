@@ -226,7 +226,7 @@ pub async fn rotate(
             author.note(conn, "key.rotate", &id, changed, now)?;
             Ok(IssuedKey {
                 dependents: Some(dependents),
-                ..issued(conn, id, Some(secret), now)?
+                ..read_issued_key(conn, id, Some(secret), now)?
             })
         })
         .await

@@ -49,7 +49,10 @@ async fn a_client_that_left_during_a_write_is_waited_for() {
     let client = begin(&registry, id, key);
     let accepting = client.begin_acceptance();
     drop(client);
-    assert!(registry.disconnects().is_empty(), "not before it is written");
+    assert!(
+        registry.disconnects().is_empty(),
+        "not before it is written"
+    );
     let body = body(key, "body");
     let waiting = registry.wait_until_settled(&body);
     tokio::pin!(waiting);

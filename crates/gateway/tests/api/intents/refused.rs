@@ -256,18 +256,38 @@ async fn a_rejection_recorded_late_frees_no_second_retry() {
         refused.refused(429, "too_many_tasks");
         cancel(&task_of(&open_answer)).await;
         let retry_task = task_of(&attempt(&second_client, "/v1/videos", &order, 1).await);
-        second_gateway.app.intents.flush_client_events().await.unwrap();
+        second_gateway
+            .app
+            .intents
+            .flush_client_events()
+            .await
+            .unwrap();
         if retry_client.base == second_client.base {
-            first_gateway.app.intents.flush_client_events().await.unwrap();
+            first_gateway
+                .app
+                .intents
+                .flush_client_events()
+                .await
+                .unwrap();
         }
         let repeated_retry = attempt(retry_client, "/v1/videos", &order, 1).await;
         assert_eq!(task_of(&repeated_retry), retry_task);
         // A later refusal is another order's.
-        second_gateway.app.intents.flush_client_events().await.unwrap();
+        second_gateway
+            .app
+            .intents
+            .flush_client_events()
+            .await
+            .unwrap();
         let other = attempt(&first_client, "/v1/videos", &order, 0).await;
         other.refused(429, "too_many_tasks");
         cancel(&retry_task).await;
-        first_gateway.app.intents.flush_client_events().await.unwrap();
+        first_gateway
+            .app
+            .intents
+            .flush_client_events()
+            .await
+            .unwrap();
         let retry = task_of(&attempt(&second_client, "/v1/videos", &order, 1).await);
         assert_ne!(retry, retry_task);
         cancel(&retry).await;

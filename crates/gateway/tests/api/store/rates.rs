@@ -44,7 +44,12 @@ async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixtu
                 .granted,
             0
         );
-        assert_eq!(request_grant(&db, key, rule, START + wait_nanos).await.granted, 1);
+        assert_eq!(
+            request_grant(&db, key, rule, START + wait_nanos)
+                .await
+                .granted,
+            1
+        );
         // In ten minutes at most ten times as many, and afterwards a full burst again.
         let (mut now, mut count) = (START + wait_nanos, 1);
         while now < START + 600 * SECOND {

@@ -264,11 +264,7 @@ async fn a_song_by_a_relay_of_the_music_api() {
     let (_, clips) = order_song(&gateway, &body).await;
     assert_eq!(clips.len(), 2);
     let sent = submitted_body(&simulator);
-    assert_eq!(
-        sent.get("task"),
-        None,
-        "the API's own request names none"
-    );
+    assert_eq!(sent.get("task"), None, "the API's own request names none");
     assert_eq!(sent["prompt"], "[Verse] rain");
     drop(sent);
     let continuation = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",

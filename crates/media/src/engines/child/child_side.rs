@@ -56,7 +56,9 @@ pub fn serve() -> io::Result<()> {
             Ok(Ok(message)) => return send(&message),
             Ok(Err(EngineError::Source(reason))) => return send(&ChildMessage::Source(reason)),
             Ok(Err(error)) => return send(&ChildMessage::Broken(error.to_string())),
-            Err(RecvTimeoutError::Timeout) => send(&ChildMessage::Progress(engine_control.progress()))?,
+            Err(RecvTimeoutError::Timeout) => {
+                send(&ChildMessage::Progress(engine_control.progress()))?
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return send(&ChildMessage::Broken("the engine panicked".into()));
             }
@@ -148,7 +150,11 @@ impl ChildJob {
         }
     }
 
-    fn run(self, folder: &Path, engine_control: &EngineControl) -> Result<ChildMessage, EngineError> {
+    fn run(
+        self,
+        folder: &Path,
+        engine_control: &EngineControl,
+    ) -> Result<ChildMessage, EngineError> {
         match self {
             Self::Video {
                 job,
@@ -166,7 +172,8 @@ impl ChildJob {
             Self::ScanFilms { films } => {
                 let mut stills = File::create(folder.join(STILLS)).map_err(engine_failure)?;
                 for film in &films {
-                    let (scan, poster) = film_scan::scan_film(film, ScanPurpose::Keep, &[], engine_control);
+                    let (scan, poster) =
+                        film_scan::scan_film(film, ScanPurpose::Keep, &[], engine_control);
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
@@ -183,7 +190,8 @@ impl ChildJob {
             } => {
                 let graphs = model.as_ref().map(open).transpose()?;
                 let graphs = graphs.as_ref();
-                let clips = stems_engine::separate(&job, graphs, &source, mark, folder, engine_control)?;
+                let clips =
+                    stems_engine::separate(&job, graphs, &source, mark, folder, engine_control)?;
                 let clips = clips.into_iter().enumerate();
                 let clips = clips.map(|(index, clip)| write_clip(folder, index, clip));
                 Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))

@@ -112,7 +112,13 @@ pub fn scan_films(
             scanned += 1;
             Ok(None)
         };
-        match run_job_with(launcher, job, ChildLimits::FILM_SCANS, engine_control, &mut handler) {
+        match run_job_with(
+            launcher,
+            job,
+            ChildLimits::FILM_SCANS,
+            engine_control,
+            &mut handler,
+        ) {
             Ok((_, ChildMessage::AllScanned)) if scanned == remaining.len() => {}
             Ok((_, message)) => {
                 return Err(EngineError::Broken(format!("a child sent {message:?}")));
@@ -295,7 +301,9 @@ fn listen(
         while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = received.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(engine_failure)? {
-                ChildMessage::Progress(percent) => engine_control.report(f32::from(percent) / 100.0),
+                ChildMessage::Progress(percent) => {
+                    engine_control.report(f32::from(percent) / 100.0)
+                }
                 message if message.is_interim() => handle(message)?,
                 last => return Ok(Some(last)),
             }

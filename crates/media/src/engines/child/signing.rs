@@ -81,7 +81,13 @@ pub fn sign(
             .map_err(engine_failure)
     };
     let job = ChildJob::Sign(order, public);
-    let result = run_job_with(launcher, job, ChildLimits::MEDIA, engine_control, &mut handler);
+    let result = run_job_with(
+        launcher,
+        job,
+        ChildLimits::MEDIA,
+        engine_control,
+        &mut handler,
+    );
     let (folder, message) = result.map_err(|error| failed(&error))?;
     match message {
         ChildMessage::Signed(Ok(())) => {

@@ -38,7 +38,13 @@ pub fn probe_picture<Held>(
         }
         message => Err(unexpected_message(&message)),
     };
-    let result = run_job_with(launcher, job, ChildLimits::MEDIA, engine_control, &mut handler);
+    let result = run_job_with(
+        launcher,
+        job,
+        ChildLimits::MEDIA,
+        engine_control,
+        &mut handler,
+    );
     match result {
         Ok((_, ChildMessage::Picture(facts))) => Ok(Ok(facts)),
         Ok((_, ChildMessage::BadPicture(why))) => Ok(Err(why)),

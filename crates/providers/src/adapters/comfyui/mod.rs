@@ -194,7 +194,10 @@ impl Adapter for ComfyUiAdapter {
             // In the same order as a poll, because the job may end between two calls.
             "find in queue" => {
                 let history_again = history("find again", &handle);
-                (is_queued(&body, &order.idempotency_key)?, Some(history_again))
+                (
+                    is_queued(&body, &order.idempotency_key)?,
+                    Some(history_again),
+                )
             }
             _ if !body.is_object() => {
                 return Err(ProviderError::unreadable(
@@ -274,7 +277,11 @@ fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
     let mut file = picture.file.clone();
     let extension = file.name.rsplit('.').next().unwrap_or("png");
     // The same name for the same submission, so that a repeated upload overwrites the first.
-    file.name = format!("{}-{}.{extension}", plain_name(&order.idempotency_key), names.len());
+    file.name = format!(
+        "{}-{}.{extension}",
+        plain_name(&order.idempotency_key),
+        names.len()
+    );
     let parts = vec![
         FormPart::file("image", &file),
         FormPart::text("type", "input"),

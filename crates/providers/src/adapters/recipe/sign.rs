@@ -144,7 +144,7 @@ impl Recipe {
         if auth.sign.is_none() {
             return Ok(());
         }
-        let upload = self.upload.iter().map(Upload::encoded);
+        let upload = self.upload.iter().map(Upload::call_template);
         for request in self.submit.requests().into_iter().chain(upload) {
             // A form with files is encoded while it is sent, after the signature.
             if request.encoding == BodyEncoding::Multipart {
