@@ -218,7 +218,7 @@ impl Mp4Reader {
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
                 b"mdia" | b"minf" | b"stbl" if depth > 0 => {
-                    reader.read_track(next, track, depth - 1)?
+                    reader.read_track(next, track, depth - 1)?;
                 }
                 b"tkhd" => {
                     let (id, size) = if is_long(reader)? { (20, 88) } else { (12, 76) };

@@ -57,7 +57,7 @@ pub fn serve() -> io::Result<()> {
             Ok(Err(EngineError::Source(reason))) => return send(&ChildMessage::Source(reason)),
             Ok(Err(error)) => return send(&ChildMessage::Broken(error.to_string())),
             Err(RecvTimeoutError::Timeout) => {
-                send(&ChildMessage::Progress(engine_control.progress()))?
+                send(&ChildMessage::Progress(engine_control.progress()))?;
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return send(&ChildMessage::Broken("the engine panicked".into()));

@@ -302,7 +302,7 @@ fn listen(
             let line: Vec<u8> = received.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(engine_failure)? {
                 ChildMessage::Progress(percent) => {
-                    engine_control.report(f32::from(percent) / 100.0)
+                    engine_control.report(f32::from(percent) / 100.0);
                 }
                 message if message.is_interim() => handle(message)?,
                 last => return Ok(Some(last)),
