@@ -78,7 +78,7 @@ fn stored_film(program: &GatewayProcess) -> (String, String) {
     program.send(peers::CHAT, &body.to_string());
     let tasks: Value = serde_json::from_str(&program.get("/v1/tasks")).unwrap();
     let task = &tasks["data"][0];
-    let video = task["result"]["url"].as_str().unwrap();
+    let video = task["output"]["videos"][0]["url"].as_str().unwrap();
     let url: url::Url = video.parse().unwrap();
     let path = format!("{}?{}", url.path(), url.query().unwrap_or_default());
     (path, format!("/v1/tasks/{}", task["id"].as_str().unwrap()))
