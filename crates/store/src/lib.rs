@@ -279,7 +279,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.write_first(WritePriority::Heartbeat, work).await
+        self.write_first(WritePriority::Unsynced, work).await
     }
 
     async fn write_first<T, E>(
@@ -441,6 +441,22 @@ impl Store {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.process_locks.is_dead(name),
             StoreBackend::Postgres(_) => false,
+        }
+    }
+
+    /// Like [`Store::write`], for what is of no use after a power cut: leases and due times of this
+    /// process's own work. On `SQLite` it does not wait for the disk.
+    pub async fn write_unsynced<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0.backend {
+            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Unsynced, work).await,
+            StoreBackend::Postgres(postgres) => postgres.write(WriteOrder::Any, work).await,
         }
     }
 

@@ -84,7 +84,7 @@ pub(super) enum WritePriority {
     /// Runs before all normal writes.
     High,
     /// The same, and does not wait for the disk.
-    Heartbeat,
+    Unsynced,
 }
 
 /// The writer thread.
@@ -156,12 +156,12 @@ impl SqliteBackend {
     {
         let waiting = match lane {
             WritePriority::Normal => &self.writes,
-            WritePriority::High | WritePriority::Heartbeat => &self.urgent_writes,
+            WritePriority::High | WritePriority::Unsynced => &self.urgent_writes,
         };
         let (run, answered) = write(work);
         let write = WriteRequest {
             run,
-            is_durable: !matches!(lane, WritePriority::Heartbeat),
+            is_durable: !matches!(lane, WritePriority::Unsynced),
         };
         waiting.try_send(write).map_err(|error| refuse(&error))?;
         answered.await.map_err(|_| StoreError::Closed)?

@@ -220,7 +220,7 @@ async fn run_if_due(app: &App, kind: UpkeepJob) {
     let lease_time = LEASE.min(interval / 2);
     let acquired = app
         .store
-        .write(move |conn| store::upkeep::acquire(conn, kind.name(), lease_time));
+        .write_unsynced(move |conn| store::upkeep::acquire(conn, kind.name(), lease_time));
     match acquired.await {
         Ok(Some(lease)) => {
             let lease = run_extending_lease(app, lease, lease_time, work(app, kind)).await;
@@ -271,7 +271,7 @@ async fn postpone(
 ) -> Result<Option<UpkeepLease>, Error> {
     Ok(app
         .store
-        .write(move |conn| store::upkeep::put_off(conn, &lease, pause))
+        .write_unsynced(move |conn| store::upkeep::put_off(conn, &lease, pause))
         .await?)
 }
 
