@@ -84,6 +84,11 @@ impl PollPacer {
         }
     }
 
+    /// The polls that are allowed in a second now.
+    pub fn polls_per_second(&self) -> f64 {
+        self.state().rate
+    }
+
     /// Waits until a poll may be sent. `share` is its share of a call: less than 1 if one call polls
     /// several jobs.
     pub async fn wait_turn(&self, deadline: Instant, share: f64) {
@@ -243,10 +248,10 @@ mod tests {
         let pacer = Arc::new(PollPacer::new(1000));
         pacer.note_refusal();
         pacer.note_refusal();
-        assert!((pacer.state().rate - 500.0).abs() < 1.0);
+        assert!((pacer.polls_per_second() - 500.0).abs() < 1.0);
         tokio::time::advance(REFUSAL_WINDOW).await;
         pacer.note_refusal();
-        assert!((pacer.state().rate - 250.0).abs() < 1.0);
+        assert!((pacer.polls_per_second() - 250.0).abs() < 1.0);
         let turns = turns(&pacer, 500, true).await;
         let last = turns.iter().copied().fold(0.0, f64::max);
         assert!((1.7..2.05).contains(&last), "{last}");
@@ -258,7 +263,7 @@ mod tests {
         for _ in 0..100 {
             pacer.note_answer(1.0);
         }
-        assert!((pacer.state().rate - INITIAL_RATE).abs() < 1.0);
+        assert!((pacer.polls_per_second() - INITIAL_RATE).abs() < 1.0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use simulator::{JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     film, gateway, keys, one_provider, order_film, plan, provider, request_count, simulator,
-    submissions,
+    status, submissions,
 };
 use crate::support::{TestGateway, eventually};
 
@@ -312,5 +312,39 @@ async fn a_task_stays_with_the_credential_that_made_it() {
     assert_eq!(submissions(&simulator), 0, "nothing is sent again");
     let path = format!("/v1/tasks/{task}/cancel");
     gateway.post(&path, &serde_json::json!({})).await.ok();
+    gateway.stop().await;
+}
+
+/// The polls a second that a provider of the gateway is allowed now.
+fn polls_per_second(gateway: &TestGateway, provider: &str) -> f64 {
+    let sites = gateway.app.models.upstream.sites();
+    sites[provider].poll_pacer.polls_per_second()
+}
+
+#[tokio::test]
+async fn a_poll_that_is_refused_as_one_too_many_halves_the_polls() {
+    let simulator = simulator().await;
+    plan(&simulator, Duration::from_millis(300), PlannedEnd::Success);
+    simulator
+        .world()
+        .order_fault(status(429), None, Some(RequestRole::Poll), 1);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let before = polls_per_second(&gateway, "acme");
+    let task = order_film(&gateway, "a lake").await;
+    assert_eq!(gateway.finished(&task).await["status"], "succeeded");
+    let after = polls_per_second(&gateway, "acme");
+    assert!((after * 2.0 - before).abs() < 1.0, "{before} to {after}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_providers_documented_limit_of_polls_is_kept() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "openai-videos", &simulator, "")
+        + &provider("few", "openai-videos", &simulator, "max_polls = 7\n")
+        + &provider("documented", "replicate", &simulator, "");
+    let gateway = gateway(&toml).await;
+    let limits = ["acme", "few", "documented"].map(|name| polls_per_second(&gateway, name));
+    assert_eq!(limits.map(f64::round), [1000.0, 7.0, 50.0]);
     gateway.stop().await;
 }
