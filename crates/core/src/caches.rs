@@ -2,6 +2,7 @@
 //! written yet.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use moka::sync::Cache;
@@ -15,7 +16,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AssetId, KeyId, TaskId};
 use mediagate_model::task::Task;
-use mediagate_store::ChangeStamp;
+use mediagate_store::{ChangeStamp, Store};
 
 /// How long the usual duration of a model's tasks is cached.
 const USUAL_LENGTH_TTL: Duration = Duration::from_secs(5);
@@ -32,6 +33,8 @@ const NOTED_REFUSAL_TTL: Duration = Duration::from_mins(1);
 pub struct Caches {
     /// Callers, by the hash of their secret.
     pub callers: Cache<String, CachedCaller>,
+    /// Counts the changes of keys by this process.
+    key_changes: AtomicU64,
     /// Tasks that have ended, and so change only by being deleted.
     pub ended_tasks: Cache<TaskId, Arc<Task>>,
     /// The names of keys.
@@ -52,6 +55,7 @@ impl Default for Caches {
     fn default() -> Self {
         Self {
             callers: Cache::new(10_000),
+            key_changes: AtomicU64::new(0),
             ended_tasks: Cache::builder()
                 .max_capacity(10_000)
                 .time_to_live(ENDED_TASK_TTL)
@@ -78,19 +82,45 @@ impl Default for Caches {
     }
 }
 
+impl Caches {
+    /// What a cached caller is compared with. It must be taken before the caller's row is read.
+    pub fn caller_version(&self, store: &Store) -> CallerVersion {
+        CallerVersion {
+            key_changes: self.key_changes.load(Ordering::Acquire),
+            stamp: store.stamp(),
+            read_at: Instant::now(),
+        }
+    }
+
+    /// Notes that this process has committed a change of a key or a session.
+    pub fn note_key_change(&self) {
+        self.key_changes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The state of the store when a caller was read.
+#[derive(Debug, Clone, Copy)]
+pub struct CallerVersion {
+    key_changes: u64,
+    stamp: Option<ChangeStamp>,
+    read_at: Instant,
+}
+
 /// A caller as it was read from the store.
 #[derive(Debug, Clone)]
 pub struct CachedCaller {
     pub caller: Arc<Caller>,
-    pub stamp: Option<ChangeStamp>,
-    pub read_at: Instant,
+    pub version: CallerVersion,
 }
 
 impl CachedCaller {
-    /// Whether it is still valid: no process has committed anything since, and it is not too old. A
-    /// revocation takes effect at the next request if the store has change stamps, otherwise within
-    /// a second.
-    pub fn is_fresh(&self, stamp: Option<ChangeStamp>, now: Instant) -> bool {
-        self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
+    /// Whether it is still valid: this process has changed no key since, no process has committed
+    /// anything, and it is not too old. A revocation by this process takes effect at the next
+    /// request, one by another process within a second: `SQLite` changes the stamp a moment before
+    /// others can read the commit.
+    pub fn is_fresh(&self, now: &CallerVersion) -> bool {
+        self.version.key_changes == now.key_changes
+            && self.version.stamp == now.stamp
+            && now.read_at.duration_since(self.version.read_at) < Duration::from_secs(1)
     }
 }

@@ -70,7 +70,7 @@ use crate::health::DatabaseHealth;
 use crate::postgres::{ReadKind, WriteOrder};
 use crate::sqlite::WritePriority;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
-use mediagate_model::ids::AccountId;
+use mediagate_model::ids::{AccountId, AssetId};
 
 pub use conn::{Conn, Row};
 pub use database_location::DatabaseLocation;
@@ -484,8 +484,12 @@ impl Store {
 
     /// Writes something to the disk, ahead of all waiting work, to check that writes succeed.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.write_first(WritePriority::High, |conn| meta::set(conn, "probe", ""))
-            .await
+        // A value that differs from the last one: SQLite writes no page that does not change.
+        let value = AssetId::new().to_string();
+        self.write_first(WritePriority::High, move |conn| {
+            meta::set(conn, "probe", &value)
+        })
+        .await
     }
 
     /// Whether a synchronous standby has everything that was committed.

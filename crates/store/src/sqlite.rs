@@ -250,6 +250,7 @@ fn refuse(refused: &TrySendError<WriteRequest>) -> StoreError {
 impl WriterThread {
     fn write_in_groups(self) {
         while let Some(first) = self.next_blocking() {
+            let is_durable = first.is_durable;
             let mut answers = Vec::new();
             let committed = self.write_group(first, &mut answers);
             // Some errors leave the transaction open, others have rolled it back.
@@ -259,7 +260,10 @@ impl WriterThread {
             match committed {
                 Ok(()) => {
                     self.pulse.note_answer();
-                    self.pulse.note_write(true);
+                    // A commit that did not wait for the disk does not show that the disk works.
+                    if is_durable {
+                        self.pulse.note_write(true);
+                    }
                     for answer in answers {
                         answer(Ok(()));
                     }
@@ -430,5 +434,44 @@ mod tests {
             })
             .unwrap();
         assert_eq!(names, ["a", "c"]);
+    }
+
+    /// The writer's `synchronous`: 1 is NORMAL, 2 is FULL.
+    async fn synchronous(sqlite: &SqliteBackend, priority: WritePriority) -> i64 {
+        let read = sqlite.write(priority, |conn| {
+            conn.one("PRAGMA synchronous", &[], |row| row.int(0))
+        });
+        let mode: Result<Option<i64>, StoreError> = read.await;
+        mode.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_write_but_an_unsynced_one_waits_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = SqliteBackend::open(
+            &folder.path().join("db"),
+            MigrationMode::Auto,
+            &Arc::new(DatabaseHealth::new()),
+        )
+        .unwrap();
+        for _ in 0..3 {
+            assert_eq!(synchronous(&sqlite, WritePriority::Normal).await, 2);
+            assert_eq!(synchronous(&sqlite, WritePriority::Unsynced).await, 1);
+            assert_eq!(synchronous(&sqlite, WritePriority::High).await, 2);
+        }
+        // Those that wait together may share a commit, but not with one that does not wait for the
+        // disk.
+        let writes = (0..30).map(|number| match number % 3 {
+            0 => WritePriority::Unsynced,
+            1 => WritePriority::High,
+            _ => WritePriority::Normal,
+        });
+        let writes = writes.map(async |priority| {
+            let is_unsynced = matches!(priority, WritePriority::Unsynced);
+            (is_unsynced, synchronous(&sqlite, priority).await)
+        });
+        for (is_unsynced, mode) in futures_util::future::join_all(writes).await {
+            assert!(mode == 2 || is_unsynced, "{mode}");
+        }
     }
 }

@@ -262,10 +262,10 @@ pub(super) async fn cached_caller(
 ) -> Result<Option<Arc<Caller>>, Error> {
     // Taken before the row is read. A change that is committed in between makes the cached entry
     // stale, instead of keeping the old content under the new stamp.
-    let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
+    let version = app.caches.caller_version(&app.store);
     let cached = app.caches.callers.get(&sha256);
     if let Some(cached) = &cached
-        && cached.is_fresh(stamp, read_at)
+        && cached.is_fresh(&version)
     {
         return Ok(Some(cached.caller.clone()));
     }
@@ -284,8 +284,7 @@ pub(super) async fn cached_caller(
     if let Some(found) = &caller {
         let fresh = CachedCaller {
             caller: found.clone(),
-            stamp,
-            read_at,
+            version,
         };
         app.caches.callers.insert(sha256, fresh);
     }

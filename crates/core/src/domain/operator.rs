@@ -52,17 +52,21 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
         work: impl FnOnce(&mut Conn<'_>, &ChangeAuthor) -> Result<T, Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let author = self.author;
-        // A command has no request that could be repeated, so no answer is kept.
-        let Some((attempt, build_answer)) = self.attempt else {
-            return app.store.write(move |conn| work(conn, &author)).await;
+        let written = match self.attempt {
+            // A command has no request that could be repeated, so no answer is kept.
+            None => app.store.write(move |conn| work(conn, &author)).await,
+            Some((attempt, build_answer)) => {
+                let change = attempt.change(move |conn| {
+                    let result = work(conn, &author)?;
+                    // Written with the change: a repeated request finds both or neither.
+                    let answer = build_answer(&result)?;
+                    Ok((result, answer))
+                });
+                change.await
+            }
         };
-        attempt
-            .change(move |conn| {
-                let result = work(conn, &author)?;
-                // Written with the change: a repeated request finds both or neither.
-                let answer = build_answer(&result)?;
-                Ok((result, answer))
-            })
-            .await
+        // After the commit, whatever its answer: the change may be a key's.
+        app.caches.note_key_change();
+        written
     }
 }

@@ -64,7 +64,7 @@ pub async fn begin(app: &Ctx, caller: &Caller, author: ChangeAuthor) -> Result<N
 
 /// Ends a session, from its next request on.
 pub async fn end(
-    app: &Ctx,
+    app: &AppParts,
     caller: &Caller,
     cookie: &Secret,
     author: ChangeAuthor,
@@ -76,7 +76,9 @@ pub async fn end(
         }
         Ok(())
     });
-    store::await_within_limit(write).await
+    let ended = store::await_within_limit(write).await;
+    app.caches.note_key_change();
+    ended
 }
 
 fn note_end(

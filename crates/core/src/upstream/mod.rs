@@ -52,8 +52,6 @@ pub struct ProviderSite {
     /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<ProviderCredential>>,
     reachable: AtomicBool,
-    /// Limits the polls of this process.
-    pub poll_pacer: PollPacer,
 }
 
 #[derive(Debug)]
@@ -64,6 +62,8 @@ pub struct ProviderCredential {
     pub secret: Secret,
     /// Jobs of this process that use it.
     open: AtomicU32,
+    /// Limits this process's polls with it: the provider limits an account, not an address.
+    pub poll_pacer: PollPacer,
     /// The provider's gauge of open jobs.
     open_gauge: metrics::Gauge,
 }
@@ -80,7 +80,7 @@ impl Drop for OpenJob {
 }
 
 impl ProviderCredential {
-    fn new(provider: &str, position: usize, secret: Secret) -> Self {
+    fn new(provider: &str, position: usize, secret: Secret, max_polls: u32) -> Self {
         // The digest finds the same key again at any position in the settings. The position finds
         // its successor after a rotation.
         let digest = Sha256::digest(secret.expose().as_bytes());
@@ -89,6 +89,7 @@ impl ProviderCredential {
             id: format!("{position}:{:08x}", u32::from_be_bytes([a, b, c, d])),
             secret,
             open: AtomicU32::new(0),
+            poll_pacer: PollPacer::new(max_polls),
             open_gauge: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
         }
     }
@@ -186,10 +187,10 @@ impl ProviderSite {
         if secrets.is_empty() {
             secrets.push(Secret::new(""));
         }
-        let credentials = secrets
-            .into_iter()
-            .zip(1..)
-            .map(|(secret, position)| Arc::new(ProviderCredential::new(name, position, secret)));
+        let credentials = secrets.into_iter().zip(1..).map(|(secret, position)| {
+            let credential = ProviderCredential::new(name, position, secret, max_polls);
+            Arc::new(credential)
+        });
         Ok(Self {
             credentials: credentials.collect(),
             endpoint: format!("{} {}", protocol.name, redacted_url(provider.base_url())),
@@ -197,7 +198,6 @@ impl ProviderSite {
             catalogue: catalogue.clone(),
             provider,
             reachable: AtomicBool::new(true),
-            poll_pacer: PollPacer::new(max_polls),
         })
     }
 

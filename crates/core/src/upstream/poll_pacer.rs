@@ -1,11 +1,10 @@
-//! Poll pacer: how many polls a second one provider gets, and in which order its jobs are polled
-//! when more are due.
+//! Poll pacer: how many polls a second are sent with one credential, and in which order its jobs are
+//! polled when more are due.
 //!
 //! The rate starts at [`INITIAL_RATE`] (or the limit, if that is lower). While polls have to wait
 //! for it and the provider answers them, it doubles each second. When the provider refuses a poll as
-//! one too many (429), it halves, and from then on grows by a twentieth a second: additive increase
-//! and multiplicative decrease, with a slow start (Jacobson, "Congestion Avoidance and Control",
-//! 1988). It never exceeds the limit that the operator set or the provider documents.
+//! one too many (429), it halves, and from then on grows by a twentieth a second: a slow start and a
+//! decrease as in TCP (Jacobson, "Congestion Avoidance and Control", 1988). It never exceeds the limit that the operator set or the provider documents.
 //!
 //! Polls that wait are sent in the order of their deadlines: the time at which they were due plus
 //! the interval at which their job is polled. A job near its expected end has a short interval and
@@ -18,6 +17,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use providers::{ErrorClass, ProviderError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ const REFUSAL_WINDOW: Duration = Duration::from_secs(1);
 /// The rate never falls below this.
 const MIN_RATE: f64 = 1.0;
 
-/// Paces the polls of one provider.
+/// Paces the polls with one credential.
 #[derive(Debug)]
 pub struct PollPacer {
     /// Held by the one waiting poll that grants turns to all.
@@ -109,8 +109,18 @@ impl PollPacer {
         }
     }
 
+    /// Notes the result of a poll.
+    pub fn note_result<T>(&self, result: &Result<T, ProviderError>, share: f64) {
+        match result {
+            Ok(_) => self.note_answer(share),
+            Err(error) if error.class == ErrorClass::RateLimited => self.note_refusal(),
+            // Other errors show nothing about the provider's limits.
+            Err(_) => {}
+        }
+    }
+
     /// The provider has answered a poll.
-    pub fn note_answer(&self, share: f64) {
+    fn note_answer(&self, share: f64) {
         let mut state = self.state();
         // If no poll waits, the rate is not the limit, and an answer does not show that more would
         // be allowed.
@@ -128,7 +138,7 @@ impl PollPacer {
     }
 
     /// The provider has refused a poll as one too many.
-    pub fn note_refusal(&self) {
+    fn note_refusal(&self) {
         let now = Instant::now();
         let mut state = self.state();
         let refused_at = state.refused_at;

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::provider::Provider;
-use super::step::POLL_RETRIES;
+use super::step::LOOKUP_RETRIES;
 use super::{Driver, redact};
 use crate::error::{ErrorClass, ProviderError};
 use crate::order::Order;
@@ -89,9 +89,8 @@ async fn find_jobs(
         }
         let read_page =
             |context: &_, answer: &_| adapter.read_lookup(order, since, context, answer);
-        // Few tries, as for a poll, because a look-up is repeated later anyway.
         let page = provider
-            .call_with_retries(secret, &call, POLL_RETRIES, read_page)
+            .call_with_retries(secret, &call, LOOKUP_RETRIES, read_page)
             .await?;
         let is_settled = lookup.add_page(page.jobs);
         match page.next {

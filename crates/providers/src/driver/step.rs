@@ -19,6 +19,9 @@ pub(super) struct RetryPolicy {
     pub(super) max_tries: u32,
     /// If a provider asks for a longer wait, there is no retry, and its answer is final.
     pub(super) longest_wait: Duration,
+    /// Whether a call that was refused as one too many is sent again here. A poll is not: whoever
+    /// paces the polls must learn of the refusal first.
+    pub(super) repeats_rate_limited: bool,
     /// When the first call should be sent; its delay is recorded.
     pub(super) due: Option<Instant>,
 }
@@ -37,6 +40,7 @@ impl RetryPolicy {
 pub(super) const FREE_CALL_RETRIES: RetryPolicy = RetryPolicy {
     max_tries: 3,
     longest_wait: Duration::from_mins(1),
+    repeats_rate_limited: true,
     due: None,
 };
 
@@ -44,7 +48,14 @@ pub(super) const FREE_CALL_RETRIES: RetryPolicy = RetryPolicy {
 pub(super) const POLL_RETRIES: RetryPolicy = RetryPolicy {
     max_tries: 2,
     longest_wait: Duration::from_secs(2),
+    repeats_rate_limited: false,
     due: None,
+};
+
+/// For look-ups of a job: few tries, as for a poll, because a look-up is repeated later anyway.
+pub(super) const LOOKUP_RETRIES: RetryPolicy = RetryPolicy {
+    repeats_rate_limited: true,
+    ..POLL_RETRIES
 };
 
 /// Maximum number of calls in the chain of one poll, or before or after the paid call of a
@@ -95,7 +106,9 @@ impl Provider {
             let wait = backoff(tries_made).max(error.retry_after.unwrap_or_default());
             // A wait that is too long is not cut short: the provider would only refuse again. The
             // caller gets the error with its `retry_after` and decides.
-            let is_final = !error.class.is_transient() || is_blocked(&error);
+            let is_final = !error.class.is_transient()
+                || is_blocked(&error)
+                || (error.class == ErrorClass::RateLimited && !policy.repeats_rate_limited);
             if is_final || tries_made >= policy.max_tries || wait > policy.longest_wait {
                 return Err(error);
             }

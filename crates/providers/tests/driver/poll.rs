@@ -37,6 +37,18 @@ async fn a_poll_is_tried_twice() {
 }
 
 #[tokio::test]
+async fn a_poll_that_is_refused_as_one_too_many_is_not_repeated_here() {
+    let server = Server::start(|_| json(429, &json!({}))).await;
+    let (driver, provider, secret) = driver_and_provider(&server.url());
+    let error = driver
+        .poll(&provider, &secret, &handle("1"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.class, ErrorClass::RateLimited);
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
 async fn a_long_wait_is_the_callers() {
     let server = Server::start(|_| {
         let headers = [("retry-after", "30")];

@@ -40,8 +40,8 @@ impl DueWork {
     };
 }
 
-/// What is due, for a process with these embedded models: one statement, each part of which reads at
-/// most one row of its index.
+/// What is due, for a process with these embedded models: one statement, each part of which ends at
+/// the first row that is due.
 pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<DueWork, StoreError> {
     macro_rules! due_work {
         ($models:literal) => {

@@ -142,8 +142,9 @@ impl HostedTask<'_> {
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
-            let site = job.site.clone();
-            site.poll_pacer.wait_turn(due + pause, pace.share()).await;
+            let credential = job.credential.clone();
+            let turn = credential.poll_pacer.wait_turn(due + pause, pace.share());
+            turn.await;
             // The settings may have been reloaded since the last poll.
             job.refresh(&app.models.upstream);
             let (site, secret) = (&job.site, &job.credential.secret);
@@ -153,14 +154,8 @@ impl HostedTask<'_> {
             let poll_result =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
             has_polled = true;
-            match &poll_result {
-                Err(error) if error.class == ErrorClass::RateLimited => {
-                    site.poll_pacer.note_refusal();
-                }
-                Ok(_) => site.poll_pacer.note_answer(pace.share()),
-                // Other errors show nothing about the provider's limits.
-                Err(_) => {}
-            }
+            let pacer = &job.credential.poll_pacer;
+            pacer.note_result(&poll_result, pace.share());
             job.cost = watch.cost().or(job.cost);
             let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
             let usual_duration = lengths.map_or(pace.usual, |lengths| lengths.median);

@@ -318,7 +318,7 @@ async fn a_task_stays_with_the_credential_that_made_it() {
 /// The polls a second that a provider of the gateway is allowed now.
 fn polls_per_second(gateway: &TestGateway, provider: &str) -> f64 {
     let sites = gateway.app.models.upstream.sites();
-    sites[provider].poll_pacer.polls_per_second()
+    sites[provider].credentials[0].poll_pacer.polls_per_second()
 }
 
 #[tokio::test]
