@@ -344,7 +344,9 @@ async fn a_providers_documented_limit_of_polls_is_kept() {
         + &provider("few", "openai-videos", &simulator, "max_polls = 7\n")
         + &provider("documented", "replicate", &simulator, "");
     let gateway = gateway(&toml).await;
-    let limits = ["acme", "few", "documented"].map(|name| polls_per_second(&gateway, name));
-    assert_eq!(limits.map(f64::round), [1000.0, 7.0, 50.0]);
+    for (name, limit) in [("acme", 1000.0), ("few", 7.0), ("documented", 50.0)] {
+        let allowed = polls_per_second(&gateway, name);
+        assert!((allowed - limit).abs() < 1.0, "{name}: {allowed}");
+    }
     gateway.stop().await;
 }
