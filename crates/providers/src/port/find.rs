@@ -16,7 +16,7 @@ pub const SKEW: Duration = Duration::from_mins(1);
 /// How certain a match is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchCertainty {
-    /// The job contains [`Order::key`](crate::Order::key), which is unique.
+    /// The job contains [`Order::idempotency_key`](crate::Order::idempotency_key), which is unique.
     Certain,
     /// The content is the same, as far as the job contains it, at least the prompt and the model,
     /// and the time matches. It may be the job of another submission of the same order, or of

@@ -230,7 +230,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether the provider deduplicates submissions with the same [`Order::key`], so that an
+    /// Whether the provider deduplicates submissions with the same [`Order::idempotency_key`], so that an
     /// unclear one may be repeated.
     fn deduplicates(&self) -> bool {
         false
