@@ -53,7 +53,7 @@ fn graphs_that_are_not_what_the_manifest_says() {
         ),
         (
             manifest_for("nan.onnx"),
-            "file: run on silence, its output `output` holds values",
+            "file: run on silence, its output `output` contains values that are not numbers",
         ),
         (
             manifest_for("two.onnx"),
