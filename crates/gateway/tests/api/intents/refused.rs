@@ -336,8 +336,8 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
     let database = TestDatabase::create().await;
     let replica = async || {
         let url = database.url.parse().unwrap();
-        let builder = TestGateway::builder().without_workers();
-        builder
+        // With workers: their leases show that a client of another process still waits.
+        TestGateway::builder()
             .set(|settings| settings.database = Some(url))
             .start()
             .await
@@ -358,12 +358,11 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
         is_retry,
         socket: PeerSocket::default(),
     };
-    let rejection = Error::retry_later(ErrorCode::Overloaded, "", 1);
-    first.intents.note_refused(&request(false), &rejection);
-
     let Ok(Lookup::New(attempt)) = second.intents.begin(&request(true), false).await else {
         panic!("nothing was made for it yet");
     };
+    let rejection = Error::retry_later(ErrorCode::Overloaded, "", 1);
+    first.intents.note_refused(&request(false), &rejection);
     first.intents.flush_client_events().await.unwrap();
     let new = NewTask {
         model: second
