@@ -3,8 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use mediagate_core::domain::keys::NewKey;
-use mediagate_model::error::ErrorCode;
+use mediagate_core::domain::keys::{self, NewKey};
+use mediagate_core::domain::task_acceptance::{self, NewTask, TaskDraft};
+use mediagate_core::intents::{IntentRequest, Lookup, PeerSocket};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::RequestId;
+use mediagate_model::intent::RequestFingerprint;
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{TaskPayload, VideoJob};
 use reqwest::Method;
 use serde_json::Value;
 use simulator::{LinkState, NetworkState};
@@ -321,4 +327,73 @@ async fn replayed_errors_name_the_request_that_they_answer() {
         "stored bytes stay as they are"
     );
     gateway.stop().await;
+}
+
+/// One delivery of a retry is looked up before its rejection is recorded, and makes its task
+/// afterwards, at another server. A second delivery joins that task.
+#[tokio::test]
+async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
+    let database = TestDatabase::create().await;
+    let replica = async || {
+        let url = database.url.parse().unwrap();
+        // With workers: their leases show that a client of another process still waits.
+        TestGateway::builder()
+            .set(|settings| settings.database = Some(url))
+            .start()
+            .await
+    };
+    let (first_gateway, second_gateway) = (replica().await, replica().await);
+    let (first, second) = (&first_gateway.app, &second_gateway.app);
+    let client = first_gateway.caller("default", NewKey::default()).await;
+    let secret = client.key.as_ref().unwrap();
+    let caller = keys::check(second, secret, [127, 0, 0, 1].into()).await;
+    let caller = caller.unwrap();
+    let request = |is_retry| IntentRequest {
+        account: caller.account.id,
+        body: RequestFingerprint {
+            key: caller.key.id,
+            fingerprint: "a lake".into(),
+        },
+        idempotency_key: None,
+        is_retry,
+        socket: PeerSocket::default(),
+    };
+    let Ok(Lookup::New(attempt)) = second.intents.begin(&request(true), false).await else {
+        panic!("nothing was made for it yet");
+    };
+    let rejection = Error::retry_later(ErrorCode::Overloaded, "", 1);
+    first.intents.note_refused(&request(false), &rejection);
+    first.intents.flush_client_events().await.unwrap();
+    let new = NewTask {
+        model: second
+            .models
+            .catalog
+            .load()
+            .by_name("animatic-1")
+            .unwrap()
+            .clone(),
+        asked_model: "animatic-1".into(),
+        payload: TaskPayload::VideoV1(VideoJob::default()),
+        quantity: WorkQuantity::default(),
+        callback: None,
+    };
+    let mut task = task_acceptance::task(second, &caller, &RequestId::generate(), new);
+    // No process has this model, so the task stays open.
+    (task.provider, task.model) = ("acme".into(), "film".into());
+    let draft = TaskDraft {
+        tasks: vec![task],
+        ..TaskDraft::default()
+    };
+    task_acceptance::accept(second, &caller, &attempt, draft)
+        .await
+        .unwrap();
+
+    let repeated = first.intents.begin(&request(true), false).await;
+    assert!(
+        matches!(repeated, Ok(Lookup::Existing(..))),
+        "it makes another"
+    );
+    drop(attempt);
+    first_gateway.stop().await;
+    second_gateway.stop().await;
 }
