@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{cpu_times_of, folder_on_disk};
+use crate::{cpu_time_of, folder_on_disk, resident_memory_of};
 
 /// A running `mediagate serve`. Dropping it kills the process and deletes its data.
 pub struct GatewayProcess {
@@ -34,9 +34,12 @@ impl GatewayProcess {
     pub fn start(models: &str) -> Self {
         let folder = folder_on_disk();
         std::fs::write(folder.path().join("mediagate.toml"), models).unwrap();
-        let mut create = command(folder.path(), &["keys", "create", "--name", "bench"]);
         let limits = ["--rpm", "4000000000", "--max-running", "1000000"];
-        let created = create.args(limits).output().unwrap();
+        let created = command(folder.path())
+            .args(["keys", "create", "--name", "bench"])
+            .args(limits)
+            .output()
+            .unwrap();
         assert!(created.status.success(), "{created:?}");
         let key = String::from_utf8(created.stdout).unwrap().trim().to_owned();
         Self::start_on(folder, key)
@@ -46,14 +49,12 @@ impl GatewayProcess {
         let address = free_address();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let started = Instant::now();
-        let child = on_gateway_cpu(&mut command(
-            folder.path(),
-            &["serve", "--listen", &address.to_string()],
-        ))
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap();
+        let child = command(folder.path())
+            .args(["serve", "--listen", &address.to_string()])
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         while std::net::TcpStream::connect(address).is_err() {
             assert!(
                 started.elapsed() < Duration::from_mins(1),
@@ -78,8 +79,7 @@ impl GatewayProcess {
     pub fn crash_and_restart(mut self) -> Self {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        Self::start_on(folder, self.key.clone())
+        self.restart()
     }
 
     /// Stops it as a service manager does, and starts it again on the same data.
@@ -88,6 +88,10 @@ impl GatewayProcess {
         let id = self.process();
         let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
         assert!(sent.success() && self.child.wait().unwrap().success());
+        self.restart()
+    }
+
+    fn restart(mut self) -> Self {
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
         Self::start_on(folder, self.key.clone())
     }
@@ -106,14 +110,16 @@ impl GatewayProcess {
         self.child.id().to_string()
     }
 
-    /// Its database file.
-    pub fn database(&self) -> PathBuf {
-        self.folder.path().join("data/mediagate.db")
+    /// Its database, for reading.
+    pub fn database(&self) -> rusqlite::Connection {
+        let file = self.folder.path().join("data/mediagate.db");
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        rusqlite::Connection::open_with_flags(file, flags).unwrap()
     }
 
     /// CPU time of the process so far, without its children's.
     pub fn cpu(&self) -> Duration {
-        cpu_times_of(&self.process())[..2].iter().sum()
+        cpu_time_of(&self.process())
     }
 
     /// CPU seconds since an earlier [`Self::cpu`].
@@ -123,12 +129,7 @@ impl GatewayProcess {
 
     /// Resident memory, in MiB.
     pub fn resident(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line
-            .and_then(|line| line.split_whitespace().next())
-            .unwrap();
-        kib.parse::<f64>().unwrap() / 1024.0
+        resident_memory_of(&self.process()) as f64 / (1024.0 * 1024.0)
     }
 
     /// A whole request with a body.
@@ -188,10 +189,9 @@ fn exchange(address: SocketAddr, request: &str) -> Vec<u8> {
     response.split_off(end + 4)
 }
 
-/// The program with these arguments, and no setting from the environment.
-fn command(folder: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    command.args(words);
+/// The program on the data in this folder, with no setting from the environment.
+fn command(folder: &Path) -> Command {
+    let mut command = on_gateway_cpu(program());
     command.arg("--config").arg(folder.join("mediagate.toml"));
     command.arg("--data").arg(folder.join("data"));
     for (name, _) in std::env::vars_os() {
@@ -258,25 +258,12 @@ pub fn split_processors() {
         .exec();
 }
 
-/// Lets a command run on the first processor only.
-pub fn on_gateway_cpu(command: &mut Command) -> Command {
+/// A command for a program that has the first processor to itself.
+pub fn on_gateway_cpu(program: impl AsRef<std::ffi::OsStr>) -> Command {
     if std::env::var_os(IS_SPLIT).is_none() {
-        let mut same = Command::new(command.get_program());
-        same.args(command.get_args());
-        return with_environment(same, command);
+        return Command::new(program);
     }
     let mut pinned = Command::new("taskset");
-    pinned.args(["-c", "0"]).arg(command.get_program());
-    pinned.args(command.get_args());
-    with_environment(pinned, command)
-}
-
-fn with_environment(mut to: Command, from: &Command) -> Command {
-    for (name, value) in from.get_envs() {
-        match value {
-            Some(value) => to.env(name, value),
-            None => to.env_remove(name),
-        };
-    }
-    to
+    pinned.args(["-c", "0"]).arg(program);
+    pinned
 }

@@ -10,6 +10,7 @@
     clippy::expect_used,
     clippy::missing_panics_doc,
     clippy::print_stdout,
+    clippy::cast_precision_loss,
     reason = "a benchmark may fail loudly"
 )]
 pub mod finished_tasks;
@@ -408,6 +409,14 @@ pub fn cpu_times_of(process: &str) -> [Duration; 4] {
         let ticks: u64 = fields[field].parse().unwrap();
         Duration::from_millis(ticks * 10)
     })
+}
+
+/// Resident memory of a process, in bytes.
+pub fn resident_memory_of(process: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    kib.unwrap().parse::<u64>().unwrap() * 1024
 }
 
 /// A runtime configured like the program's.

@@ -227,8 +227,10 @@ impl ServedDocument {
 
     /// The page that shows it.
     pub(super) fn page(&self, config: &Config, site: &SiteContext) -> String {
-        let build =
-            || ApiReference::new(&serde_json::to_value(openapi(config)).unwrap_or_default());
+        let build = || {
+            let document = serde_json::from_slice(&self.json(config)).unwrap_or_default();
+            ApiReference::new(&document)
+        };
         self.0.reference.get_or_init(build).page(site)
     }
 }

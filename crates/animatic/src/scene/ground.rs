@@ -47,11 +47,7 @@ pub(super) fn dunes(
     has_water: bool,
     seed: u64,
 ) {
-    let sun_side = if light.sun_position.0 < 0.5 {
-        1.0
-    } else {
-        -1.0
-    };
+    let sun_side = light.sun_side();
     let layers = GroundLayers {
         first: if has_water { 0.62 } else { 0.0 },
         count: if has_water { 2 } else { 6 },
@@ -94,11 +90,7 @@ pub(super) fn snow(
     has_water: bool,
     seed: u64,
 ) {
-    let sun_side = if light.sun_position.0 < 0.5 {
-        1.0
-    } else {
-        -1.0
-    };
+    let sun_side = light.sun_side();
     let layers = GroundLayers {
         first: if has_water { 0.66 } else { 0.0 },
         count: if has_water { 2 } else { 5 },

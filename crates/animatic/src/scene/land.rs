@@ -18,11 +18,7 @@ pub(super) fn mountains(
     snowy: bool,
     seed: u64,
 ) {
-    let sun_side = if light.sun_position.0 < 0.5 {
-        1.0
-    } else {
-        -1.0
-    };
+    let sun_side = light.sun_side();
     let snow_line = if snowy { 0.03 } else { 0.13 };
     for range in 0..4_u16 {
         let nearness = f32::from(range) / 3.0;

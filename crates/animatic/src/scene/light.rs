@@ -32,6 +32,11 @@ pub(super) struct SceneLight {
 }
 
 impl SceneLight {
+    /// The sign of the slopes that the sun lights: 1 if it stands on the left, -1 on the right.
+    pub(super) fn sun_side(&self) -> f32 {
+        if self.sun_position.0 < 0.5 { 1.0 } else { -1.0 }
+    }
+
     pub(super) fn for_hour(hour: TimeOfDay, weather: SkyCondition, seed: u64) -> Self {
         let mut light = clear_sky_light(hour);
         let chance = |n: i32| lattice(n, 77, seed);

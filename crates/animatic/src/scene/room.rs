@@ -70,11 +70,7 @@ impl RoomInterior {
             ],
             3,
         );
-        let sun_side = if light.sun_position.0 < 0.5 {
-            1.0
-        } else {
-            -1.0
-        };
+        let sun_side = light.sun_side();
         Self {
             left: middle - half_width,
             right: middle + half_width,

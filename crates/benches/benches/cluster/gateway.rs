@@ -9,7 +9,7 @@ use simulator::{JobPlan, Simulator};
 
 use crate::cluster::Cluster;
 use crate::process::{Process, built_program, eventually, other_program, output};
-use benches::cpu_time_of;
+use benches::{cpu_time_of, resident_memory_of};
 
 /// Which models a gateway has.
 #[derive(Clone, Copy)]
@@ -134,23 +134,10 @@ pub(crate) struct Gateway {
     key: String,
 }
 
-/// A whole request, head and body.
-pub(crate) fn request(key: &str, path: &str, body: &str) -> String {
-    format!(
-        "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
 impl Gateway {
     /// Its memory, in bytes.
     pub(crate) fn resident(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(status).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-        kib.parse::<u64>().unwrap() * 1024
+        resident_memory_of(&self.process.id().to_string())
     }
 
     /// Its CPU time.

@@ -27,6 +27,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
+use benches::gateway_process::post;
 use benches::{ClientLoad, NUMBER};
 use futures_util::StreamExt as _;
 use gateway::{Deployment, Gateway, Model, Stream};
@@ -184,9 +185,7 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
         keys.push(deployment.key(&words).await);
     }
     let body = format!(r#"{{"model":"film","prompt":"a lake {NUMBER}","seconds":"4"}}"#);
-    let requests = keys
-        .iter()
-        .map(|key| gateway::request(key, "/v1/videos", &body));
+    let requests = keys.iter().map(|key| post("/v1/videos", key, &body));
     let requests: Vec<String> = requests.collect();
     let (mut running, mut loads): (Vec<Gateway>, Vec<ClientLoad>) = (Vec::new(), Vec::new());
     for number in 0..gateways {

@@ -20,7 +20,7 @@ const PIXELS: u32 = 512;
 const SECONDS: f64 = 4.0;
 
 /// The gateway or a peer.
-pub(crate) struct Runner {
+pub(crate) struct ChatTarget {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) path: String,
@@ -32,7 +32,7 @@ pub(crate) struct Runner {
     pub(crate) headers: String,
 }
 
-impl Runner {
+impl ChatTarget {
     fn gateway(program: &GatewayProcess, model: &str) -> Self {
         Self {
             name: format!("Mediagate `{model}`"),
@@ -116,7 +116,7 @@ async fn at_once_table(upstream: &upstream::Upstream) {
     let program = GatewayProcess::start(&models(upstream.address));
     let at_rest = program.resident();
     for model in ["known", "linked", "kept"] {
-        gateway_row(&Runner::gateway(&program, model), base.p50).await;
+        gateway_row(&ChatTarget::gateway(&program, model), base.p50).await;
     }
     println!(
         "\nMemory: {at_rest:.0} MiB at rest, {:.0} MiB after these callers.\n",
@@ -124,7 +124,7 @@ async fn at_once_table(upstream: &upstream::Upstream) {
     );
 }
 
-async fn gateway_row(gateway: &Runner, direct: f64) {
+async fn gateway_row(gateway: &ChatTarget, direct: f64) {
     // The single caller goes first: films of 32 callers get their posters and fingerprints
     // afterwards, and that work would disturb it.
     let (one, _) = gateway.chat(1).await;
@@ -151,17 +151,17 @@ async fn many_callers(upstream: &upstream::Upstream) {
         "| 500 callers, upstream takes 50 ms | a second | share of direct | p50, ms |\n|---|---|---|---|"
     );
     let peers = peers::start(upstream.address);
-    let mut runners = vec![peers.direct()];
-    runners.extend(peers.own());
+    let mut targets = vec![peers.direct()];
+    targets.extend(peers.own());
     let program = GatewayProcess::start(&models(upstream.address));
-    runners.extend(["linked", "kept"].map(|model| Runner::gateway(&program, model)));
+    targets.extend(["linked", "kept"].map(|model| ChatTarget::gateway(&program, model)));
     let mut direct = None;
-    for runner in &runners {
-        let (many, _) = runner.chat(500).await;
+    for target in &targets {
+        let (many, _) = target.chat(500).await;
         let share = many.per_second / *direct.get_or_insert(many.per_second);
         println!(
             "| {} | {:.0} | {share:.3} | {:.0} |",
-            runner.name,
+            target.name,
             many.per_second,
             many.p50 / 1000.0
         );

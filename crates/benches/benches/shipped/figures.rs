@@ -1,12 +1,12 @@
 //! Figures of many measurements.
 
 /// How figures are spread, in seconds.
-pub(crate) struct Spread {
+pub(crate) struct DelaySpread {
     pub mean: f64,
     sorted: Vec<f64>,
 }
 
-impl Spread {
+impl DelaySpread {
     pub(crate) fn of(mut figures: Vec<f64>) -> Self {
         figures.sort_by(f64::total_cmp);
         Self {

@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 use benches::ClientLoad;
-use benches::gateway_process::{GatewayProcess, chat_models, free_address, on_gateway_cpu};
+use benches::gateway_process::{GatewayProcess, chat_models, free_address};
 use serde_json::{Value, json};
 
 use crate::{peers, upstream};
@@ -84,7 +84,7 @@ fn stored_film(program: &GatewayProcess) -> (String, String) {
     (path, format!("/v1/tasks/{}", task["id"].as_str().unwrap()))
 }
 
-/// nginx without a master, on a free port.
+/// nginx with the files of this folder, on a free port.
 fn nginx(folder: &Path) -> Option<(Child, SocketAddr)> {
     if !peers::is_installed("nginx") {
         return None;
@@ -92,21 +92,9 @@ fn nginx(folder: &Path) -> Option<(Child, SocketAddr)> {
     // nginx cannot choose a free port itself. Another program could take this one meanwhile, which
     // the benchmark risks.
     let address = free_address();
-    let root = folder.display();
-    // Without a master process all CPU time is that of the child. nginx closes connections after a
-    // thousand requests by default, which would look like a failure.
-    let config = format!(
-        "daemon off; master_process off; pid {root}/pid; error_log stderr crit;
-         events {{ worker_connections 256; }}
-         http {{ access_log off; client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;
-           fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi; sendfile on; tcp_nopush on; keepalive_requests 1000000000;
-           server {{ listen {address}; root {root}; }} }}"
-    );
-    std::fs::write(folder.join("nginx.conf"), config).unwrap();
-    let mut command = Command::new("nginx");
-    command.arg("-c").arg(folder.join("nginx.conf"));
-    let mut command = on_gateway_cpu(&mut command);
-    let child = command.stdin(Stdio::null()).spawn().ok()?;
+    let server = format!("root {};", folder.display());
+    let files = "sendfile on; tcp_nopush on;";
+    let child = peers::start_nginx(folder, address, files, &server).ok()?;
     peers::wait_for(address);
     Some((child, address))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use benches::gateway_process::GatewayProcess;
 use mediagate_model::clock::Clock;
 
-use crate::figures::Spread;
+use crate::figures::DelaySpread;
 use crate::orders::order;
 use crate::polling_loop;
 use crate::provider::{Jobs, Provider};
@@ -51,15 +51,15 @@ fn models(url: &str) -> String {
 }
 
 /// What was seen while jobs ran.
-struct Run {
+struct JobRun {
     accepted_per_second: f64,
     polls_per_second: f64,
     cpu_per_poll: f64,
     peak_memory: f64,
-    lateness: Spread,
+    lateness: DelaySpread,
 }
 
-impl Run {
+impl JobRun {
     fn print(&self, name: &str) {
         println!(
             "| {name} | {:.0} | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} |",
@@ -80,7 +80,7 @@ async fn follow(
     provider: &mut Provider,
     model: &str,
     count: usize,
-) -> Run {
+) -> JobRun {
     let earlier = ended_here(program);
     let earlier_polls = polls(provider);
     let (started, cpu) = (Instant::now(), program.cpu());
@@ -113,12 +113,12 @@ async fn follow(
     let ends = provider.ends();
     let new = here.iter().filter(|(id, _)| !earlier.contains_key(*id));
     let late = new.map(|(id, here)| (here - ends[id]) as f64 / 1e6);
-    Run {
+    JobRun {
         accepted_per_second: count as f64 / accepted_in.as_secs_f64(),
         polls_per_second: polls / started.elapsed().as_secs_f64(),
         cpu_per_poll: cpu * 1e6 / polls,
         peak_memory,
-        lateness: Spread::of(late.collect()),
+        lateness: DelaySpread::of(late.collect()),
     }
 }
 
@@ -133,8 +133,7 @@ fn polls(provider: &mut Provider) -> u64 {
 
 /// When each job's task ended here, in microseconds since the epoch, by the provider's id.
 fn ended_here(program: &GatewayProcess) -> HashMap<String, i64> {
-    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let database = rusqlite::Connection::open_with_flags(program.database(), flags).unwrap();
+    let database = program.database();
     let sql = "SELECT s.handle, t.finished_at FROM submissions s JOIN tasks t ON t.id = s.task_id
                WHERE t.state = 'succeeded'";
     let mut statement = database.prepare(sql).unwrap();
@@ -163,7 +162,7 @@ async fn against_a_loop(provider: &mut Provider) {
     let late = looped
         .iter()
         .map(|(id, here)| (here - ends[id]) as f64 / 1e6);
-    let looped = Spread::of(late.collect());
+    let looped = DelaySpread::of(late.collect());
     println!(
         "| the same by a loop that polls all, then waits {} s | | | {:.2} | {:.2} | {:.2} | | |\n\n\
          The loop's mean delay divided by the gateway's: {:.1}\n",
@@ -223,8 +222,7 @@ async fn after_a_crash(provider: &mut Provider) {
 
 /// Jobs whose ids are stored.
 fn handles(program: &GatewayProcess) -> usize {
-    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let database = rusqlite::Connection::open_with_flags(program.database(), flags).unwrap();
+    let database = program.database();
     let sql = "SELECT count(*) FROM submissions WHERE handle IS NOT NULL";
     let count: i64 = database.query_row(sql, [], |row| row.get(0)).unwrap();
     usize::try_from(count).unwrap()

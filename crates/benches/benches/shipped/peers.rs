@@ -3,12 +3,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use benches::gateway_process::{free_address, on_gateway_cpu};
 
-use crate::chats::Runner;
+use crate::chats::ChatTarget;
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
@@ -49,19 +49,19 @@ pub(crate) fn start(upstream: SocketAddr) -> Peers {
 type Start = fn(&Path, SocketAddr, SocketAddr) -> std::io::Result<Child>;
 
 impl Peers {
-    pub(crate) fn direct(&self) -> Runner {
-        runner("direct", self.upstream, None)
+    pub(crate) fn direct(&self) -> ChatTarget {
+        chat_target("direct", self.upstream, None)
     }
 
-    pub(crate) fn own(&self) -> Vec<Runner> {
+    pub(crate) fn own(&self) -> Vec<ChatTarget> {
         let own = self.started.iter();
-        own.map(|(name, child, address)| runner(name, *address, Some(child.id().to_string())))
+        own.map(|(name, child, address)| chat_target(name, *address, Some(child.id().to_string())))
             .collect()
     }
 }
 
 /// Those of `RACE_PEERS`: `name|address|process|model`, with commas between them.
-pub(crate) fn named() -> Vec<Runner> {
+pub(crate) fn named() -> Vec<ChatTarget> {
     let said = std::env::var("RACE_PEERS").unwrap_or_default();
     let headers = std::env::var("RACE_HEADERS").unwrap_or_default();
     let headers = headers.split(';').filter(|header| !header.is_empty());
@@ -73,18 +73,18 @@ pub(crate) fn named() -> Vec<Runner> {
             let [name, url, process, model] = parts.try_into().unwrap();
             let url: url::Url = url.parse().unwrap();
             let address = url.socket_addrs(|| None).unwrap()[0];
-            Runner {
+            ChatTarget {
                 path: url.path().into(),
                 model: model.into(),
                 headers: headers.clone(),
-                ..runner(name, address, Some(process.into()))
+                ..chat_target(name, address, Some(process.into()))
             }
         })
         .collect()
 }
 
-fn runner(name: &str, address: SocketAddr, process: Option<String>) -> Runner {
-    Runner {
+fn chat_target(name: &str, address: SocketAddr, process: Option<String>) -> ChatTarget {
+    ChatTarget {
         name: name.into(),
         address,
         path: CHAT.into(),
@@ -114,22 +114,37 @@ pub(crate) fn wait_for(address: SocketAddr) {
 }
 
 fn nginx(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
-    let place = folder.display();
     // Kept connections on both sides: otherwise nginx would open one for each request and lose the
     // race by that alone.
+    let upstream =
+        format!("upstream up {{ server {upstream}; keepalive 512; keepalive_requests 1000000; }}");
+    let location = "location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection \"\"; }";
+    start_nginx(folder, address, &upstream, location)
+}
+
+/// nginx without a master process, so that all CPU time is that of the child.
+pub(crate) fn start_nginx(
+    folder: &Path,
+    address: SocketAddr,
+    http: &str,
+    server: &str,
+) -> std::io::Result<Child> {
+    let root = folder.display();
+    // nginx closes connections after a thousand requests by default, which would look like a
+    // failure.
     let text = format!(
-        "daemon off; master_process off; pid {place}/nginx.pid; error_log {place}/nginx.log;\n\
+        "daemon off; master_process off; pid {root}/nginx.pid; error_log {root}/nginx.log;\n\
          events {{ worker_connections 4096; }}\n\
-         http {{ access_log off; client_body_temp_path {place}/body; proxy_temp_path {place}/proxy;\n\
-           fastcgi_temp_path {place}/fastcgi; uwsgi_temp_path {place}/uwsgi; scgi_temp_path {place}/scgi;\n\
-           keepalive_requests 1000000; upstream up {{ server {upstream}; keepalive 512; keepalive_requests 1000000; }}\n\
-           server {{ listen {address}; location / {{ proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }} }}\n"
+         http {{ access_log off; client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;\n\
+           fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;\n\
+           keepalive_requests 1000000000; {http}\n\
+           server {{ listen {address}; {server} }} }}\n"
     );
     let file = folder.join("nginx.conf");
     std::fs::write(&file, text)?;
-    let mut nginx = Command::new("nginx");
+    let mut nginx = on_gateway_cpu("nginx");
     nginx.arg("-p").arg(folder).arg("-c").arg(file);
-    on_gateway_cpu(&mut nginx).stderr(Stdio::null()).spawn()
+    nginx.stdin(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 fn haproxy(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
@@ -140,10 +155,7 @@ fn haproxy(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io:
     );
     let file = folder.join("haproxy.cfg");
     std::fs::write(&file, text)?;
-    let mut haproxy = Command::new("haproxy");
+    let mut haproxy = on_gateway_cpu("haproxy");
     haproxy.arg("-db").arg("-f").arg(file);
-    on_gateway_cpu(&mut haproxy)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+    haproxy.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }

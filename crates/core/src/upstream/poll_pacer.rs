@@ -4,7 +4,8 @@
 //! The rate starts at `INITIAL_RATE` (or the limit, if that is lower). While polls have to wait
 //! for it and the provider answers them, it doubles each second. When the provider refuses a poll as
 //! one too many (429), it halves, and from then on grows by a twentieth a second: a slow start and a
-//! decrease as in TCP (Jacobson, "Congestion Avoidance and Control", 1988). It never exceeds the limit that the operator set or the provider documents.
+//! decrease as in TCP (Jacobson, "Congestion Avoidance and Control", 1988). It never exceeds the
+//! limit that the operator set or the provider documents.
 //!
 //! Polls that wait are sent in the order of their deadlines: the time at which they were due plus
 //! the interval at which their job is polled. A job near its expected end has a short interval and
@@ -12,8 +13,7 @@
 //!
 //! It is independent of jobs and tasks: a poll is a deadline and its share of a call.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,15 +51,13 @@ struct PacerState {
     /// Polls that may be sent now.
     tokens: f64,
     refilled_at: Instant,
-    /// By deadline, then in order of arrival.
-    waiting: BinaryHeap<Reverse<WaitingPoll>>,
+    /// By deadline, then by the number of their arrival.
+    waiting: BTreeMap<(Instant, u64), WaitingPoll>,
     arrivals: u64,
 }
 
 #[derive(Debug)]
 struct WaitingPoll {
-    deadline: Instant,
-    arrival: u64,
     share: f64,
     turn: oneshot::Sender<()>,
 }
@@ -75,7 +73,7 @@ impl PollPacer {
             refused_at: None,
             tokens: 0.0,
             refilled_at: Instant::now(),
-            waiting: BinaryHeap::new(),
+            waiting: BTreeMap::new(),
             arrivals: 0,
         };
         Self {
@@ -89,10 +87,11 @@ impl PollPacer {
         self.state().rate
     }
 
-    /// Waits until a poll may be sent. `share` is its share of a call: less than 1 if one call polls
-    /// several jobs.
-    pub async fn wait_turn(&self, deadline: Instant, share: f64) {
-        let Some(mut turn) = self.state().enter(deadline, share) else {
+    /// Waits until a poll is due and may be sent. `interval` is the time between polls of its job.
+    /// `share` is its share of a call: less than 1 if one call polls several jobs.
+    pub async fn wait_turn(&self, due: Instant, interval: Duration, share: f64) {
+        tokio::time::sleep_until(due).await;
+        let Some(mut turn) = self.state().enter(due + interval, share) else {
             return;
         };
         tokio::select! {
@@ -165,12 +164,8 @@ impl PacerState {
         }
         let (turn, granted) = oneshot::channel();
         self.arrivals += 1;
-        self.waiting.push(Reverse(WaitingPoll {
-            deadline,
-            arrival: self.arrivals,
-            share,
-            turn,
-        }));
+        let poll = WaitingPoll { share, turn };
+        self.waiting.insert((deadline, self.arrivals), poll);
         Some(granted)
     }
 
@@ -178,7 +173,7 @@ impl PacerState {
     fn grant(&mut self) -> Instant {
         self.refill();
         while self.tokens >= 1.0
-            && let Some(Reverse(poll)) = self.waiting.pop()
+            && let Some((_, poll)) = self.waiting.pop_first()
         {
             // A job whose task was cancelled no longer waits.
             if poll.turn.send(()).is_ok() {
@@ -197,26 +192,6 @@ impl PacerState {
     }
 }
 
-impl Ord for WaitingPoll {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.deadline, self.arrival).cmp(&(other.deadline, other.arrival))
-    }
-}
-
-impl PartialOrd for WaitingPoll {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for WaitingPoll {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for WaitingPoll {}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -227,7 +202,7 @@ mod tests {
     async fn turns(pacer: &Arc<PollPacer>, polls: u32, answered: bool) -> Vec<f64> {
         let start = Instant::now();
         let polls = (0..polls).map(|_| async {
-            pacer.wait_turn(start, 1.0).await;
+            pacer.wait_turn(start, Duration::ZERO, 1.0).await;
             if answered {
                 pacer.note_answer(1.0);
             }
@@ -283,7 +258,7 @@ mod tests {
         let order = Mutex::new(Vec::new());
         let poll = async |interval: u64| {
             pacer
-                .wait_turn(now + Duration::from_secs(interval), 1.0)
+                .wait_turn(now, Duration::from_secs(interval), 1.0)
                 .await;
             order.lock().unwrap().push(interval);
         };
@@ -298,9 +273,9 @@ mod tests {
         // It grants the turns; the other must take over.
         let granting = tokio::time::timeout(
             Duration::from_millis(1),
-            pacer.wait_turn(now + Duration::from_secs(9), 1.0),
+            pacer.wait_turn(now, Duration::from_secs(9), 1.0),
         );
-        let (granted, ()) = tokio::join!(granting, pacer.wait_turn(now, 1.0));
+        let (granted, ()) = tokio::join!(granting, pacer.wait_turn(now, Duration::ZERO, 1.0));
         assert!(granted.is_err());
         assert!(now.elapsed() < Duration::from_millis(150));
     }
@@ -309,7 +284,7 @@ mod tests {
     async fn jobs_of_one_call_share_its_turn() {
         let pacer = Arc::new(PollPacer::new(10));
         let start = Instant::now();
-        let polls = (0..200).map(|_| pacer.wait_turn(start, 0.02));
+        let polls = (0..200).map(|_| pacer.wait_turn(start, Duration::ZERO, 0.02));
         futures_util::future::join_all(polls).await;
         assert!(start.elapsed() < Duration::from_millis(600));
     }

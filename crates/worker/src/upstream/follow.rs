@@ -141,10 +141,9 @@ impl HostedTask<'_> {
                 pause = pace.floor.mul_f64(random());
             }
             let due = Instant::now() + pause;
-            tokio::time::sleep_until(due).await;
             let credential = job.credential.clone();
-            let turn = credential.poll_pacer.wait_turn(due + pause, pace.share());
-            turn.await;
+            let pacer = &credential.poll_pacer;
+            pacer.wait_turn(due, pause, pace.share()).await;
             // The settings may have been reloaded since the last poll.
             job.refresh(&app.models.upstream);
             let (site, secret) = (&job.site, &job.credential.secret);

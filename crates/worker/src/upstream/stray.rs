@@ -196,20 +196,15 @@ async fn poll(
             random(),
         );
         let due = Instant::now() + pause;
-        let turn = async {
-            tokio::time::sleep_until(due).await;
-            let pacer = &credential.poll_pacer;
-            pacer.wait_turn(due + pause, pace.share()).await;
-        };
+        let pacer = &credential.poll_pacer;
         tokio::select! {
-            () = turn => {}
+            () = pacer.wait_turn(due, pause, pace.share()) => {}
             () = context.stop.cancelled() => return None,
         }
         let driver = &app.models.upstream.driver;
         let poll = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         let poll_result = Box::pin(poll).await;
         has_polled = true;
-        let pacer = &credential.poll_pacer;
         pacer.note_result(&poll_result, pace.share());
         // Some providers forget a cancelled job, and then report that it does not exist.
         let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());

@@ -26,9 +26,7 @@ impl Trial {
         let cluster = Cluster::start();
         let (proxy, url) = proxy_to(&cluster.url()).await;
         let (simulator, toml) = provider().await;
-        let url = url.parse().unwrap();
-        let builder = TestGateway::builder().toml(&toml);
-        let builder = builder.set(|settings| settings.database = Some(url));
+        let builder = TestGateway::builder().on_database(&url).toml(&toml);
         let gateway = builder.start().await;
         let wait = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
                     BEGIN PERFORM pg_advisory_xact_lock_shared(7, 42); RETURN NEW; END $$";

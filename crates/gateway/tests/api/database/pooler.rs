@@ -87,8 +87,7 @@ fn unlimited_key() -> NewKey {
 async fn a_pooler_in_session_mode_changes_nothing() {
     let database = TestDatabase::create().await;
     let pooler = Pooler::in_front_of(&database.url, "session").await;
-    let url = pooler.url.parse().unwrap();
-    let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
+    let builder = TestGateway::builder().on_database(&pooler.url);
     let gateway = builder.start().await;
     let order = videos_order();
     let orders = (0..6).map(|_| gateway.post("/v1/videos", &order));
@@ -127,8 +126,7 @@ async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
 async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     let database = TestDatabase::create().await;
     let pooler = Pooler::in_front_of(&database.url, "session").await;
-    let url = pooler.url.parse().unwrap();
-    let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
+    let builder = TestGateway::builder().on_database(&pooler.url);
     let gateway = builder.without_workers().start().await;
     let caller = gateway.caller("busy", unlimited_key()).await;
     pooler.set_mode("transaction");

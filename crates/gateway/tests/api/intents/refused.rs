@@ -28,6 +28,11 @@ async fn attempt(client: &Client, path: &str, body: &Value, tries: u32) -> Answe
         .await
 }
 
+/// Records what the gateway still has to write about its clients' attempts.
+async fn flush_client_events(gateway: &TestGateway) {
+    gateway.app.intents.flush_client_events().await.unwrap();
+}
+
 /// Retries like an SDK until the request is not rejected.
 async fn retry_until_accepted(client: &Client, path: &str, body: &Value) -> Answer {
     for tries in 0..200 {
@@ -236,15 +241,12 @@ async fn another_server_knows_of_refused_tries() {
 async fn a_rejection_recorded_late_frees_no_second_retry() {
     let database = TestDatabase::create().await;
     // Workers record rejections, and there are none.
-    let replica = async || {
-        let url = database.url.parse().unwrap();
-        let builder = TestGateway::builder().without_workers();
-        builder
-            .set(|settings| settings.database = Some(url))
-            .start()
-            .await
+    let replica = || {
+        TestGateway::builder()
+            .on_database(&database.url)
+            .without_workers()
     };
-    let (first_gateway, second_gateway) = (replica().await, replica().await);
+    let (first_gateway, second_gateway) = (replica().start().await, replica().start().await);
     let new = NewKey {
         max_running: Some(1),
         ..NewKey::default()
@@ -262,38 +264,18 @@ async fn a_rejection_recorded_late_frees_no_second_retry() {
         refused.refused(429, "too_many_tasks");
         cancel(&task_of(&open_answer)).await;
         let retry_task = task_of(&attempt(&second_client, "/v1/videos", &order, 1).await);
-        second_gateway
-            .app
-            .intents
-            .flush_client_events()
-            .await
-            .unwrap();
+        flush_client_events(&second_gateway).await;
         if retry_client.base == second_client.base {
-            first_gateway
-                .app
-                .intents
-                .flush_client_events()
-                .await
-                .unwrap();
+            flush_client_events(&first_gateway).await;
         }
         let repeated_retry = attempt(retry_client, "/v1/videos", &order, 1).await;
         assert_eq!(task_of(&repeated_retry), retry_task);
         // A later refusal is another order's.
-        second_gateway
-            .app
-            .intents
-            .flush_client_events()
-            .await
-            .unwrap();
+        flush_client_events(&second_gateway).await;
         let other = attempt(&first_client, "/v1/videos", &order, 0).await;
         other.refused(429, "too_many_tasks");
         cancel(&retry_task).await;
-        first_gateway
-            .app
-            .intents
-            .flush_client_events()
-            .await
-            .unwrap();
+        flush_client_events(&first_gateway).await;
         let retry = task_of(&attempt(&second_client, "/v1/videos", &order, 1).await);
         assert_ne!(retry, retry_task);
         cancel(&retry).await;
@@ -334,15 +316,9 @@ async fn replayed_errors_name_the_request_that_they_answer() {
 #[tokio::test]
 async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
     let database = TestDatabase::create().await;
-    let replica = async || {
-        let url = database.url.parse().unwrap();
-        // With workers: their leases show that a client of another process still waits.
-        TestGateway::builder()
-            .set(|settings| settings.database = Some(url))
-            .start()
-            .await
-    };
-    let (first_gateway, second_gateway) = (replica().await, replica().await);
+    // With workers: their leases show that a client of another process still waits.
+    let replica = || TestGateway::builder().on_database(&database.url);
+    let (first_gateway, second_gateway) = (replica().start().await, replica().start().await);
     let (first, second) = (&first_gateway.app, &second_gateway.app);
     let client = first_gateway.caller("default", NewKey::default()).await;
     let secret = client.key.as_ref().unwrap();

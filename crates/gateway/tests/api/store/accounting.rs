@@ -132,10 +132,7 @@ async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE daily_sums SET spent_micros = spent_micros + 5", &[]))
         .await;
     let mismatches_found = db.read(mismatches).await;
-    let what: Vec<_> = mismatches_found
-        .iter()
-        .map(|mismatch| mismatch.kind)
-        .collect();
+    let what = kinds(&mismatches_found);
     assert_eq!(
         what,
         ["account", "key", "day", "hours", "day", "hours"],
@@ -191,11 +188,12 @@ async fn hourly_sums_equal_their_daily_sum(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE hourly_sums SET hour = hour + 240", &[]))
         .await;
     let mismatches_found = db.read(mismatches).await;
-    let what: Vec<_> = mismatches_found
-        .iter()
-        .map(|mismatch| mismatch.kind)
-        .collect();
+    let what = kinds(&mismatches_found);
     assert_eq!(what, ["hours"; 6], "{mismatches_found:?}");
+}
+
+fn kinds(mismatches: &[Mismatch]) -> Vec<&'static str> {
+    mismatches.iter().map(|mismatch| mismatch.kind).collect()
 }
 
 pub(super) fn submission(task: &Task, attempt: u32) -> Submission {

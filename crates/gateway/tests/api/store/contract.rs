@@ -1,7 +1,7 @@
 //! The contract of every database, through the functions that the gateway uses.
 
 use mediagate_model::error::ErrorCode;
-use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
+use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate_model::submission::{Submission, SubmissionState};
@@ -14,6 +14,7 @@ use mediagate_store::{
 use providers::JobHandle;
 use providers::driver::schedule::DurationSample;
 
+use super::accounting::submission;
 use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};
 
 on_both! {
@@ -436,18 +437,9 @@ async fn submissions_are_counted_until_they_end(db: Fixture) {
             let task = task(owner(conn)?, at(0));
             tasks::insert(conn, &task)?;
             let new = |attempt, credential: &str| Submission {
-                id: SubmissionId::new(),
-                task: task.id,
-                attempt,
-                provider: "acme".into(),
-                route_model: "m".into(),
-                endpoint: "fal https://fal.test".into(),
                 credential: credential.into(),
-                state: SubmissionState::Intended,
-                handle: None,
-                results: None,
                 created_at: at(i64::from(attempt)),
-                accepted_at: None,
+                ..submission(&task, attempt)
             };
             let (first, second) = (new(1, "1:aa"), new(2, "2:bb"));
             submissions::intend(conn, &first, "w")?;

@@ -100,6 +100,12 @@ impl Builder {
         self
     }
 
+    /// On this database, such as that of another gateway.
+    pub(crate) fn on_database(mut self, url: &str) -> Self {
+        self.overrides.database = Some(url.parse().unwrap());
+        self
+    }
+
     /// On a Postgres whose network the test can disturb.
     pub(crate) fn behind_proxy(self) -> Self {
         Self {

@@ -9,8 +9,8 @@ use serde_json::json;
 use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{
-    assert_failed, change, film, one_provider, order_film, plan, provider, simulator, submissions,
-    wait_for_requests, without_workers,
+    assert_failed, change, film, one_provider, order_film, plan, provider, replica, simulator,
+    submissions, wait_for_requests, without_workers,
 };
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::Server;
@@ -18,16 +18,6 @@ use crate::support::{Client, TestGateway, eventually};
 
 /// A credential as fal gives it.
 const KEYED: &str = "api_key = \"simulated-id:simulated-secret\"";
-
-/// A gateway on this database, with its own folder.
-async fn replica(url: &str, toml: &str) -> TestGateway {
-    let url = url.parse().unwrap();
-    let builder = TestGateway::builder().toml(toml);
-    builder
-        .set(|settings| settings.database = Some(url))
-        .start()
-        .await
-}
 
 /// The intent of one process is delayed between its read of the task and its
 /// write, for longer than its lease lasts.
@@ -163,11 +153,10 @@ async fn leases_are_judged_by_the_databases_clock() {
     let simulator = simulator().await;
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
-    let url = database.url.clone();
     let builder_on_database = || {
-        let url = url.parse().unwrap();
-        let builder = TestGateway::builder().toml(&toml);
-        builder.set(|settings| settings.database = Some(url))
+        TestGateway::builder()
+            .on_database(&database.url)
+            .toml(&toml)
     };
     let idle = builder_on_database().without_workers().start().await;
     let held_task = order_film(&idle, "a lake").await;
@@ -304,11 +293,10 @@ async fn a_model_that_a_process_lacks_is_left_to_others() {
     let simulator = simulator().await;
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
-    let url = database.url.parse().unwrap();
     let accepting = TestGateway::builder()
+        .on_database(&database.url)
         .without_workers()
         .toml(&toml)
-        .set(|settings| settings.database = Some(url))
         .start()
         .await;
     let task = order_film(&accepting, "a lake").await;

@@ -155,6 +155,23 @@ fn status(status: u16) -> Fault {
     }
 }
 
+/// A gateway on this database, with its own folder.
+async fn replica(url: &str, toml: &str) -> TestGateway {
+    let builder = TestGateway::builder().on_database(url).toml(toml);
+    builder.start().await
+}
+
+/// The body of the only submission that arrived.
+fn submitted_body(simulator: &Simulator) -> Value {
+    let journal = simulator.world().journal();
+    let mut submissions = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Submit);
+    let body = submissions.next().unwrap().body.clone();
+    assert!(submissions.next().is_none());
+    body
+}
+
 /// Applies a fault to the next orders.
 fn at_submission(simulator: &Simulator, fault: Fault, times: u32) {
     simulator

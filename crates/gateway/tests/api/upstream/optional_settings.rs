@@ -4,24 +4,12 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{RequestRole, Simulator};
 
-use super::{film, gateway, order_film, provider, simulator, submissions};
+use super::{film, gateway, order_film, provider, simulator, submissions, submitted_body};
 use crate::support::{TestGateway, sound};
 
 const CHAT: &str = "/v1/chat/completions";
 const VIDEOS: &str = "/v1/videos";
-
-/// The body of the only submission that arrived.
-fn submitted_body(simulator: &Simulator) -> Value {
-    let journal = simulator.world().journal();
-    let mut submissions = journal
-        .iter()
-        .filter(|request| request.role == RequestRole::Submit);
-    let body = submissions.next().unwrap().body.clone();
-    assert!(submissions.next().is_none());
-    body
-}
 
 fn picture() -> String {
     sound::data_url("image/png", &sound::png(320, 180))

@@ -5,21 +5,12 @@ use std::time::Duration;
 
 use simulator::{LinkState, NetworkState, PlannedEnd, RequestRole};
 
-use super::{one_provider, order_film, plan, simulator, submissions, wait_for_requests};
+use super::{one_provider, order_film, plan, replica, simulator, submissions, wait_for_requests};
 use crate::support::postgres::{TestDatabase, proxy_to};
-use crate::support::{TestGateway, eventually, videos_order};
+use crate::support::{eventually, videos_order};
 
 const HELD: LinkState = LinkState::held();
 const OPEN: LinkState = LinkState::with_delay(Duration::ZERO);
-
-async fn replica(url: &str, toml: &str) -> TestGateway {
-    let url = url.parse().unwrap();
-    let builder = TestGateway::builder().toml(toml);
-    builder
-        .set(|settings| settings.database = Some(url))
-        .start()
-        .await
-}
 
 async fn check_taken_over(up: LinkState, down: LinkState, refuses: bool) {
     let simulator = simulator().await;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use simulator::{RequestRole, Simulator};
 
-use super::{gateway, provider, simulator, submissions};
+use super::{gateway, provider, simulator, submissions, submitted_body};
 use crate::support::TestGateway;
 
 const SUBMIT: &str = "/musicgen/submit/music";
@@ -40,16 +40,6 @@ async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) 
         assert_eq!(gateway.without_key().get(url).await.status, 200);
     }
     (view, clips)
-}
-
-fn submitted_body(simulator: &Simulator) -> Value {
-    let journal = simulator.world().journal();
-    let mut submissions = journal
-        .iter()
-        .filter(|request| request.role == RequestRole::Submit);
-    let body = submissions.next().unwrap().body.clone();
-    assert!(submissions.next().is_none());
-    body
 }
 
 #[tokio::test]
