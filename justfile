@@ -1,11 +1,11 @@
-# The daily commands; `just` lists them. Any of them can be typed without just, too.
+# The daily commands; `just` lists them. You can also run any of them without just.
 
 set positional-arguments
 
 _default:
     @just --list --unsorted
 
-# What must hold before every commit: format, lints, the rules of the source
+# Checks before every commit: format, lints, the rules for source files
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -23,7 +23,7 @@ ci *steps:
 serve *arguments:
     cargo run -- serve "$@"
 
-# One of everything, made and shown
+# The demo: a video, stems and a persona
 demo:
     cargo run --release -- demo
 
@@ -35,7 +35,7 @@ simulate *arguments:
 bench name:
     cargo bench --package benches --bench "$1"
 
-# New damage for what strangers send, a minute for each reader
+# Fuzz every parser of untrusted input, a minute each
 fuzz seconds="60":
     FUZZ_SECONDS="$1" ./scripts/test fuzz
 
@@ -43,6 +43,6 @@ fuzz seconds="60":
 release version:
     ./scripts/release "$1"
 
-# Build what a release consists of: archive, deb, wheel, npm, sbom
+# Build the release artefacts: archive, deb, wheel, npm, sbom
 package *what:
     ./scripts/package "$@"

@@ -90,8 +90,9 @@ fn models(upstream: SocketAddr) -> String {
 
 async fn at_once_table(upstream: &upstream::Upstream) {
     println!(
-        "| through | 32 callers: a second | CPU for each, µs | 1 caller: p50, µs | over direct, µs | \
-         streamed, 1 caller: over direct, µs | picture of {PIXELS} × {PIXELS}, 32 callers: CPU, µs |\n\
+        "| through | 32 callers: chats a second | 32 callers: CPU per chat, µs | 1 caller: p50, µs | \
+         1 caller: p50 above direct, µs | 1 caller, streamed: p50 above direct, µs | \
+         32 callers, picture of {PIXELS} × {PIXELS}: CPU per chat, µs |\n\
          |---|---|---|---|---|---|---|"
     );
     let peers = peers::start(upstream.address);
@@ -148,7 +149,7 @@ async fn gateway_row(gateway: &ChatTarget, direct: f64) {
 /// 500 callers of an upstream that takes 50 ms.
 async fn many_callers(upstream: &upstream::Upstream) {
     println!(
-        "| 500 callers, upstream takes 50 ms | a second | share of direct | p50, ms |\n|---|---|---|---|"
+        "| 500 callers, upstream takes 50 ms | chats a second | ratio to direct | p50, ms |\n|---|---|---|---|"
     );
     let peers = peers::start(upstream.address);
     let mut targets = vec![peers.direct()];

@@ -21,8 +21,8 @@ pub(crate) async fn measure() {
     let mut provider = Provider::start();
     let program = GatewayProcess::start(&models(&provider.url));
     println!(
-        "## Open jobs\n\n| jobs | accepted by the provider, a second | polls a second | end at the provider until \
-         end here: p50, s | p99, s | max, s | CPU for each poll, µs | peak memory, MiB |\n|---|---|---|---|---|---|---|---|"
+        "## Open jobs\n\n| jobs | accepted by the provider a second | polls a second | from the end at the provider \
+         to the end here: p50, s | p99, s | max, s | CPU per poll, µs | peak memory, MiB |\n|---|---|---|---|---|---|---|---|"
     );
     // Shows the gateway how long a job takes, as on any day but the first.
     provider.plan(slow_jobs());

@@ -14,7 +14,7 @@ const OPEN: usize = 10_000;
 
 pub(crate) async fn measure() {
     println!(
-        "## Orders\n\n| `POST /v1/videos`, 32 callers | accepted, a second | CPU for each, µs |\n|---|---|---|"
+        "## Orders\n\n| `POST /v1/videos`, 32 callers | accepted a second | CPU per order, µs |\n|---|---|---|"
     );
     let mut provider = Provider::start();
     provider.plan(Jobs {

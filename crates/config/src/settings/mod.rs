@@ -153,14 +153,14 @@ pub struct Settings {
     #[arg(long, env = "MEDIAGATE_RECORD_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub record_ttl: Option<Duration>,
-    /// How long requests in flight may take after SIGTERM [default: 30s]
+    /// How long requests in flight may continue after the drain delay [default: 30s]
     #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub shutdown_grace: Option<Duration>,
     /// First path segment of the music endpoints [default: musicgen]
     #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
     pub brand: Option<String>,
-    /// Name of the persona field that carries the brand [default: `is_service_persona`]
+    /// Name of the persona field that clients of a Suno-like API expect [default: `is_service_persona`]
     #[arg(
         long,
         env = "MEDIAGATE_PERSONA_BRAND_FIELD",

@@ -29,7 +29,7 @@ use mediagate_store::tasks::TaskFilter;
     ("error" = Option<String>, Query, description = "The error code of a failed task"),
     ("since" = Option<String>, Query, description = "Only tasks accepted at or after this time, RFC 3339"),
     ("until" = Option<String>, Query, description = "Only tasks accepted before this time, RFC 3339"),
-    ("q" = Option<String>, Query, description = "Search words, all of which must occur in the prompt or title; or an id"),
+    ("q" = Option<String>, Query, description = "Search words, all of which must occur in the prompt, title, lyrics or tags; or an id"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,

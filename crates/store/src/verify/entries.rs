@@ -132,7 +132,7 @@ impl EntryRecord {
                 && self.credit != MicroDollars::ZERO;
             if !(is_plain && moves_only_credit) {
                 faults.push(format!(
-                    "a credit has no key and no task and moves credit alone; this one has key {:?}, task {:?} and {amounts}",
+                    "a credit has no key and no task and changes only the credit; this one has key {:?}, task {:?} and {amounts}",
                     self.key, self.task
                 ));
             }
@@ -145,7 +145,7 @@ impl EntryRecord {
         // The id prevents a task from having two entries of one kind.
         if self.id != format!("{task_id}:{}", self.kind) {
             faults.push(format!(
-                "its id does not say that it is the {} of task {task_id}",
+                "its id is not the id of the {} of task {task_id}",
                 self.kind
             ));
         }
@@ -206,7 +206,7 @@ impl EntryRecord {
             };
         if !fits {
             faults.push(format!(
-                "it has {}, which no {} of a task has whose reservation is {}",
+                "it has {}, but no {} of a task whose reservation is {} can have that",
                 self.amounts(),
                 self.kind,
                 task.reserved
@@ -221,7 +221,7 @@ impl EntryRecord {
         };
         if let Some(expected_at) = expected_at.filter(|instant| *instant != self.created_at) {
             faults.push(format!(
-                "it was written at {}; its task did that at {}",
+                "it was written at {}, but its task changed at {}",
                 instant(self.created_at),
                 instant(expected_at)
             ));

@@ -311,7 +311,7 @@ impl TaskRow {
             && tariff.reserve() != self.reserved
         {
             faults.push(format!(
-                "{} were reserved for it; by its prices that is {}",
+                "{} were reserved for it; by its prices it should be {}",
                 self.reserved,
                 tariff.reserve()
             ));
@@ -339,7 +339,7 @@ impl TaskRow {
             && cost != bill.cost
         {
             faults.push(format!(
-                "its bill says {}; by its price and quantity that is {cost}",
+                "its bill says {}; by its price and quantity it should be {cost}",
                 bill.cost
             ));
         }
@@ -354,7 +354,7 @@ impl TaskRow {
             })
         });
         if price.is_some_and(|price| price != bill.price) {
-            faults.push("its bill has another price than it was accepted at".to_owned());
+            faults.push("its bill has another price than when it was accepted".to_owned());
         }
         faults
     }

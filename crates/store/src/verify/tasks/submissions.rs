@@ -140,7 +140,7 @@ pub(super) fn mismatches(task: &TaskRow, submissions: &[SubmissionRow]) -> Vec<M
     for submission in submissions {
         if let Some(other) = &submission.duplicate_of {
             let detail = format!(
-                "it has the same job at {} as submission {other}: one of the two is paid for and not made",
+                "it has the same job at {} as submission {other}: one of the two was paid for but not made",
                 submission.provider
             );
             add("submission", &submission.id, detail);
@@ -187,7 +187,7 @@ fn missing_submission(
                 None
             }
             [] => Some(format!(
-                "{} made it, and no submission says so",
+                "{} made it, but no submission confirms that",
                 task.provider
             )),
             [submission, ..] => Some(format!(
@@ -197,7 +197,7 @@ fn missing_submission(
         };
     }
     if task.started_at.is_some() && submissions.is_empty() {
-        return Some("it was begun, and nothing says that it was sent".to_owned());
+        return Some("it was begun, but no submission is recorded".to_owned());
     }
     let last = maybe_paid
         .last()

@@ -210,7 +210,7 @@ pub(super) const ENTRIES: &[Change] = &[
     Change {
         name: "a correction of another task",
         kind: "entry",
-        detail: "its id does not say",
+        detail: "its id is not the id",
         sql: &[
             "UPDATE ledger SET task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded') WHERE kind = 'adjust'",
         ],
@@ -240,7 +240,7 @@ pub(super) const ENTRIES: &[Change] = &[
     Change {
         name: "an entry's id",
         kind: "entry",
-        detail: "its id does not say",
+        detail: "its id is not the id",
         sql: &[
             "UPDATE ledger SET id = 'x' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded') AND kind = 'settle'",
         ],

@@ -6,7 +6,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a settled task that is gone",
         kind: "task",
-        detail: "no submission says so",
+        detail: "no submission confirms",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
@@ -14,7 +14,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a failed task that is gone",
         kind: "task",
-        detail: "nothing says that it was sent",
+        detail: "no submission is recorded",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
@@ -22,7 +22,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "an unconfirmed submission that is gone",
         kind: "task",
-        detail: "nothing says that it was sent",
+        detail: "no submission is recorded",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT id FROM tasks WHERE error_code = 'submission_unconfirmed')",
         ],
@@ -30,7 +30,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a cancelled task that is gone",
         kind: "task",
-        detail: "nothing says that it was sent",
+        detail: "no submission is recorded",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
@@ -38,7 +38,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of an open task that is gone",
         kind: "task",
-        detail: "nothing says that it was sent",
+        detail: "no submission is recorded",
         sql: &[
             "DELETE FROM submissions WHERE task_id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
@@ -221,7 +221,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of another task",
         kind: "task",
-        detail: "no submission says so",
+        detail: "no submission confirms",
         sql: &[
             "UPDATE submissions SET task_id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1') WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],

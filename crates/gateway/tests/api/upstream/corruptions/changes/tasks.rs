@@ -369,7 +369,7 @@ pub(super) const TASKS: &[Change] = &[
     Change {
         name: "a task of this program's that a provider made",
         kind: "task",
-        detail: "no submission says so",
+        detail: "no submission confirms",
         sql: &[
             "UPDATE tasks SET provider = 'acme' WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'animatic-1')",
         ],
@@ -385,7 +385,7 @@ pub(super) const TASKS: &[Change] = &[
     Change {
         name: "a task that ended a moment later",
         kind: "entry",
-        detail: "its task did that",
+        detail: "its task changed at",
         sql: &[
             "UPDATE tasks SET finished_at = finished_at + 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
@@ -409,7 +409,7 @@ pub(super) const TASKS: &[Change] = &[
     Change {
         name: "a task that was accepted before",
         kind: "entry",
-        detail: "its task did that",
+        detail: "its task changed at",
         sql: &[
             "UPDATE tasks SET created_at = created_at - 1 WHERE id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
