@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, ClipId, EndpointId, IntentId, KeyId, PersonaId, TaskId};
 
-/// The identity of a request without a key: its account, endpoint and body.
+/// The identity of a request without an idempotency key: its API key, endpoint and body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestFingerprint {
     /// The API key.
