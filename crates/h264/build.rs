@@ -112,7 +112,7 @@ const FILES: [File; 2] = [
 /// Our own sources: what the second file calls, and what a test compares it with.
 const OWN_SOURCES: [&str; 3] = ["native/faster.cpp", "native/sse2.cpp", "native/agree.cpp"];
 
-/// The same for newer processors.
+/// The functions of `native/sse2.cpp` for newer processors.
 const AVX2: &str = "native/avx2.cpp";
 
 const INCLUDES: [&str; 5] = [

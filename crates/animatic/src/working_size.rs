@@ -173,7 +173,7 @@ pub(crate) fn scale_side(side: u32, scale: f64) -> u32 {
 /// How many more pixels the cubic resampler takes than it shows.
 const CUBIC_OVERSAMPLING: f64 = 1.5;
 
-/// The same for the tile sampler, which holds several layers in memory.
+/// `CUBIC_OVERSAMPLING` for the tile sampler, which holds several layers in memory.
 const TILE_OVERSAMPLING: f64 = 1.25;
 
 /// Pixels of one layer at most: what a frame of 1920 by 1080 needs, and a little more.

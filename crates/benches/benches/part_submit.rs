@@ -50,7 +50,7 @@ enum Way {
     TaskAlone,
     /// As a caller has it, at a price.
     Whole,
-    /// The same with an `Idempotency-Key`.
+    /// Like `Whole`, with an `Idempotency-Key`.
     Keyed,
 }
 
@@ -270,7 +270,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
     .await
 }
 
-/// The same work on one connection behind a lock, committed each time.
+/// Like [`task_alone`], on one connection behind a lock, with a commit for each task.
 async fn one_commit_each() -> f64 {
     let gateway = Arc::new(benches::BenchGateway::with_settings(PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);

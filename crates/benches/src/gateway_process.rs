@@ -150,7 +150,7 @@ impl GatewayProcess {
         String::from_utf8(self.get_bytes(path)).unwrap()
     }
 
-    /// The same, if it need not be text.
+    /// Like [`Self::get`], for a body that need not be text.
     pub fn get_bytes(&self, path: &str) -> Vec<u8> {
         exchange(self.address, &self.request(path, "connection: close\r\n"))
     }

@@ -65,12 +65,12 @@ impl BenchGateway {
         Self::with_settings("").await
     }
 
-    /// The same with this configuration file.
+    /// Like [`Self::open`], with this configuration file.
     pub async fn with_settings(toml: &str) -> Self {
         Self::with_database(None, toml).await
     }
 
-    /// The same on this database instead.
+    /// Like [`Self::with_settings`], on this database if there is one.
     pub async fn with_database(database: Option<&str>, toml: &str) -> Self {
         let data = folder_on_disk();
         let mut gateway = Self::from_app(app_in(data.path(), database, toml)).await;
@@ -178,7 +178,7 @@ pub async fn listen(router: axum::Router) -> SocketAddr {
     listen_until(router, CancellationToken::new()).await
 }
 
-/// The same until it is stopped.
+/// Like [`listen`], until `draining` is cancelled.
 pub async fn listen_until(router: axum::Router, draining: CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -74,7 +74,7 @@ impl Config {
         Self::of(flags.clone().with_file()?)
     }
 
-    /// The same for a command that calls no provider: the secrets of providers are not read, so
+    /// Like [`Self::load`], for a command that calls no provider: providers' secrets are not read, so
     /// that an operator without them can still revoke a key.
     pub fn load_for_command(flags: &Settings) -> Result<Self, ConfigError> {
         Self::of(flags.clone().with_file()?.without_provider_secrets())

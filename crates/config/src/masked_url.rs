@@ -35,7 +35,7 @@ impl MaskedUrl {
         })
     }
 
-    /// The same for a setting that may be left out.
+    /// Like [`Self::read`], for a setting that may be left out.
     pub(super) fn read_if_set(
         key: &str,
         source: Option<&SecretSource>,

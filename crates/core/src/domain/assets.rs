@@ -208,7 +208,7 @@ pub async fn keep_file(
     Ok(asset)
 }
 
-/// The same, for a file that already has an id.
+/// Like [`keep_file`], for a file that already has an id.
 pub async fn keep_file_as(
     app: &AppParts,
     id: AssetId,

@@ -459,7 +459,7 @@ impl Upstream {
             && self.with_stored_state(route, |stored| stored.refused_at.is_none())
     }
 
-    /// The same for a model.
+    /// Whether the model has a route that is expected to be available, or needs none.
     pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
         let routes = model.routes();
         routes.is_empty()

@@ -50,7 +50,7 @@ pub(crate) fn built_program() -> PathBuf {
         .join("mediagate")
 }
 
-/// The same, of another version.
+/// Like [`program`], with the program at `path`, which may be of another version.
 pub(crate) fn other_program(path: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(path);
     command.args(args).stdin(Stdio::null());

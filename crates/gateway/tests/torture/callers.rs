@@ -132,7 +132,7 @@ impl Caller {
         )]
     }
 
-    /// The same key with another body.
+    /// Sends another body with the same key.
     async fn send_other_body(&mut self, headers: &[(&'static str, String)]) {
         let other = self.history.intent.with_other_tag();
         let intent = std::mem::replace(&mut self.history.intent, other);

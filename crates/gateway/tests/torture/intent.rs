@@ -143,7 +143,7 @@ impl Intent {
         !matches!(self.kind, Kind::Persona | Kind::Upload)
     }
 
-    /// The same body with another tag: something else under the same key.
+    /// The same body with another tag, so that it is another request with the same key.
     pub(crate) fn with_other_tag(&self) -> Self {
         let mut other = self.clone();
         other.tag = format!(

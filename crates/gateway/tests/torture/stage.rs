@@ -131,7 +131,7 @@ impl Stage {
         stage
     }
 
-    /// The same gateway again, with a copy of its data; on `SQLite`.
+    /// Another gateway with a copy of this one's data; on `SQLite`.
     pub(crate) fn copy(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy_folder(self.folder.path(), folder.path());

@@ -254,7 +254,7 @@ impl Provider {
         Ok(destination.url)
     }
 
-    /// The same, including a check of the addresses to which its name resolves now.
+    /// Like [`Self::link`], but also checks the IP addresses to which its host resolves now.
     pub async fn known_link(&self, address: &str) -> Result<Url, String> {
         let url = self.link(address)?;
         let is_trusted = self

@@ -237,7 +237,7 @@ impl SimulatedReply {
         reply.with_header("content-type", mime)
     }
 
-    /// The same with another status.
+    /// Replaces the status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Self::empty(status).status;

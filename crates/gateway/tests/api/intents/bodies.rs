@@ -1,5 +1,5 @@
-//! The same body: from a caller whose answer was lost, and from an SDK that marks
-//! its retries.
+//! Requests repeated with the same body: by a caller whose answer was lost, and by an SDK that
+//! marks its retries.
 
 use std::time::Duration;
 

@@ -95,12 +95,12 @@ impl TestBucket {
         self.blobs_with_secret(SECRET_KEY)
     }
 
-    /// The same, with this secret.
+    /// Like [`Self::blobs`], with this secret.
     pub(crate) fn blobs_with_secret(&self, secret: &str) -> BlobStore {
         self.blobs_with(|media| media.secret_key = Some(secret.parse().unwrap()))
     }
 
-    /// The same, with these settings.
+    /// Like [`Self::blobs`], with the settings that `change` makes.
     pub(crate) fn blobs_with(&self, change: impl FnOnce(&mut MediaSettings)) -> BlobStore {
         let mut settings = Settings::default();
         self.set(&mut settings);

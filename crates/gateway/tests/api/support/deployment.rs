@@ -30,12 +30,12 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// With these settings.
+    /// Starts a deployment with these settings.
     pub(crate) async fn start(toml: &str) -> Self {
         Self::launch(toml, None).await
     }
 
-    /// The same, with an older program, if one is given.
+    /// Like [`Self::start`], with an older program if there is one.
     pub(crate) async fn launch(toml: &str, old_program: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("m.toml"), toml).unwrap();
@@ -103,7 +103,7 @@ impl Deployment {
         self.gateways[number] = Some(self.gateway(number, is_old).await);
     }
 
-    /// The same with the worker.
+    /// Like [`Self::replace`], for the worker.
     pub(crate) async fn replace_worker(&mut self, is_old: bool) {
         self.end_worker().await;
         self.worker = Some(self.worker(is_old));

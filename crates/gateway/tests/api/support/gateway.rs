@@ -239,7 +239,7 @@ impl TestGateway {
         replica
     }
 
-    /// The same, without workers.
+    /// Like [`Self::replica`], without workers.
     pub(crate) async fn idle_replica(&self) -> Self {
         self.replica_with(|_| {}).await
     }

@@ -73,7 +73,7 @@ async fn a_process_that_was_stopped_sends_nothing() {
     };
     let failed = crate::support::gateway::finished(&client, &task).await;
     assert_failed(&failed, "submission_unconfirmed");
-    // The same order again gets that answer and makes no new task, also the second time.
+    // A repeated order gets that answer and creates no new task, also the second time.
     for _ in 0..2 {
         let repeated = client.post("/v1/videos", &order).await;
         assert_eq!(repeated.header("x-task-id"), Some(task.as_str()));

@@ -1,4 +1,4 @@
-//! The same key gets the same answer, byte for byte, and is told so.
+//! A repeated key gets the same answer, byte for byte, which is marked as replayed.
 
 use super::{Facts, Violations};
 use crate::callers::CallerHistory;

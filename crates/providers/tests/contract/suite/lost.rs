@@ -29,7 +29,8 @@ fn expected_certainty(case: &Case) -> Option<MatchCertainty> {
     }
 }
 
-/// The same for cases in which an answer can be lost for good.
+/// Like [`expected_certainty`], but `None` if a request can be repeated with its key, so that no
+/// answer is lost for good.
 fn certainty_if_lost(stage: &Stage) -> Option<MatchCertainty> {
     let deduplicates = stage.provider.adapter().deduplicates();
     expected_certainty(&stage.case).filter(|_| !deduplicates)

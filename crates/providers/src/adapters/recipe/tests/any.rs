@@ -46,7 +46,7 @@ proptest! {
         }
     }
 
-    /// The same for texts that are almost recipes.
+    /// Texts that are almost recipes give an error with a line, too.
     #[test]
     fn broken_recipes_are_explained(
         recipe_index in 0..3_usize,
