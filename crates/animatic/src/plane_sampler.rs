@@ -1,8 +1,8 @@
 //! The plane sampler: a flat picture as YUV planes, ready to be resampled for each frame.
 //!
 //! The planes have three eighths of the bytes of RGBA, and a resampled frame needs no conversion. A
-//! pan shows the same rows in every frame, and a tilt the same columns: these are resampled once for
-//! the whole shot, so each frame needs only half of the work.
+//! pan shows the same rows in every frame, and a tilt the same columns: these are resampled once
+//! for the whole shot, so each frame needs only half of the work.
 
 use fast_image_resize::Resizer;
 

@@ -72,7 +72,8 @@ impl QuadPlane {
         )
     }
 
-    /// Like [`Self::resample`], for a part with all of the plane's rows, whose number stays the same.
+    /// Like [`Self::resample`], for a part with all of the plane's rows, whose number stays the
+    /// same.
     pub(crate) fn resample_rows(
         &mut self,
         resizer: &mut Resizer,

@@ -1,8 +1,8 @@
 //! The working size: the resolution at which a shot's layers are kept.
 //!
 //! A picture is first brought to the size that the shot needs, so that a frame costs the same
-//! however many megapixels the picture has. The cubic resampler takes half as many pixels again as the
-//! closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
+//! however many megapixels the picture has. The cubic resampler takes half as many pixels again as
+//! the closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
 //! widest view can show, stored in a quarter as many pixels again, between which it interpolates.
 
 use fast_image_resize::Resizer;

@@ -1,8 +1,8 @@
 //! What submitting costs, over HTTP on `SQLite` with `synchronous=FULL`: `POST
 //! /v1/videos` with all that keeps anybody from paying twice, against the same
 //! endpoint without it, which writes the task and nothing else. One caller shows
-//! what an answer waits for, many show what the machine can do. And grouped commits against what a plain gateway does on the same disk,
-//! one commit for each request.
+//! what an answer waits for, many show what the machine can do. And grouped commits against what a
+//! plain gateway does on the same disk, one commit for each request.
 //!
 //! With `MEDIAGATE_TEST_POSTGRES` the same on that server, in a database of its
 //! own that is left there: give it one that waits for its disk (`fsync = on`).

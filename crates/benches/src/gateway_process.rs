@@ -202,7 +202,8 @@ fn command(folder: &Path) -> Command {
     command
 }
 
-/// The release build. Cargo puts benchmarks into a folder beside it and does not build it with them.
+/// The release build. Cargo puts benchmarks into a folder beside it and does not build it with
+/// them.
 fn program() -> PathBuf {
     let named = std::env::var_os("MEDIAGATE_BENCH_PROGRAM").map(PathBuf::from);
     let own = std::env::current_exe().unwrap();

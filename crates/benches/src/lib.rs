@@ -2,8 +2,9 @@
 //! the result. The client runs in a separate process (this program, started again), so that the
 //! server's CPU time can be measured separately.
 //!
-//! The benchmarks are in `benches`. Begin with `benches/shipped/main.rs`, which measures the program as it is
-//! shipped; `part_…` measure parts of it. This crate must not be used by the product.
+//! The benchmarks are in `benches`. Begin with `benches/shipped/main.rs`, which measures the
+//! program as it is shipped; `part_…` measure parts of it. This crate must not be used by the
+//! product.
 
 #![expect(
     clippy::unwrap_used,
@@ -49,7 +50,8 @@ pub struct BenchGateway {
     data: Option<tempfile::TempDir>,
 }
 
-/// A folder for data. It is not in `/tmp`, which is memory on many machines and never waits for a disk.
+/// A folder for data. It is not in `/tmp`, which is memory on many machines and never waits for a
+/// disk.
 pub fn folder_on_disk() -> tempfile::TempDir {
     let own = std::env::current_exe().unwrap();
     let mut builder = tempfile::Builder::new();

@@ -74,8 +74,8 @@ impl Config {
         Self::of(flags.clone().with_file()?)
     }
 
-    /// Like [`Self::load`], for a command that calls no provider: providers' secrets are not read, so
-    /// that an operator without them can still revoke a key.
+    /// Like [`Self::load`], for a command that calls no provider: providers' secrets are not read,
+    /// so that an operator without them can still revoke a key.
     pub fn load_for_command(flags: &Settings) -> Result<Self, ConfigError> {
         Self::of(flags.clone().with_file()?.without_provider_secrets())
     }

@@ -1,7 +1,7 @@
 //! Page views: the text that each page shows.
 //!
-//! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and changed on
-//! its own.
+//! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and
+//! changed on its own.
 
 use providers::MediaKind;
 

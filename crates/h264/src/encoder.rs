@@ -29,8 +29,8 @@ use crate::frame::I420Frame;
 /// to adds nothing: it is skipped completely, so a still shot decodes to identical frames.
 ///
 /// It encodes on the calling thread. `OpenH264`'s own thread pool frees a lock that its last task
-/// still holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so the pool is
-/// never started.
+/// still holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so the pool
+/// is never started.
 pub struct Encoder {
     inner: openh264::encoder::Encoder,
     settings: SEncParamExt,
@@ -190,7 +190,8 @@ fn apply(
     let pointer = (&raw mut *settings).cast();
     // SAFETY: as in `set_raw_parameters`.
     let api = unsafe { encoder.raw_api() };
-    // SAFETY: as in `set_raw_parameters`; the call copies the settings and keeps no pointer to them.
+    // SAFETY: as in `set_raw_parameters`; the call copies the settings and keeps no pointer to
+    // them.
     check_status(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, pointer) })
 }
 

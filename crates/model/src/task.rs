@@ -1,7 +1,7 @@
 //! Tasks: the order, its life cycle and its result.
 //!
-//! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs` has each
-//! API's words for its states.
+//! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs`
+//! has each API's words for its states.
 
 use std::fmt;
 

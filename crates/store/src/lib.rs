@@ -1,9 +1,9 @@
 //! All SQL, for both databases. Only this crate knows rusqlite and tokio-postgres.
 //!
-//! Most statements have one text for `SQLite` and Postgres; where the two differ, [`Conn::dialect`] takes
-//! both. Functions in the submodules, one for each group of
-//! tables, take a [`Conn`] and do one thing each; the caller of [`Store::write`] owns the transaction, and
-//! everything is on disk when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
+//! Most statements have one text for `SQLite` and Postgres; where the two differ, [`Conn::dialect`]
+//! takes both. Functions in the submodules, one for each group of tables, take a [`Conn`] and do
+//! one thing each; the caller of [`Store::write`] owns the transaction, and everything is on disk
+//! when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
 //!
 //! The store knows the types of the model and must not know settings or business rules: the caller
 //! that opens the transaction decides what is allowed.
@@ -270,7 +270,8 @@ impl Store {
     }
 
     /// Like [`Store::write`], but before all waiting writes and on a separate connection, for the
-    /// heartbeat; on `SQLite` without waiting for the disk. In doubt if there is no answer within 2 s.
+    /// heartbeat; on `SQLite` without waiting for the disk. In doubt if there is no answer within 2
+    /// s.
     pub async fn write_heartbeat<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,

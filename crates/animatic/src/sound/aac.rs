@@ -21,8 +21,9 @@ const BITS_PER_SECOND: u32 = 128_000;
 #[error("the sound could not be encoded: {0}")]
 pub(crate) struct AacEncodeError(String);
 
-/// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which is not
-/// heard. So the sound never outlasts the video; it ends at most 43 ms before it, already faded.
+/// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which
+/// is not heard. So the sound never outlasts the video; it ends at most 43 ms before it, already
+/// faded.
 pub(crate) fn packets(
     kinds: &[Ambience],
     seconds: f64,

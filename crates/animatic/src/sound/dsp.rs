@@ -1,7 +1,7 @@
 //! The parts of a voice: noise, filters, slow random walks, decaying tones.
 //!
-//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all randomness
-//! comes from [`PcgRandom`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
+//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all
+//! randomness comes from [`PcgRandom`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
 
 use std::f32::consts::TAU;
 

@@ -165,7 +165,8 @@ fn to_usize(value: f32) -> usize {
     value as usize
 }
 
-/// The font of titles, which the gateway draws avatars with, too. SIL Open Font License 1.1; see `fonts/OFL.txt`.
+/// The font of titles, which the gateway draws avatars with, too. SIL Open Font License 1.1; see
+/// `fonts/OFL.txt`.
 pub const FONT: &[u8] = include_bytes!("../../fonts/InterDisplay-SemiBold.otf");
 
 /// Height of a capital in font sizes.

@@ -91,7 +91,8 @@ fn what_only_looks_like_a_scan_is_none() {
             "{kind:#x}"
         );
     }
-    // Coded data, a byte in it that looks like a marker, restarts; and a picture behind the picture.
+    // Coded data, a byte in it that looks like a marker, restarts; and a picture behind the
+    // picture.
     assert_eq!(
         passes(&jpeg(LARGE, 3, &[1, 0xff, 0, 0xda, 0xff, 0xd0, 7])),
         3

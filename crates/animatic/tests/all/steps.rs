@@ -4,8 +4,8 @@
 //! (Lucas and Kanade's method). Compared with the steps of the frames before encoding this tells
 //! what the encoder adds: judder, which an average over a film would hide.
 //!
-//! What moves through a square, as snow does, is left out, or the square would seem to follow it: the
-//! uncompressed frames tell which pixels go with their square, and only these are looked for.
+//! What moves through a square, as snow does, is left out, or the square would seem to follow it:
+//! the uncompressed frames tell which pixels go with their square, and only these are looked for.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,8 +1,9 @@
-//! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is seen at
-//! another with and without `NOTIFY`, orders a second, and how exactly a limit holds for all of them.
+//! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is
+//! seen at another with and without `NOTIFY`, orders a second, and how exactly a limit holds for
+//! all of them.
 //!
-//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a gateway that is built already,
-//! `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
+//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a gateway that is built
+//! already, `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
 
 #![expect(
     clippy::unwrap_used,
@@ -164,8 +165,8 @@ async fn by(name: &str, deployment: &Deployment, bell: &str) {
     println!("{name:<40} {:>8.1} {:>8.1}", at(50), at(99));
 }
 
-/// Orders a second that are accepted; a provider takes them later. Each row on a database of its own: one
-/// that is full of orders is slower.
+/// Orders a second that are accepted; a provider takes them later. Each row on a database of its
+/// own: one that is full of orders is slower.
 async fn orders() {
     println!("accounts   callers   gateways   orders a second");
     for (accounts, callers) in [(1, 48), (16, 48)] {

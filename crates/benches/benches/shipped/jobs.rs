@@ -1,5 +1,5 @@
-//! Jobs at a hosted provider, thousands at once: how late an end is seen, what polling costs, and how
-//! soon all are polled again after a crash.
+//! Jobs at a hosted provider, thousands at once: how late an end is seen, what polling costs, and
+//! how soon all are polled again after a crash.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

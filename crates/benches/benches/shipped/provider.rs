@@ -146,8 +146,8 @@ pub(crate) fn play_or_continue() {
     std::process::exit(0);
 }
 
-/// Gives jobs lengths spread evenly: the plan changes about as fast as orders come. (Faster it would take from
-/// the processor what is measured.)
+/// Gives jobs lengths spread evenly: the plan changes about as fast as orders come. (Faster it
+/// would take from the processor what is measured.)
 fn vary(lengths: &Mutex<(u64, u64)>, world: &World) {
     static STATE: AtomicU64 = AtomicU64::new(0x9E37_79B9);
     loop {

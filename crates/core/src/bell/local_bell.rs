@@ -118,8 +118,8 @@ impl LocalBell {
 
     /// Listens to a task. Also returns whether the caller must start the poll for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
-        // Under the same lock as `listened_tasks_or_stop`: either the poll still sees this listener, or the
-        // caller learns that it has to start one.
+        // Under the same lock as `listened_tasks_or_stop`: either the poll still sees this
+        // listener, or the caller learns that it has to start one.
         let mut listeners = self.tasks();
         let receiver = listeners.signals.entry(task).or_default().subscribe();
         let TaskSignals { rings, ends, .. } = *receiver.borrow();

@@ -157,8 +157,8 @@ pub async fn load(app: &AppParts, id: AssetId) -> Result<Option<(Asset, Bytes)>,
     Ok(Some((asset, bytes)))
 }
 
-/// A stored file under a temporary name, only to be read: it may be the stored file itself. `None` if it
-/// was removed.
+/// A stored file under a temporary name, only to be read: it may be the stored file itself. `None`
+/// if it was removed.
 pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, Error> {
     let asset = app
         .store

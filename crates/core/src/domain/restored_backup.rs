@@ -29,8 +29,8 @@ use mediagate_telemetry::counters;
 /// How often the mark is updated while orders are sent.
 const MARK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a start waits for a process that was running during a promotion: while the database was unavailable,
-/// leases ran out, and the first heartbeat after it may be a few seconds late.
+/// How long a start waits for a process that was running during a promotion: while the database was
+/// unavailable, leases ran out, and the first heartbeat after it may be a few seconds late.
 const PROMOTION_WAIT: Duration = Duration::from_secs(10);
 /// How often it checks for one.
 const PROMOTION_POLL: Duration = Duration::from_millis(500);

@@ -72,7 +72,8 @@ impl Tree {
         }
     }
 
-    /// Whether a file or folder has this name or path ending: documents name `store/tasks.rs`, not the whole path.
+    /// Whether a file or folder has this name or path ending: documents name `store/tasks.rs`, not
+    /// the whole path.
     fn has(&self, name: &str) -> bool {
         let tail = format!("/{name}");
         self.paths.contains(name) || self.paths.iter().any(|path| path.ends_with(&tail))

@@ -347,8 +347,9 @@ impl Run {
     /// Runs the program's own check of its ledger.
     async fn verify(&mut self) {
         let output = self.stage.command(&["ledger", "verify"]).await;
-        // The command rightly reports a provider that answers two orders with one job (`Fault::Duplicate`);
-        // that the gateway itself orders nothing twice is checked by what arrived there.
+        // The command rightly reports a provider that answers two orders with one job
+        // (`Fault::Duplicate`); that the gateway itself orders nothing twice is checked by what
+        // arrived there.
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut lines = lines.lines();
         let is_fault = |line: &str| {

@@ -191,7 +191,8 @@ impl Stage {
         self.count_open_with(self.settings.is_moved).await
     }
 
-    /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else with the first.
+    /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else
+    /// with the first.
     pub(crate) async fn count_open_with(&self, is_moved: bool) -> u64 {
         let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
         let open = format!(

@@ -2,7 +2,8 @@
 //! domain type.
 //!
 //! An [`ApiOrder`] defines the endpoint and the scope of an order. They are used by the key check,
-//! the fingerprint that identifies repeated requests, quotes and the test of the `OpenAPI` document.
+//! the fingerprint that identifies repeated requests, quotes and the test of the `OpenAPI`
+//! document.
 
 pub mod admin;
 pub mod callback;

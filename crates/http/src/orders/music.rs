@@ -53,8 +53,8 @@ impl SubmitRequest {
             SongWords::object(),
             CallbackFields::object(),
         ];
-        let description = "A song, or another music task of a provider. Fields that are not listed are \
-                     passed to the provider.";
+        let description = "A song, or another music task of a provider. Fields that are not \
+                           listed are passed to the provider.";
         merge_objects(description, parts)
     }
 }
@@ -99,7 +99,8 @@ impl ApiOrder for MusicOrder {
                 Some(Self::Song(song::order(body, task, words.as_ref())))
             }
             task => {
-                // The fields of a separation are read even without a task, so that all faults are found.
+                // The fields of a separation are read even without a task, so that all faults are
+                // found.
                 let separation = separation::order(body, SeparationFields::read(body));
                 task.and(separation).map(Self::Separation)
             }

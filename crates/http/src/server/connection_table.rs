@@ -162,7 +162,8 @@ impl ConnectionTable {
 }
 
 impl Connection {
-    /// Counts a request that has arrived. An evicted connection may also get one before it is closed.
+    /// Counts a request that has arrived. An evicted connection may also get one before it is
+    /// closed.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         self.activity.requests.fetch_add(1, Ordering::AcqRel);
         ActiveRequest(self.clone())
@@ -223,8 +224,8 @@ impl TableState {
 
     /// Closes the longest idle one of these connections; false if all are busy.
     fn evict_oldest(&mut self, is_candidate: impl Fn(&TableEntry) -> bool) -> bool {
-        // A linear search, because only a full table needs the oldest one. A sorted list of the idle
-        // connections would have to be updated at every request.
+        // A linear search, because only a full table needs the oldest one. A sorted list of the
+        // idle connections would have to be updated at every request.
         let idle = self.connections.iter();
         let idle = idle.filter(|(_, entry)| is_candidate(entry) && entry.activity.is_idle());
         let oldest =

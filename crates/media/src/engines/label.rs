@@ -1,7 +1,8 @@
 //! The visible label of a film: "AI" in a corner, for viewers.
 //!
-//! It is drawn after the basic one of the icons that the European Commission published with its Code
-//! of Practice: a disk with the letters in it. The upper right corner is where the Code suggests it.
+//! It is drawn after the basic one of the icons that the European Commission published with its
+//! Code of Practice: a disk with the letters in it. The upper right corner is where the Code
+//! suggests it.
 
 use animatic::{FramePlanes, Picture};
 

@@ -1,5 +1,5 @@
-//! Files that other programs signed and tagged (`tests/data/README.md`), with the feature `c2pa` and
-//! without.
+//! Files that other programs signed and tagged (`tests/data/README.md`), with the feature `c2pa`
+//! and without.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 

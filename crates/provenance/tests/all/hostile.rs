@@ -1,5 +1,5 @@
-//! Manifests that were made to do harm: deep, huge, and with false lengths. Each is read or refused,
-//! and none is valid.
+//! Manifests that were made to do harm: deep, huge, and with false lengths. Each is read or
+//! refused, and none is valid.
 
 #![cfg(feature = "c2pa")]
 

@@ -1,5 +1,5 @@
-//! Real manifests with deeply nested values put into them: each is refused before the library, which
-//! parses by recursion, gets it. A stack overflow would end this test.
+//! Real manifests with deeply nested values put into them: each is refused before the library,
+//! which parses by recursion, gets it. A stack overflow would end this test.
 
 #![cfg(feature = "c2pa")]
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]

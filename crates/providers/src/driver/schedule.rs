@@ -294,8 +294,8 @@ mod tests {
             let (median, late) = (early + span / 2, early + span);
             let lengths = DurationQuantiles { early, median, late };
             let (polls, late) = simulate_polls(&pace, lengths, early + span.mul_f64(end_within_span), jitter);
-            // A wait that began before the span was a quarter of a distance at most, and ended in it
-            // with no more than its jitter.
+            // A wait that began before the span was a quarter of a distance at most, and ended in
+            // it with no more than its jitter.
             let tolerance = (span / 16).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
             prop_assert!(late <= tolerance, "{late:?} late of {lengths:?}");
             let max_polls = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;

@@ -37,7 +37,8 @@ impl JobHandle {
 #[derive(Debug, Clone)]
 pub enum AdapterStep {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
-    /// target and carried data) without a delay is sent after [`PollPace::floor`](super::PollPace::floor).
+    /// target and carried data) without a delay is sent after
+    /// [`PollPace::floor`](super::PollPace::floor).
     Next(Box<Call>),
     /// The provider accepted the order.
     Submitted {

@@ -1,8 +1,8 @@
 //! Stripped media: containers without comments, pictures and chunks of other programs.
 //!
 //! Readers parse every comment and chunk, and a small file can contain millions of empty ones. Here
-//! they are counted and skipped, so that readers see only what they need. In containers that cannot be
-//! cut without rewriting them (Ogg, MPEG-4) entries are only counted.
+//! they are counted and skipped, so that readers see only what they need. In containers that cannot
+//! be cut without rewriting them (Ogg, MPEG-4) entries are only counted.
 
 use std::io::{self, Read, Seek, SeekFrom};
 

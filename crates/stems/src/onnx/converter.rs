@@ -5,8 +5,8 @@ use rubato::{Fft, Resampler};
 
 use crate::resample::resampler;
 
-/// Resamples one channel that arrives in pieces; equals [`resample`](crate::resample::resample) of the
-/// whole.
+/// Resamples one channel that arrives in pieces; equals [`resample`](crate::resample::resample) of
+/// the whole.
 pub(super) struct RateConverter {
     /// `None` if the rates are equal.
     inner: Option<Fft<f32>>,

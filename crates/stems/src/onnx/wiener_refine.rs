@@ -1,9 +1,9 @@
 //! The multichannel Wiener filter for stems that were estimated one by one.
 //!
-//! It uses the local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent & R.
-//! Gribonval 2010; A. A. Nugraha et al. 2016) in a single iteration, for any number of stems, whose
-//! estimates need not sum to the mix. If no stem represents all other sounds, the remainder is used
-//! as one more stem.
+//! It uses the local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent &
+//! R. Gribonval 2010; A. A. Nugraha et al. 2016) in a single iteration, for any number of stems,
+//! whose estimates need not sum to the mix. If no stem represents all other sounds, the remainder
+//! is used as one more stem.
 
 use realfft::num_complex::Complex32;
 

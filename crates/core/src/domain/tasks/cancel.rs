@@ -181,8 +181,8 @@ pub enum JobOutcome<'a> {
     Unknown,
 }
 
-/// Settles the money of a cancelled task whose job is over, in the transaction that closes its submission. Returns
-/// whether money was still held.
+/// Settles the money of a cancelled task whose job is over, in the transaction that closes its
+/// submission. Returns whether money was still held.
 pub fn settle_job(
     conn: &mut Conn<'_>,
     task: &Task,

@@ -109,7 +109,8 @@ impl TestBucket {
         BlobStore::open(&config.media, Path::new("/nowhere")).unwrap()
     }
 
-    /// From now on requests whose method and query contain `pattern` get a 500; all of them, if it is empty.
+    /// From now on requests whose method and query contain `pattern` get a 500; all of them, if it
+    /// is empty.
     pub(crate) fn fail(&self, pattern: &str) {
         *self.behavior.failing.lock().unwrap() = Some(pattern.to_owned());
     }

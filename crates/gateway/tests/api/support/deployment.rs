@@ -141,7 +141,8 @@ impl Deployment {
         self.end_worker().await;
     }
 
-    /// Callers, each of whom orders one film after the other, and repeats each order until it is accepted.
+    /// Callers, each of whom orders one film after the other, and repeats each order until it is
+    /// accepted.
     pub(crate) fn load(&self, callers: usize) -> Load {
         install_tls();
         let (stop, accepted) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));

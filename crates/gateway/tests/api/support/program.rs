@@ -101,7 +101,8 @@ impl Server {
         Self::wait_until_ready(Process::start(&mut program(&args))).await
     }
 
-    /// Like [`Self::start`], under limits of the system, in the form that the shell's `ulimit` takes.
+    /// Like [`Self::start`], under limits of the system, in the form that the shell's `ulimit`
+    /// takes.
     pub(crate) async fn start_within(limits: &str, data: &Path, extra: &[&str]) -> Self {
         let limits = format!("ulimit {limits} && exec \"$@\"");
         Self::start_behind(&["sh", "-c", &limits, "sh"], data, extra).await

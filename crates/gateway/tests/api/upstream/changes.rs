@@ -1,5 +1,6 @@
-//! Settings and clocks that change under running jobs: a job is polled at its own endpoint with its own key,
-//! an unconfirmed order goes to no other endpoint, and a wrong clock alone ends no paid job.
+//! Settings and clocks that change under running jobs: a job is polled at its own endpoint with its
+//! own key, an unconfirmed order goes to no other endpoint, and a wrong clock alone ends no paid
+//! job.
 
 use std::time::Duration;
 

@@ -147,7 +147,8 @@ async fn after_an_outage_every_process_keeps_its_tasks() {
     other.stop().await;
 }
 
-/// A machine whose clock is an hour ahead takes over only tasks whose lease has expired by the database's clock.
+/// A machine whose clock is an hour ahead takes over only tasks whose lease has expired by the
+/// database's clock.
 #[tokio::test]
 async fn leases_are_judged_by_the_databases_clock() {
     let simulator = simulator().await;

@@ -10,8 +10,8 @@ use crate::admin::operator;
 use crate::support::gateway::Builder;
 use crate::support::{Client, TestGateway};
 
-/// `film` costs 0.04 USD a second at acme; `gift` is free for callers and costs 0.05 USD there; the provider
-/// of `told` reports what it charges; the cost of `silent` is unknown.
+/// `film` costs 0.04 USD a second at acme; `gift` is free for callers and costs 0.05 USD there; the
+/// provider of `told` reports what it charges; the cost of `silent` is unknown.
 fn settings(simulator: &Simulator) -> String {
     let model = |name: &str, price: &str, route: &str| {
         format!("[models.{name}]\nkind = \"video\"\n{price}routes = [{{ {route} }}]\n")

@@ -5,7 +5,8 @@ use crate::callers::CallerHistory;
 use crate::tries::Answer;
 
 /// Errors that a retry does not resolve and that these callers can meet: the budget is used up,
-/// the key has another body, the task was cancelled, the provider rejected it, or its acceptance is unknown.
+/// the key has another body, the task was cancelled, the provider rejected it, or its acceptance is
+/// unknown.
 const FINAL: [&str; 6] = [
     "budget_exceeded",
     "cancelled",

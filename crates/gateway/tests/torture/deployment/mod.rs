@@ -2,8 +2,8 @@
 //! which one follows the other, and a bucket. Processes are killed, stopped, cut off and restarted
 //! by SIGTERM; the servers crash, change places and are stopped. Callers order meanwhile.
 //!
-//! A round is one order of one caller, from its first try until it has the result or has given up. After
-//! some rounds all tasks end, and everything is checked.
+//! A round is one order of one caller, from its first try until it has the result or has given up.
+//! After some rounds all tasks end, and everything is checked.
 
 mod faults;
 mod parts;
@@ -129,9 +129,9 @@ impl Scene {
     async fn settle(&mut self, deployment: &mut Deployment) {
         let mut run = self.run.lock().await;
         reset_providers(run.stage.simulator.world(), JobPlan::default());
-        // A job is asked for only by those whose settings it was ordered with, and whoever else takes it up
-        // puts it off by a tenth of its age. While they change over, one that still has the first settings may
-        // order with them: hence twice.
+        // A job is asked for only by those whose settings it was ordered with, and whoever else
+        // takes it up puts it off by a tenth of its age. While they change over, one that still has
+        // the first settings may order with them: hence twice.
         for is_moved in [false, true, false, true] {
             for log in deployment.heal(is_moved).await {
                 run.read_log(&log);

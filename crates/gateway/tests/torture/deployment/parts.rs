@@ -116,7 +116,8 @@ impl Deployment {
         (deployment, stage)
     }
 
-    /// Removes all faults and starts every process with these settings; returns the logs of ended processes.
+    /// Removes all faults and starts every process with these settings; returns the logs of ended
+    /// processes.
     pub(super) async fn heal(&mut self, is_moved: bool) -> Vec<String> {
         let mut logs = Vec::new();
         for replica in &mut self.replicas {

@@ -1,8 +1,8 @@
 //! A model of one intent of a caller, and every way in which it can go:
 //! the durable steps in their order, with a crash, a process that stands still, a
 //! held-up message, a lost answer, a disconnect, a restored backup or changed settings
-//! between any two of them. A read and a write are two steps unless a lock joins them. All reachable
-//! states are checked.
+//! between any two of them. A read and a write are two steps unless a lock joins them. All
+//! reachable states are checked.
 //!
 //! ```text
 //! state       what is on disk, what is in memory, what the provider has

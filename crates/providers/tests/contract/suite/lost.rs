@@ -15,7 +15,8 @@ const KEYS: [&str; 2] = [
     "01970000-0000-4000-8000-000000000b0b",
 ];
 
-/// How certainly the job of a case's order can be identified; `None` if the provider has no look-up.
+/// How certainly the job of a case's order can be identified; `None` if the provider has no
+/// look-up.
 fn expected_certainty(case: &Case) -> Option<MatchCertainty> {
     let (name, _) = case.name.split_once(':').unwrap();
     match name {

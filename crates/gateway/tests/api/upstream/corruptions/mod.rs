@@ -1,7 +1,8 @@
-//! `ledger verify` on a database that somebody changed: each kind of change is found, and its row is named.
+//! `ledger verify` on a database that somebody changed: each kind of change is found, and its row
+//! is named.
 //!
-//! The database is filled by orders over HTTP of every kind and outcome. Each change is made in its own transaction,
-//! checked, and rolled back.
+//! The database is filled by orders over HTTP of every kind and outcome. Each change is made in its
+//! own transaction, checked, and rolled back.
 
 mod changes;
 
