@@ -97,8 +97,8 @@ fn start_the_store() -> (Child, SocketAddr, tempfile::TempDir) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    let said = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
-    assert!(said.unwrap() > 0);
+    let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+    assert!(read.unwrap() > 0);
     (child, line.trim().parse().unwrap(), folder)
 }
 

@@ -96,7 +96,7 @@ async fn measure(database: Option<String>) {
 /// The address of a new database at this server.
 fn new_database(server: String) -> String {
     // The driver runs a runtime of its own, which may not start on a thread of ours.
-    let made = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let name = format!("bench_{}", uuid::Uuid::now_v7().simple());
         let mut client = postgres::Client::connect(&server, postgres::NoTls).unwrap();
         client
@@ -106,7 +106,7 @@ fn new_database(server: String) -> String {
         url.set_path(&name);
         url.to_string()
     });
-    made.join().unwrap()
+    thread.join().unwrap()
 }
 
 async fn over_http(database: Option<&str>, callers: usize) {
@@ -165,9 +165,9 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     };
     let noting = note_leavers(&gateway.app);
     // Its connections to the database end with it.
-    let over = CancellationToken::new();
+    let stop = CancellationToken::new();
     let load = ClientLoad {
-        address: benches::listen_until(router, over.clone()).await,
+        address: benches::listen_until(router, stop.clone()).await,
         connections: callers,
         seconds: TIME.as_secs_f64(),
         requests_each: usize::MAX,
@@ -177,7 +177,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     let rate = benches::throughput(&load).await;
     let cpu = benches::cpu_time().checked_sub(before).unwrap();
     noting.abort();
-    over.cancel();
+    stop.cancel();
     (rate, cpu.as_secs_f64() * 1000.0 / (rate * load.seconds))
 }
 

@@ -129,14 +129,14 @@ async fn endpoints(gateway: &BenchGateway, url: &str, name: &str) -> Vec<Webhook
             events: None,
             scheme: SignatureScheme::Hmac,
         };
-        let made = webhooks::create_for(
+        let created = webhooks::create_for(
             &gateway.app,
             account.id,
             ChangeAuthor::command("webhooks create"),
             new,
         )
         .await;
-        all.push(made.unwrap().0);
+        all.push(created.unwrap().0);
     }
     all
 }
@@ -329,10 +329,10 @@ async fn delays(beside_dead: bool) -> (i64, i64) {
     });
     let mut delays: Vec<i64> = delays.await.map_err(|error: StoreError| error).unwrap();
     delays.sort_unstable();
-    let at = |share: usize| delays[(delays.len() - 1) * share / 100] / 1000;
+    let percentile = |share: usize| delays[(delays.len() - 1) * share / 100] / 1000;
     drop(receivers);
     // Posts to dead receivers hang until their own timeout. The figures are complete, so nobody
     // waits for that.
     let _ = tokio::time::timeout(Duration::from_secs(1), workers.stop()).await;
-    (at(50), at(99))
+    (percentile(50), percentile(99))
 }

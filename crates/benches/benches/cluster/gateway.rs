@@ -88,9 +88,9 @@ impl Deployment {
         let data = self.folder.path().join("command");
         let words = ["keys", "create", "--name", "bench", "--config", &config];
         let limits = ["--data", data.to_str().unwrap(), "--max-running", "1000000"];
-        let made = output(program(&[&words[..], &limits, more].concat())).await;
-        assert!(made.status.success(), "{made:?}");
-        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+        let created = output(program(&[&words[..], &limits, more].concat())).await;
+        assert!(created.status.success(), "{created:?}");
+        String::from_utf8(created.stdout).unwrap().trim().to_owned()
     }
 
     /// A gateway with more lines of settings.
@@ -220,7 +220,7 @@ impl Stream {
 
     /// Waits until it says this; when it did.
     pub(crate) async fn until(&mut self, word: &str) -> Instant {
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         loop {
             let chunk = self
                 .0
@@ -228,8 +228,8 @@ impl Stream {
                 .await
                 .unwrap()
                 .expect("a stream that goes on");
-            said.extend_from_slice(&chunk);
-            if said.windows(word.len()).any(|it| it == word.as_bytes()) {
+            received.extend_from_slice(&chunk);
+            if received.windows(word.len()).any(|it| it == word.as_bytes()) {
                 return Instant::now();
             }
         }

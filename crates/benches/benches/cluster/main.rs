@@ -43,8 +43,8 @@ const CHANGES: usize = 150;
 fn main() {
     benches::client_or_continue();
     benches::runtime().block_on(async {
-        let wanted = std::env::var("MEDIAGATE_BENCH_PARTS").ok();
-        let is_wanted = |part: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(part));
+        let parts = std::env::var("MEDIAGATE_BENCH_PARTS").ok();
+        let is_wanted = |part: &str| parts.as_ref().is_none_or(|parts| parts.contains(part));
         if is_wanted("idle") {
             idle(&Deployment::start().await).await;
         }
@@ -78,12 +78,13 @@ async fn idle(deployment: &Deployment) {
         let before = idle.resident();
         let opening = tasks.iter().take(count).map(|task| idle.stream(task));
         let streams = all_of(opening).await;
-        let asked = deployment.statements().await;
+        let statements_before = deployment.statements().await;
         let used = share_of_a_core(&idle).await;
-        let asked = (deployment.statements().await - asked) as f64 / WATCHED.as_secs_f64();
+        let statements = deployment.statements().await - statements_before;
+        let statements = statements as f64 / WATCHED.as_secs_f64();
         let each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
         println!(
-            "{count:>7}   {asked:>19.1}   {each:>8.1}   {:>11.1}",
+            "{count:>7}   {statements:>19.1}   {each:>8.1}   {:>11.1}",
             used * 100.0
         );
         drop(streams);
@@ -139,11 +140,11 @@ async fn bells(deployment: &Deployment) {
     println!("from a change here to the stream there     p50 ms   p99 ms");
     // Nothing listens there, so NOTIFY is off and only polling is left.
     let nobody = "[bell]\ndatabase = \"postgres://127.0.0.1:1/none\"\n";
-    by("one look in 250 ms", deployment, nobody).await;
-    by("NOTIFY", deployment, "").await;
+    measure_bell("one look in 250 ms", deployment, nobody).await;
+    measure_bell("NOTIFY", deployment, "").await;
 }
 
-async fn by(name: &str, deployment: &Deployment, bell: &str) {
+async fn measure_bell(name: &str, deployment: &Deployment, bell: &str) {
     let here = deployment.gateway("here", Model::Hosted, bell).await;
     let there = deployment.gateway("there", Model::Hosted, bell).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -161,8 +162,8 @@ async fn by(name: &str, deployment: &Deployment, bell: &str) {
         waited.push((since, known - called));
     }
     waited.sort_unstable();
-    let at = |percent: usize| waited[waited.len() * percent / 100].0.as_secs_f64() * 1e3;
-    println!("{name:<40} {:>8.1} {:>8.1}", at(50), at(99));
+    let percentile = |percent: usize| waited[waited.len() * percent / 100].0.as_secs_f64() * 1e3;
+    println!("{name:<40} {:>8.1} {:>8.1}", percentile(50), percentile(99));
 }
 
 /// Orders a second that are accepted; a provider takes them later. Each row on a database of its

@@ -62,11 +62,11 @@ impl Peers {
 
 /// Those of `RACE_PEERS`: `name|address|process|model`, with commas between them.
 pub(crate) fn named() -> Vec<ChatTarget> {
-    let said = std::env::var("RACE_PEERS").unwrap_or_default();
+    let peer_list = std::env::var("RACE_PEERS").unwrap_or_default();
     let headers = std::env::var("RACE_HEADERS").unwrap_or_default();
     let headers = headers.split(';').filter(|header| !header.is_empty());
     let headers: String = headers.flat_map(|header| ["\r\n", header.trim()]).collect();
-    let peers = said.split(',').filter(|peer| !peer.is_empty());
+    let peers = peer_list.split(',').filter(|peer| !peer.is_empty());
     peers
         .map(|peer| {
             let parts: Vec<&str> = peer.split('|').collect();

@@ -57,8 +57,8 @@ pub(crate) fn serve_or_continue() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let said = std::env::var("RACE_UPSTREAM").ok();
-        let address = said.filter(|_| pause.is_zero());
+        let fixed_address = std::env::var("RACE_UPSTREAM").ok();
+        let address = fixed_address.filter(|_| pause.is_zero());
         let address = address.as_deref().unwrap_or("127.0.0.1:0");
         let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -228,8 +228,8 @@ const FAILURES: FailureTable = FailureTable {
 };
 
 fn is_moderation(error: &ProviderError) -> bool {
-    let says = |text: &str| text.to_lowercase().contains("moderat");
-    says(&error.message) || error.code.as_deref().is_some_and(says)
+    let is_about_moderation = |text: &str| text.to_lowercase().contains("moderat");
+    is_about_moderation(&error.message) || error.code.as_deref().is_some_and(is_about_moderation)
 }
 
 #[cfg(test)]

@@ -79,13 +79,13 @@ impl Cluster {
     }
 
     /// A standby that can take its place.
-    pub(crate) fn twin(&self) -> Self {
-        let twin = Self {
+    pub(crate) fn standby(&self) -> Self {
+        let standby = Self {
             folder: unprivileged_folder(),
             port: free_port(),
         };
-        twin.follow(self);
-        twin
+        standby.follow(self);
+        standby
     }
 
     /// Becomes a standby of `primary`, from an empty folder.

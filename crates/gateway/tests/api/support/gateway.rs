@@ -349,8 +349,8 @@ impl TestGateway {
         let KeyMatch::Unique(id) = keys::find(&self.app, key).await.unwrap() else {
             panic!("no key, or several");
         };
-        let by = ChangeAuthor::command("keys revoke").into();
-        keys::revoke(&self.app, by, id, false).await.unwrap().1
+        let author = ChangeAuthor::command("keys revoke").into();
+        keys::revoke(&self.app, author, id, false).await.unwrap().1
     }
 
     /// A caller with a new key like this.

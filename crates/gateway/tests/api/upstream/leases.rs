@@ -301,22 +301,22 @@ async fn a_model_that_a_process_lacks_is_left_to_others() {
         .start()
         .await;
     let task = order_film(&accepting, "a lake").await;
-    let without = replica(&database.url, "").await;
+    let without_film = replica(&database.url, "").await;
     // It works, and could have claimed the task.
     let order = crate::support::videos_order();
-    let own = without.post("/v1/videos", &order).await;
+    let own = without_film.post("/v1/videos", &order).await;
     let own = own.header("x-task-id").unwrap().to_owned();
-    assert_eq!(without.finished(&own).await["status"], "succeeded");
-    let caller = without.with_key(accepting.client.key.as_ref().unwrap());
+    assert_eq!(without_film.finished(&own).await["status"], "succeeded");
+    let caller = without_film.with_key(accepting.client.key.as_ref().unwrap());
     let waiting = caller.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(waiting["status"], "queued");
-    assert_eq!(claims(&without, &task).await, 0);
-    let with = replica(&database.url, &toml).await;
+    assert_eq!(claims(&without_film, &task).await, 0);
+    let with_film = replica(&database.url, &toml).await;
     let finished = crate::support::gateway::finished(&caller, &task).await;
     assert_eq!(finished["status"], "succeeded", "{finished}");
     accepting.stop().await;
-    without.stop().await;
-    with.stop().await;
+    without_film.stop().await;
+    with_film.stop().await;
 }
 
 #[tokio::test]

@@ -219,11 +219,11 @@ fn a_task_is_called_off_when_the_provider_says_so() {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "a"}));
     assert!(adapter.cancel(&handle).is_some());
-    let says = |status: &str| {
+    let with_status = |status: &str| {
         ProviderResponse::from_json(200, &json!({"result": {"a": {"status": status}}}))
     };
-    assert!(adapter.confirms_cancellation(&handle, &says("success")));
-    assert!(!adapter.confirms_cancellation(&handle, &says("server_error")));
+    assert!(adapter.confirms_cancellation(&handle, &with_status("success")));
+    assert!(!adapter.confirms_cancellation(&handle, &with_status("server_error")));
     assert!(
         !adapter.confirms_cancellation(&handle, &ProviderResponse::from_json(500, &json!(null)))
     );

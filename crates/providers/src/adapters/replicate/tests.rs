@@ -294,13 +294,13 @@ fn submissions_are_classed() {
 #[test]
 fn only_a_word_proves_a_cancellation() {
     let handle = JobHandle(json!({"id": "p1"}));
-    let says = |word: &str| {
+    let confirms = |word: &str| {
         let answer = ProviderResponse::from_json(200, &json!({"status": word}));
         replicate().confirms_cancellation(&handle, &answer)
     };
-    assert!(says("canceled"));
-    assert!(!says("processing"));
-    assert!(!says("succeeded"));
+    assert!(confirms("canceled"));
+    assert!(!confirms("processing"));
+    assert!(!confirms("succeeded"));
 }
 
 #[test]
