@@ -258,8 +258,8 @@ fn strongest(magnitudes: &[f32], (from, to): (f32, f32)) -> f32 {
         .fold(interpolated, f32::max)
 }
 
-/// From a strength relative to the loudest (0–1) to lightness: 66 dB are shown, a little more
-/// contrast in the loud.
+/// The lightness for a strength relative to the loudest (0–1). It shows 66 dB, with a little more
+/// contrast in loud parts.
 fn brightness(strength: f32) -> f32 {
     let decibel = 20.0 * strength.max(1.0e-6).log10();
     (1.0 + decibel / 66.0).clamp(0.0, 1.0).powf(1.25)

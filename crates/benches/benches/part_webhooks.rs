@@ -294,7 +294,7 @@ async fn plain_loop() -> (f64, f64) {
     (rate, cpu.as_secs_f64() * 1000.0 / DUE as f64)
 }
 
-/// From an event to its first try, in milliseconds: the middle and the 99th in a hundred.
+/// The milliseconds from an event to its first try: the median and the 99th percentile.
 async fn delays(beside_dead: bool) -> (i64, i64) {
     let (gateway, receivers) = (
         BenchGateway::with_settings(SETTINGS).await,

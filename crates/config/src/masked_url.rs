@@ -73,7 +73,7 @@ impl fmt::Debug for MaskedUrl {
 }
 
 impl Serialize for MaskedUrl {
-    /// As it is displayed.
+    /// Serializes the masked URL, which [`Display`](std::fmt::Display) writes.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -81,7 +81,7 @@ fn main() {
     println!("peak memory {} MB", peak_kilobytes() / 1_000);
 }
 
-/// As many as the separation runs.
+/// The number of chunks that a separation of so many frames runs.
 fn chunks(frames: usize) -> usize {
     let (segment, trim) = (255 * 1_024, N_FFT / 2);
     let unaffected = segment - 2 * trim;

@@ -94,7 +94,7 @@ pub enum StoreError {
     /// There is a pooler between this process and Postgres that gives each transaction another
     /// connection.
     #[error(
-        "the address of the database leads to a pooler in transaction mode (PgBouncer: pool_mode), which loses \
+        "the address of the database is that of a pooler in transaction mode (PgBouncer: pool_mode), which loses \
          prepared statements: set it to session mode, or use Postgres' own address; PgBouncer from 1.21 on keeps \
          them with max_prepared_statements = 200"
     )]

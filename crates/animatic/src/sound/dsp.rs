@@ -33,14 +33,14 @@ impl PcgRandom {
         mixed.rotate_right(rotation)
     }
 
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     pub(super) fn unit(&mut self) -> f32 {
         #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
         let unit = (self.step() >> 8) as f32 / 16_777_216.0;
         unit
     }
 
-    /// From −1 to 1: white noise.
+    /// A random number from −1 to 1; a sequence of them is white noise.
     pub(super) fn noise(&mut self) -> f32 {
         self.unit() * 2.0 - 1.0
     }

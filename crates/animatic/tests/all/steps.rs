@@ -184,7 +184,7 @@ impl<'a> Pair<'a> {
         Some(step)
     }
 
-    /// How far each pixel of the square is off after a step; `None` if that leads too far.
+    /// How far each pixel of the square is off after a step; `None` if the step is too long.
     fn differences(&self, step: Step) -> Option<impl Iterator<Item = f32>> {
         let (whole_x, whole_y) = (step.0.floor(), step.1.floor());
         let (fx, fy) = (step.0 - whole_x, step.1 - whole_y);

@@ -1,8 +1,8 @@
 //! The provider: the simulator in a process of its own (this program, started
 //! again), so that the gateway's memory and CPU time are its own.
 //!
-//! It is told on its standard input how long jobs take from now on, and asked
-//! when they ended and how often each was asked about.
+//! Commands on its standard input set how long jobs take from now on, and ask
+//! when they ended and how often each was polled.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};

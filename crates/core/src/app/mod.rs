@@ -50,7 +50,7 @@ pub struct Ctx {
 
 #[cfg(test)]
 impl Ctx {
-    /// On `SQLite` in this folder, with a stopped clock: for tests of verbs.
+    /// A context on `SQLite` in this folder, with a stopped clock, for tests of the domain.
     pub(crate) fn in_folder(data: &std::path::Path) -> Self {
         let settings = mediagate_config::Settings {
             data: Some(data.to_owned()),

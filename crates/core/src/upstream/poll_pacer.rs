@@ -63,7 +63,7 @@ struct WaitingPoll {
 }
 
 impl PollPacer {
-    /// At most `max_rate` polls a second.
+    /// A pacer for at most `max_rate` polls a second.
     pub fn new(max_rate: u32) -> Self {
         let max_rate = f64::from(max_rate).max(MIN_RATE);
         let state = PacerState {

@@ -227,7 +227,7 @@ fn links_between_documents_have_targets() {
             }
         }
     }
-    assert!(broken.is_empty(), "these lead nowhere:\n{broken}");
+    assert!(broken.is_empty(), "broken links:\n{broken}");
 }
 
 /// The map is in a fenced block of ARCHITECTURE.md.

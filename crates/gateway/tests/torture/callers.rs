@@ -25,10 +25,10 @@ pub(crate) struct CallerHistory {
     pub(crate) tries: Vec<Try>,
 }
 
-/// Tasks that callers know of, each with the number of its key.
+/// Tasks that callers have learned of, each with the number of its key.
 pub(crate) type SeenTasks = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// A caller at work.
+/// A running caller.
 pub(crate) struct Caller {
     pub(crate) http: reqwest::Client,
     pub(crate) door: Door,

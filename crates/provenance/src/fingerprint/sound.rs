@@ -193,7 +193,7 @@ fn is_distinctive(word: u32) -> bool {
     word != 0 && word != u32::MAX
 }
 
-/// To [`RATE`], by a windowed sinc.
+/// Resamples to [`RATE`] with a windowed sinc.
 fn resample(samples: &[f32], rate: f64) -> Vec<f32> {
     let ratio = rate / RATE;
     let reach = REACH * ratio;

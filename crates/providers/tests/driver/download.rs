@@ -149,7 +149,7 @@ async fn what_is_too_large_is_not_fetched() {
 }
 
 #[tokio::test]
-async fn an_address_past_its_time_is_told_at_once() {
+async fn an_expired_url_is_reported_without_a_retry() {
     for status in [401, 403, 404, 410] {
         let server = Server::start(move |_| answer(status, &[], b"<Error/>")).await;
         let error = fetch_address(&server).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn an_address_past_its_time_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again_and_what_does_not_is_not() {
+async fn a_temporary_failure_is_retried_and_a_permanent_one_is_not() {
     let number = AtomicUsize::new(0);
     let server = Server::start(
         move |request| match number.fetch_add(1, Ordering::Relaxed) {

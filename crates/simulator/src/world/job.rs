@@ -114,7 +114,7 @@ impl Job {
         }
     }
 
-    /// As JSON.
+    /// The job as JSON.
     pub fn to_json(&self) -> Value {
         let phase = match self.phase() {
             JobPhase::Queued => json!("queued"),

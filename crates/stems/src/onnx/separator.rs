@@ -190,7 +190,7 @@ struct ChannelLane {
     /// How many segments there are.
     segment_count: usize,
     segments_done: usize,
-    /// By estimate and channel.
+    /// A converter for each estimate and channel.
     from_model: Vec<Vec<RateConverter>>,
 }
 

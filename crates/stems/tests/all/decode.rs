@@ -1,4 +1,4 @@
-//! Every format that is decoded, its exact length, and what broken files lead to.
+//! Every format that is decoded, its exact length, and the errors of broken files.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
 //! Cancelling a task, and who pays if its provider finishes the job anyway.
 //!
-//! | a provider may be at work on it | at once | when its job is over |
+//! | a provider may be working on it | at once | when its job is over |
 //! |---|---|---|
 //! | no | the hold is released | – |
 //! | yes, `charge` | the hold stays | what was made is charged, the rest released |

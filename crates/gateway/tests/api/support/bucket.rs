@@ -77,7 +77,7 @@ impl TestBucket {
         settings.media.store = Some(Self::address());
     }
 
-    /// As the settings name it.
+    /// Its name in the settings.
     pub(crate) fn address() -> String {
         format!("s3://{BUCKET}/some/media")
     }

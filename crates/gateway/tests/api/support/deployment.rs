@@ -221,7 +221,7 @@ impl Caller {
     }
 }
 
-/// Callers at work.
+/// Running callers.
 pub(crate) struct Load {
     stop: CancellationToken,
     accepted: Arc<AtomicUsize>,

@@ -17,7 +17,7 @@ async fn jobs_continue_while_the_settings_change() {
     let gateway = gateway(&one_provider(&old)).await;
     let task = order_film(&gateway, "a lake").await;
     wait_for_requests(&old, RequestRole::Poll, 1).await;
-    // The model's route now leads to another provider; the old provider stays.
+    // The model's route now goes to another provider; the old provider stays.
     let toml = provider("acme", "openai-videos", &old, "")
         + &provider("better", "openai-videos", &new, "")
         + &film(r#"{ provider = "better", model = "sora-2" }"#);

@@ -34,7 +34,7 @@ fn is_in_order(answer: &Answer) -> bool {
         return answer.status == 200;
     };
     if answer.streamed {
-        // Its status was 200; only its last event tells.
+        // Its status was 200; only its last event has the error.
         return answer.should_retry != FINAL.contains(&code);
     }
     match answer.status {

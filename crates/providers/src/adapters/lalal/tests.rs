@@ -199,7 +199,7 @@ fn tracks_are_labelled_by_the_provider() {
 }
 
 #[test]
-fn many_are_asked_for_at_once() {
+fn many_tasks_are_polled_with_one_request() {
     let adapter = adapter("lalal", &json!({}));
     let (a, b) = (JobHandle(json!({"id": "a"})), JobHandle(json!({"id": "b"})));
     let call = adapter.poll_many(&[&a, &b]).unwrap();

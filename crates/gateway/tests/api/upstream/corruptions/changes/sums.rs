@@ -228,7 +228,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "an intent that leads to another account's task",
+        name: "an intent that has made another account's task",
         kind: "intent",
         detail: "its task",
         sql: &[
@@ -244,7 +244,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "an intent that leads nowhere",
+        name: "an intent whose task does not exist",
         kind: "intent",
         detail: "and was not removed",
         sql: &[
