@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back() {
+    fn shown_settings_can_be_read_again() {
         let toml = "brand = \"x\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n[fetch]\nallow_networks = [\"127.0.0.0/8\"]";
         let first = load(Settings::default(), toml).unwrap().show();
         let again = load(Settings::default(), &first).unwrap().show();

@@ -491,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_their_codes() {
+    fn codes_are_found_by_their_names() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_name(code.name()), Some(*code));
         }

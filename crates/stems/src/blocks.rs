@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanted_is_computed() {
+    fn only_the_needed_estimates_are_computed() {
         assert_eq!(
             needed_estimates(&[Stem::Instrumental]),
             [true, false, false]

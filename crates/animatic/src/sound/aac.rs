@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decoded_is_what_was_made() {
+    fn decoded_sound_resembles_the_original() {
         for kind in [Ambience::Sea, Ambience::Birds] {
             let encoded = packets(&[kind], 3.0, 1).unwrap();
             let decoded = syom::decode_with(&encoded.concat(), &DecodeOptions::audio()).unwrap();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_pass_and_stop_what_they_should() {
+    fn filters_pass_and_stop_the_right_frequencies() {
         assert!((gain(BiquadFilter::low_pass(1000.0, 0.707), 50.0) - 1.0).abs() < 0.02);
         assert!(gain(BiquadFilter::low_pass(1000.0, 0.707), 8000.0) < 0.03);
         assert!((gain(BiquadFilter::high_pass(1000.0, 0.707), 9000.0) - 1.0).abs() < 0.02);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_font_has_not_is_reported_and_not_drawn() {
+    fn characters_missing_in_the_font_are_reported_and_not_drawn() {
         let mixed = titles(&["Café 夜 №5"], (480, 480));
         assert_eq!(mixed.missing(), ['夜']);
         assert!(!mixed.letters.is_empty());

@@ -82,7 +82,7 @@ fn scans_of_a_jpeg_are_limited_by_its_size_and_priced() {
 }
 
 #[test]
-fn what_only_looks_like_a_scan_is_none() {
+fn bytes_that_only_look_like_a_scan_are_not_counted() {
     let fake_scans = scan(1, 63).repeat(200);
     for kind in [0xe1, 0xe2, 0xef, 0xfe] {
         assert_eq!(

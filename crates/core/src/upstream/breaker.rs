@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_tries_once_and_closes() {
+    fn a_breaker_opens_tries_once_and_closes() {
         let mut breaker = CircuitBreaker::default();
         breaker.record_failure(at(0), false, None);
         breaker.record_failure(at(0), false, None);

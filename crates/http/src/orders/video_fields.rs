@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn unreadable_values_are_named() {
         for (body, param) in [
             (json!({"resolution": "fine"}), "resolution"),
             (json!({"aspect_ratio": "wide"}), "aspect_ratio"),

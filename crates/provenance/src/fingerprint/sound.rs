@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_and_loudness_is_alike_and_another_tune_is_not() {
+    fn another_rate_or_loudness_matches_and_another_tune_does_not() {
         let print = SoundPrint::from_mono(&tune(1, 44_100, 10), 44_100).unwrap();
         let quiet: Vec<f32> = tune(1, 32_000, 10)
             .iter()

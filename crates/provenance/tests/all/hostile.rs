@@ -119,7 +119,7 @@ fn lengths_of_boxes_that_lie_are_refused() {
 }
 
 #[test]
-fn a_manifest_that_is_too_long_is_not_looked_at() {
+fn a_manifest_that_is_too_long_is_not_read() {
     let max_length = usize::try_from(MAX_MANIFEST_BYTES).unwrap();
     let long = store(&vec![0x81; max_length]);
     let files = [

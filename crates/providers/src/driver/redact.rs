@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_is_kept() {
+    fn helpful_text_is_kept() {
         for text in [
             "Model veo-3.0-fast-generate-preview-001 was not found",
             "InputImageSensitiveContentDetected.PrivacyInformation",

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound_is_skipped() {
+    fn parts_without_sound_are_skipped() {
         let read = |bytes: &[u8]| decode(bytes, &DecodeLimits::default()).unwrap().audio;
         assert_eq!(read(&with_chunks(0)), tone());
         assert_eq!(read(&with_chunks(900)), tone());

@@ -82,7 +82,7 @@ mod tests {
     use crate::resample::resample;
 
     #[test]
-    fn pieces_are_the_whole() {
+    fn pieces_add_up_to_the_whole() {
         for (from, to) in [
             (48_000, 44_100),
             (44_100, 96_000),

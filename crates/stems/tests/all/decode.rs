@@ -86,7 +86,7 @@ fn extensions_and_media_types_are_fixed() {
 }
 
 #[test]
-fn what_is_not_decoded_is_named() {
+fn unsupported_formats_are_named() {
     assert_eq!(decode(b"", &LIMITS()), Err(DecodeError::Empty));
     assert_eq!(
         decode(b"hello, world", &LIMITS()),

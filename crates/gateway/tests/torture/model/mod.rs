@@ -131,7 +131,7 @@ fn nobody_pays_twice_in_many_more_states() {
 }
 
 #[test]
-fn every_state_leads_to_an_end() {
+fn every_state_has_a_path_to_an_end() {
     let mut states = 0;
     for rules in provider_rules() {
         let rules = Rules {

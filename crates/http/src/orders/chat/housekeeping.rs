@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_not() {
+    fn messages_that_people_write_are_no_housekeeping() {
         for prompt in [
             "a lake at dawn",
             "### Task:\nMake a film of a lake at dawn.\n### Guidelines:\n- slow",

@@ -202,7 +202,7 @@ fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderErro
 }
 
 #[test]
-fn lost_is_told_from_waiting() {
+fn a_lost_job_is_distinguished_from_a_waiting_one() {
     let step = polled("history", &json!({})).unwrap();
     assert!(matches!(step, AdapterStep::Next(call) if call.stage == "queue"));
     let waiting = json!({"queue_running": [], "queue_pending": [[4, ID, {}, {}, []]]});
@@ -256,7 +256,7 @@ fn the_video_is_found_under_any_key() {
 }
 
 #[test]
-fn ends_have_their_class() {
+fn failures_are_classified() {
     let events = |event: &str, says: &str| json!([["execution_start", {}], [event, {"node_type": "KSampler", "exception_message": says, "exception_type": "RuntimeError"}]]);
     let class = |messages: &Value| ended("error", &json!({}), messages).unwrap_err().class;
     assert_eq!(

@@ -42,7 +42,7 @@ fn the_bytes_go_up_under_their_name() {
 }
 
 #[test]
-fn one_stem_or_all_of_them() {
+fn a_separation_requests_one_stem_or_all() {
     let mut order = stems("auto");
     let call = split(&json!({}), &order);
     assert_eq!(call.effect, CallEffect::Submission);

@@ -91,7 +91,7 @@ fn dream_machine_takes_addresses_only() {
 }
 
 #[test]
-fn what_a_submission_may_answer() {
+fn answers_to_a_submission_are_classified() {
     let order = video("ray-3.2");
     let context = luma("agents").start(&order).unwrap().context();
     let answered = |status, body: &Value| {
