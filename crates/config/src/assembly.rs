@@ -23,7 +23,7 @@ use mediagate_model::secret::{Secret, SecretSource};
 
 /// A dollar a day.
 const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
-/// Placeholder for an address that the command cannot read and does not need.
+/// Placeholder for a URL that the command cannot read and does not need.
 const UNREAD_URL: &str = "http://unread.invalid/";
 
 impl Settings {

@@ -11,7 +11,7 @@ use mediagate_model::secret::SecretSource;
 /// Shown instead of values that may be secret.
 pub(super) const MASK: &str = "********";
 
-/// An address, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user,
+/// A URL, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user,
 /// password, query and fragment; if it is a reference, the reference is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MaskedUrl {
@@ -79,7 +79,7 @@ impl Serialize for MaskedUrl {
     }
 }
 
-/// An address without user, password, query and fragment; for text that does not parse as expected
+/// A URL without user, password, query and fragment; for text that does not parse as expected
 /// (several hosts, a password with a slash), only the scheme.
 pub(super) fn without_credentials(address: &str) -> String {
     strip_credentials(address).unwrap_or_else(|| {

@@ -45,7 +45,7 @@ use mediagate_store::tasks::TaskFilter;
 
 /// Time for a form to arrive.
 const FORM_TIMEOUT: Duration = Duration::from_mins(2);
-/// Largest form; a field may be a prompt, a data: address or a file.
+/// Largest form; a field may be a prompt, a data: URL or a file.
 const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
 /// More files than any model takes; the form is refused for them when it is read.
 const MAX_FILES: usize = 32;

@@ -225,7 +225,7 @@ pub struct VideoOutput {
     pub provenance: Option<Provenance>,
 }
 
-/// A finished video at its provider's own address, of which no copy is stored, so that nothing was
+/// A finished video at its provider's own URL, of which no copy is stored, so that nothing was
 /// measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutput {

@@ -77,7 +77,7 @@ impl SignatureScheme {
     }
 }
 
-/// An address that an account registered.
+/// A URL that an account registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEndpoint {
     pub id: EndpointId,

@@ -33,7 +33,7 @@ pub(crate) struct Provider {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Its base address.
+    /// Its base URL.
     pub url: String,
 }
 

@@ -82,7 +82,7 @@ pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, MarkdownDocum
     all().iter().find(|(guide, _)| guide.slug == slug)
 }
 
-/// The address of a link's target, as a document writes it: another document, or another site.
+/// The URL of a link's target, as a document writes it: another document, or another site.
 /// Other files of the project are not served.
 fn address(source: &str, target: &str) -> Option<String> {
     if target.starts_with('#') || target.contains("://") || target.starts_with("mailto:") {

@@ -100,7 +100,7 @@ pub struct GatewaySecrets {
     pub origin: OriginMarker,
 }
 
-/// Connections to addresses that callers name.
+/// Connections to URLs that callers name.
 pub struct OutboundClients {
     /// Fetches media of callers.
     pub fetcher: UrlFetcher,
