@@ -237,11 +237,11 @@ pub struct LoadResult {
 
 /// Answers per second under this load, measured in a separate process.
 pub async fn throughput(load: &ClientLoad) -> f64 {
-    measured(load).await.per_second
+    measure(load).await.per_second
 }
 
 /// The result of this load, measured in a separate process.
-pub async fn measured(load: &ClientLoad) -> LoadResult {
+pub async fn measure(load: &ClientLoad) -> LoadResult {
     let program = std::env::current_exe().unwrap();
     let words = [
         load.address.to_string(),

@@ -76,7 +76,7 @@ const WORDS: [&str; 24] = [
 ];
 
 /// One of the seeds with some damage.
-pub fn damaged(seeds: &[Vec<u8>], rng: &mut DamageRng) -> Vec<u8> {
+pub fn damaged_sample(seeds: &[Vec<u8>], rng: &mut DamageRng) -> Vec<u8> {
     let mut bytes = seeds[rng.below(seeds.len())].clone();
     for _ in 0..=rng.below(4) {
         apply_damage(&mut bytes, seeds, rng);

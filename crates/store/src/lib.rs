@@ -390,7 +390,7 @@ impl Store {
     }
 
     /// The database's location; `None` if that cannot be determined.
-    pub async fn place(&self) -> Option<DatabaseLocation> {
+    pub async fn location(&self) -> Option<DatabaseLocation> {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => DatabaseLocation::of_file(&sqlite.path),
             StoreBackend::Postgres(_) => match self.read(DatabaseLocation::of_server).await {

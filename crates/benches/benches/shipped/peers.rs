@@ -53,7 +53,7 @@ impl Peers {
         chat_target("direct", self.upstream, None)
     }
 
-    pub(crate) fn own(&self) -> Vec<ChatTarget> {
+    pub(crate) fn targets(&self) -> Vec<ChatTarget> {
         let own = self.started.iter();
         own.map(|(name, child, address)| chat_target(name, *address, Some(child.id().to_string())))
             .collect()
@@ -61,7 +61,7 @@ impl Peers {
 }
 
 /// Those of `RACE_PEERS`: `name|address|process|model`, with commas between them.
-pub(crate) fn named() -> Vec<ChatTarget> {
+pub(crate) fn targets_from_env() -> Vec<ChatTarget> {
     let peer_list = std::env::var("RACE_PEERS").unwrap_or_default();
     let headers = std::env::var("RACE_HEADERS").unwrap_or_default();
     let headers = headers.split(';').filter(|header| !header.is_empty());

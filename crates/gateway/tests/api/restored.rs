@@ -307,12 +307,12 @@ async fn a_start_after_a_promotion_waits_for_surviving_processes() {
         gateway.post("/v1/videos", &order).await.ok();
         restored_backup::check(&gateway.app, false).await.unwrap();
         let promoted = gateway.app.store.write(|conn| -> Result<_, StoreError> {
-            let location = store::restored::place(conn)?.unwrap();
+            let location = store::restored::location(conn)?.unwrap();
             let previous = DatabaseLocation {
                 timeline: Some("0".into()),
                 ..location
             };
-            store::restored::set_place(conn, &previous)?;
+            store::restored::set_location(conn, &previous)?;
             // The mark outside the database is older.
             let mark = store::restored::mark(conn)?.unwrap();
             let mark = DatabaseMark {

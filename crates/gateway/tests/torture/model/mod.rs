@@ -45,7 +45,7 @@ fn provider_rules() -> Vec<Rules> {
     rules
 }
 
-/// The database is restored once, under whatever provider.
+/// The database is restored once, with each kind of provider.
 fn restore_rules() -> Vec<Rules> {
     let mut variants = provider_rules();
     for rules in &mut variants {
@@ -55,7 +55,7 @@ fn restore_rules() -> Vec<Rules> {
     variants
 }
 
-/// The operator changes the provider's address, under whatever provider.
+/// The operator changes the provider's address, with each kind of provider.
 fn move_rules() -> Vec<Rules> {
     let mut variants = provider_rules();
     for rules in &mut variants {

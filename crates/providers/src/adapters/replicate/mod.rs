@@ -145,7 +145,7 @@ impl Adapter for ReplicateAdapter {
     fn model_names(&self) -> ModelNames {
         ModelNames {
             most_segments: 3,
-            // What follows a colon is a version, and Replicate runs that version of whatever model.
+            // A colon precedes a version, which Replicate runs whatever model is named before it.
             colons: false,
             reserved: &["predictions", "versions"],
         }
