@@ -36,7 +36,7 @@ use mediagate_store::Conn;
 use tokio_util::sync::CancellationToken;
 
 const CALLERS: usize = 64;
-/// Enough that none has many more open tasks than keys usually may.
+/// Enough keys that none has many more open tasks than a key usually may have.
 const KEYS: usize = 256;
 const CALLERS_OVER_HTTP: [usize; 3] = [1, 16, 64];
 const TIME: Duration = Duration::from_secs(2);
@@ -46,9 +46,9 @@ const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"
 /// What is measured over HTTP.
 #[derive(Clone, Copy)]
 enum Way {
-    /// No intent is known, no money moves.
+    /// The endpoint without intents and without money.
     TaskAlone,
-    /// As a caller has it, at a price.
+    /// The endpoint that callers use, with a price.
     Whole,
     /// Like `Whole`, with an `Idempotency-Key`.
     Keyed,
@@ -196,7 +196,7 @@ fn request(key: &str, way: Way) -> String {
     )
 }
 
-/// What a server's workers do beside serving.
+/// The work that a server does besides answering requests.
 fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
     let app = app.clone();
     #[expect(clippy::disallowed_methods, reason = "ends with the round")]

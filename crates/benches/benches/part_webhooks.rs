@@ -39,7 +39,7 @@ const WAITING: usize = 10_000;
 /// Events a second.
 const RATE: u32 = 100;
 const SECONDS: u32 = 10;
-/// A finished video's event is about as long.
+/// About the length of a finished video's event.
 const BODY: usize = 1_200;
 
 fn main() {
@@ -219,7 +219,7 @@ async fn throughput() -> (f64, f64) {
     (rate, cpu.as_secs_f64() * 1000.0 / WAITING as f64)
 }
 
-/// What one writes first: read what is due, post it, note it; 64 at a time.
+/// The loop that one would write first: read what is due, post it, record it; 64 at a time.
 async fn plain_loop() -> (f64, f64) {
     const DUE: usize = 2_000;
     let (gateway, receivers) = (

@@ -38,8 +38,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// Replaces each provider's secrets by empty ones, and removes the other references that cannot be
-    /// read here, in URLs and in additions to providers' requests.
+    /// Replaces each provider's secrets by empty ones, and removes the other references that cannot
+    /// be read here, in URLs and in additions to providers' requests.
     fn without_provider_secrets(mut self) -> Self {
         for table in self.providers.values_mut() {
             for source in table.api_key.iter_mut().chain(&mut table.api_keys) {

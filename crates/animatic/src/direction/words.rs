@@ -291,7 +291,8 @@ pub(super) fn unit(word: &str) -> Option<f64> {
     }
 }
 
-/// Words of which a clause consists that only gives directions ("a slow static shot, vertical, 6s").
+/// Words of which a clause consists that only gives directions ("a slow static shot, vertical,
+/// 6s").
 pub(super) fn is_direction_word(word: &str) -> bool {
     // Small words count as well: "make it vertical" is only about the film.
     verb(word).is_some()

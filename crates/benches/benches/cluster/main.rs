@@ -3,7 +3,7 @@
 //! all of them.
 //!
 //! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a gateway that is built
-//! already, `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
+//! already, `MEDIAGATE_BENCH_PARTS` the parts to run, of `idle chats bells orders limits`.
 
 #![expect(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ use gateway::{Deployment, Gateway, Model, Stream};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// How long something is watched that costs little.
+/// How long something cheap is observed.
 const WATCHED: Duration = Duration::from_secs(20);
 /// Changes by which a bell is measured.
 const CHANGES: usize = 150;
@@ -91,7 +91,7 @@ async fn idle(deployment: &Deployment) {
     }
 }
 
-/// Streams of chats that a provider has and says nothing of.
+/// Streams of chats that a provider never answers.
 async fn chats(deployment: &Deployment) {
     const CHATS: usize = 2000;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -135,7 +135,7 @@ async fn share_of_a_core(gateway: &Gateway) -> f64 {
     gateway.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64()
 }
 
-/// A task is called off at one gateway; how soon a stream at another one shows it.
+/// Measures how soon a stream at one gateway shows that a task was cancelled at another one.
 async fn bells(deployment: &Deployment) {
     println!("from a change here to the stream there     p50 ms   p99 ms");
     // Nothing listens there, so NOTIFY is off and only polling is left.
@@ -166,8 +166,8 @@ async fn measure_bell(name: &str, deployment: &Deployment, bell: &str) {
     println!("{name:<40} {:>8.1} {:>8.1}", percentile(50), percentile(99));
 }
 
-/// Orders a second that are accepted; a provider takes them later. Each row on a database of its
-/// own: one that is full of orders is slower.
+/// Accepted orders a second; a provider gets them later. Each row has its own database, because one
+/// that is full of orders is slower.
 async fn orders() {
     println!("accounts   callers   gateways   orders a second");
     for (accounts, callers) in [(1, 48), (16, 48)] {
@@ -206,7 +206,7 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
     rates.iter().sum()
 }
 
-/// A key of 600 a minute, asked for as fast as three gateways refuse it.
+/// A key for 600 requests a minute, used as fast as three gateways can reject its requests.
 async fn limits(deployment: &Deployment) {
     let key = deployment.key(&["--rpm", "600"]).await;
     let mut gateways = Vec::new();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{peers, upstream};
 
-/// Its [`benches::NUMBER`] makes each one another order.
+/// [`benches::NUMBER`] makes each request a different order.
 const PROMPT: &str = "a lake at dawn, take ############";
 /// Side of the picture.
 const PIXELS: u32 = 512;

@@ -1,5 +1,5 @@
-//! What else could stand before the upstream: nginx and `HAProxy`, one process each, and what the
-//! user of this benchmark has running.
+//! Peers that could be put in front of the upstream instead: nginx and `HAProxy`, one process each,
+//! and those that the user of this benchmark has running.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::chats::ChatTarget;
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
-/// Peers before one upstream; they end with this.
+/// Peers in front of one upstream. Dropping this ends them.
 pub(crate) struct Peers {
     upstream: SocketAddr,
     started: Vec<(&'static str, Child, SocketAddr)>,
@@ -60,7 +60,7 @@ impl Peers {
     }
 }
 
-/// Those of `RACE_PEERS`: `name|address|process|model`, with commas between them.
+/// The peers in `RACE_PEERS`, separated by commas: `name|address|process|model`.
 pub(crate) fn targets_from_env() -> Vec<ChatTarget> {
     let peer_list = std::env::var("RACE_PEERS").unwrap_or_default();
     let headers = std::env::var("RACE_HEADERS").unwrap_or_default();

@@ -17,7 +17,7 @@ const UPSTREAM: &str = "MEDIAGATE_BENCH_UPSTREAM";
 /// A prompt with this word gets a film of 1 MB.
 pub(crate) const LARGE: &str = "megabyte";
 
-/// Ends with this.
+/// The upstream's process. Dropping this ends it.
 pub(crate) struct Upstream {
     child: Child,
     pub address: SocketAddr,
@@ -30,7 +30,7 @@ impl Drop for Upstream {
     }
 }
 
-/// An upstream that takes this long for an answer.
+/// Starts an upstream that takes this long for an answer.
 pub(crate) fn start(pause: Duration) -> Upstream {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .env(UPSTREAM, pause.as_millis().to_string())

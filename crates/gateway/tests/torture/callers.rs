@@ -72,7 +72,7 @@ impl Caller {
         self.history
     }
 
-    /// As the SDKs do: every repetition carries its number. Now and then one that
+    /// Repeats its request as the SDKs do, with the number of the try. Now and then one that
     /// was held up on its way arrives together with the next.
     async fn repeat_counting(&mut self) {
         for count in 0..=self.dice.between(2, 8) {

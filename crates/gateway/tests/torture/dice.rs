@@ -1,5 +1,5 @@
-//! Random numbers from a seed: the same for the same seed, and forked for concurrent
-//! actors.
+//! Random numbers from a seed: equal seeds give equal numbers, and each concurrent actor
+//! has a generator of its own.
 
 use std::time::Duration;
 

@@ -186,7 +186,7 @@ impl Stage {
         self.count_open_with(!self.settings.is_moved).await
     }
 
-    /// Open orders that were made with the present settings.
+    /// Open orders that were made with the current settings.
     pub(crate) async fn count_open_here(&self) -> u64 {
         self.count_open_with(self.settings.is_moved).await
     }

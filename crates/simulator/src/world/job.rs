@@ -93,7 +93,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its present state.
+    /// Its current state.
     pub fn phase(&self) -> JobPhase {
         if self.cancelled_at.is_some() {
             return JobPhase::Cancelled;

@@ -44,7 +44,7 @@ fn check_same_answer(
         });
         return;
     }
-    // A joined stream starts with its present state.
+    // A joined stream starts with the current state.
     violations.unless(before.streamed || before.bytes == after.bytes, || {
         format!(
             "the key of {tag} got two answers:\n{}\n{}",

@@ -1,4 +1,4 @@
-//! One intent, one task: whoever only repeated itself has one.
+//! One intent, one task: a caller that only repeated its request has one task.
 
 use super::{Facts, Task, Violations};
 use crate::callers::CallerHistory;

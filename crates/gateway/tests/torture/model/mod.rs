@@ -1,5 +1,5 @@
-//! A model of one intent of a caller, and every way in which it can go:
-//! the durable steps in their order, with a crash, a process that stands still, a
+//! A model of one intent of a caller, and every course that it can take:
+//! the durable steps in their order, with a crash, a process that is stopped, a
 //! held-up message, a lost answer, a disconnect, a restored backup or changed settings
 //! between any two of them. A read and a write are two steps unless a lock joins them. All
 //! reachable states are checked.
