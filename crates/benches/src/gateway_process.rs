@@ -172,8 +172,8 @@ pub fn post(path: &str, key: &str, body: &str) -> String {
     )
 }
 
-/// Sends one request on a connection of its own; the body of the response, which must not be in
-/// chunks.
+/// Sends one request on a connection of its own; returns the body of the response, which must not
+/// be in chunks.
 fn exchange(address: SocketAddr, request: &str) -> Vec<u8> {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -179,7 +179,7 @@ impl Caller {
         }
     }
 
-    /// Waits for the pause and until a gateway answers; false when the caller's time is over.
+    /// Waits for the pause and until a gateway answers; returns false when the caller's time is over.
     async fn pause(&self, pause: Duration) -> bool {
         let back_online = async {
             tokio::time::sleep(pause).await;
@@ -268,7 +268,7 @@ fn pause_before_retry(answer: &Answer, default: Duration) -> Duration {
     announced.unwrap_or(default).min(LONGEST_PAUSE)
 }
 
-/// Cancels tasks at random moments; the state in each answer, by task.
+/// Cancels tasks at random moments; returns the state in each answer, by task.
 pub(crate) async fn cancel_randomly(
     http: reqwest::Client,
     door: Door,

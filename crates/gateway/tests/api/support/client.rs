@@ -163,7 +163,7 @@ impl Answer {
         String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(2000)]).into_owned()
     }
 
-    /// What every answer has, whatever it is about.
+    /// Checks what every answer must have, whatever it is about.
     fn check_frame(&self, method: &Method, path: &str) {
         let context = format!("{method} {path}: {} {}", self.status, self.text());
         let id = self.header("x-request-id").expect(&context);

@@ -194,7 +194,7 @@ impl Cluster {
         self.execute("SELECT pg_reload_conf()").await;
     }
 
-    /// Runs a statement on the server; the number of rows it returns or changes.
+    /// Runs a statement on the server; returns the number of rows that it returns or changes.
     pub(crate) async fn execute(&self, sql: &str) -> u64 {
         let (url, sql) = (self.url(), sql.to_owned());
         let execute = move || {

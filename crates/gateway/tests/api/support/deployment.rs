@@ -238,7 +238,7 @@ impl Load {
         .await;
     }
 
-    /// Stops the callers after their present orders; what all of them received.
+    /// Stops the callers after their current orders; returns what all of them received.
     pub(crate) async fn end(self) -> LoadReport {
         self.stop.cancel();
         let mut total = LoadReport::default();

@@ -344,7 +344,7 @@ impl TestGateway {
         secret.expose().to_owned()
     }
 
-    /// Revokes the key with this beginning; whether it was valid.
+    /// Revokes the key with this beginning; returns whether it was valid.
     pub(crate) async fn revoke(&self, key: &str) -> bool {
         let KeyMatch::Unique(id) = keys::find(&self.app, key).await.unwrap() else {
             panic!("no key, or several");

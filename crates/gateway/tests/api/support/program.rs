@@ -60,7 +60,7 @@ impl Home {
         (server, client)
     }
 
-    /// A later one, with the same client.
+    /// Starts the gateway again, for the same client.
     pub(crate) async fn start_again(&self, client: Client) -> (Server, Client) {
         let server = self.serve().await;
         let base = server.base.clone();
@@ -248,7 +248,7 @@ impl Server {
         self.process.kill();
     }
 
-    /// Waits for its end; the exit status and the standard output.
+    /// Waits for its end; returns the exit status and the standard output.
     pub(crate) async fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let process = std::cell::RefCell::new(&mut self.process);
         let status = eventually("the server ends", async || {

@@ -224,7 +224,7 @@ pub(super) const SUMS: &[Change] = &[
         kind: "hours",
         detail: "such tasks",
         sql: &[
-            "UPDATE hourly_sums SET spent_micros = spent_micros + CASE outcome WHEN 'succeeded' THEN -5 ELSE 5 END WHERE model = 'told' AND outcome IN ('succeeded', 'cancelled') AND account_id = (SELECT id FROM accounts WHERE handle = 'owls')",
+            "UPDATE hourly_sums SET spent_micros = spent_micros + CASE outcome WHEN 'succeeded' THEN -5 ELSE 5 END WHERE model = 'stated' AND outcome IN ('succeeded', 'cancelled') AND account_id = (SELECT id FROM accounts WHERE handle = 'owls')",
         ],
     },
     Change {
