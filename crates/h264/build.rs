@@ -1,11 +1,11 @@
 //! Rebuilds two files of `OpenH264` with small patches of ours.
 //!
 //! Its encoder lets a block stand still as soon as the error is below that of its neighbours, or
-//! vanishes in the quantiser, and lets vectors cost so much that soft blocks keep their neighbours'.
-//! On a slow camera move that makes films pulse: blocks stay behind and jump later. Here a block is
-//! skipped only where nothing visible remains to be coded, and vectors are cheaper. Its busiest
-//! functions are replaced by ours: in AVX2 where the processor has it, and where no assembler is
-//! installed in SSE2.
+//! vanishes in the quantiser, and lets vectors cost so much that soft blocks keep their
+//! neighbours'. On a slow camera move that makes films pulse: blocks stay behind and jump later.
+//! Here a block is skipped only where nothing visible remains to be coded, and vectors are cheaper.
+//! Its busiest functions are replaced by ours: in AVX2 where the processor has it, and where no
+//! assembler is installed in SSE2.
 //!
 //! The sources are those of the crate `openh264-sys2`, wherever cargo keeps them; they
 //! are read, changed in memory and compiled. The objects define all that the unchanged ones
@@ -83,7 +83,8 @@ const FILES: [File; 2] = [
                 "iSadCostMb < pCurLayer->pRefPic->pMbSkipSad[pCurMb->iMbXY]",
                 "false",
             ),
-            // No skip just because the quantiser swallows the error, unless it is 0.7 a pixel at most.
+            // No skip just because the quantiser swallows the error, unless it is 0.7 a pixel at
+            // most.
             (
                 "const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
                 "if (iSadCostLuma > 180) return false;\n  const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
@@ -112,7 +113,7 @@ const FILES: [File; 2] = [
 /// Our own sources: what the second file calls, and what a test compares it with.
 const OWN_SOURCES: [&str; 3] = ["native/faster.cpp", "native/sse2.cpp", "native/agree.cpp"];
 
-/// The same for newer processors.
+/// The functions of `native/sse2.cpp` for newer processors.
 const AVX2: &str = "native/avx2.cpp";
 
 const INCLUDES: [&str; 5] = [

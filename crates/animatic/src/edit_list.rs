@@ -2,9 +2,9 @@
 //!
 //! The first AAC packet only primes the decoder. Players skip what an edit list says; without one,
 //! Apple's skip 2,112 samples, and the sound is early. The MP4 writer does not support edit lists,
-//! so one is inserted between the boxes that it wrote. An edit list counts all times in one unit, but
-//! ffmpeg's reader, which Chromium uses too, reads an edit's start as samples: so the sound track's
-//! timescale is set to its sample rate.
+//! so one is inserted between the boxes that it wrote. An edit list counts all times in one unit,
+//! but ffmpeg's reader, which Chromium uses too, reads an edit's start as samples: so the sound
+//! track's timescale is set to its sample rate.
 //!
 //! It knows boxes (ISO/IEC 14496-12) as far as needed, and nothing of codecs.
 

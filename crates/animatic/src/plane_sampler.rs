@@ -1,8 +1,8 @@
 //! The plane sampler: a flat picture as YUV planes, ready to be resampled for each frame.
 //!
-//! Each frame is then resampled in three eighths of the bytes, with nothing left to convert. A pan
-//! shows the same rows in every frame, and a tilt the same columns: these are resampled once for the
-//! whole shot, which leaves half of the work to each frame.
+//! The planes have three eighths of the bytes of RGBA, and a resampled frame needs no conversion. A
+//! pan shows the same rows in every frame, and a tilt the same columns: these are resampled once
+//! for the whole shot, so each frame needs only half of the work.
 
 use fast_image_resize::Resizer;
 
@@ -14,11 +14,12 @@ use h264::I420Frame;
 
 /// A picture prepared for showing parts of it.
 pub(crate) enum PlaneSampler {
-    /// For any part: luma and both of chroma.
+    /// For any part: luma and both chroma planes.
     Whole([QuadPlane; 3]),
-    /// For parts that differ in their left and width only: luma, and chroma one below the other.
+    /// For parts that differ only in `left` and `width`: luma, and the chroma planes one below the
+    /// other.
     Rows([QuadPlane; 2]),
-    /// For parts that differ in their top and height only.
+    /// For parts that differ only in `top` and `height`.
     Columns([PlaneStrip; 3]),
 }
 
@@ -43,8 +44,8 @@ impl PlaneSampler {
             return Err(RenderError::new("the shot has no frames"));
         };
         // Compared bit by bit: a coordinate that does not move is computed in the same way for each
-        // frame. The least difference would make rows that were resampled once drift from the
-        // camera's.
+        // frame. With the slightest difference, rows that were resampled only once would drift away
+        // from where the camera is.
         let is_constant = |value: fn(&CropRect) -> [f64; 2]| {
             let bits = |part: &CropRect| value(part).map(f64::to_bits);
             rest.iter().all(|part| bits(part) == bits(first))
@@ -184,7 +185,7 @@ fn plate_to_yuv(plate: &LayerPlate) -> I420Frame {
 mod tests {
     use super::*;
 
-    /// A plate of soft colours, none so bright or dark that the filter is cut off.
+    /// A plate of soft colours, none so bright or dark that the filter's overshoot is clipped.
     fn plate(width: u32, height: u32) -> LayerPlate {
         let wave = |at: u32, by: u32| 70 + at * by % 110;
         let rgb: Vec<u8> = (0..width * height)
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_columns_that_stay_are_drawn_as_others_are() {
+    fn constant_rows_and_columns_are_drawn_like_whole_parts() {
         let plate = plate(97, 75);
         let still = CropRect {
             left: 3.4,

@@ -24,7 +24,7 @@ pub(crate) struct QuadPlane {
 }
 
 impl QuadPlane {
-    /// Of `width * height` values in rows, at least one.
+    /// `plane` has `width * height` values, row by row, and at least one.
     pub(crate) fn new(plane: &[u8], (width, height): (u32, u32)) -> Self {
         let stride = width as usize;
         let row = |y: u32| {
@@ -72,7 +72,8 @@ impl QuadPlane {
         )
     }
 
-    /// The same for a part that has all of the plane's rows, none of which is resized.
+    /// Like [`Self::resample`], for a part with all of the plane's rows, whose number stays the
+    /// same.
     pub(crate) fn resample_rows(
         &mut self,
         resizer: &mut Resizer,
@@ -84,7 +85,7 @@ impl QuadPlane {
         Ok(())
     }
 
-    /// Resizes some rows to a width, starting at a whole band, into `fours`.
+    /// Resizes the rows from `first`, where a band must begin, to `last`; the result is in `fours`.
     fn resample_along_rows(
         &mut self,
         resizer: &mut Resizer,
@@ -146,10 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_the_library_makes_of_the_plane_itself() {
+    fn the_result_is_that_of_the_library() {
         for (width, height) in [(64_u32, 48_u32), (61, 47), (5, 3)] {
-            // Nothing so bright or dark that the filter, which overshoots, is cut off in between:
-            // that depends on which pass is first.
+            // No value is so bright or dark that the filter's overshoot is clipped between the
+            // passes: the clipped values depend on which pass comes first.
             let value = |i: u32| 64 + (i % width * 37 + i / width * 91) % 127;
             let plane: Vec<u8> = (0..width * height)
                 .map(|i| u8::try_from(value(i)).unwrap())

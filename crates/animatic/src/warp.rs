@@ -240,10 +240,10 @@ fn replace_pixel(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
 
 #[inline]
 fn blend_over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
-    let through = 1.0 - colour[3] * (1.0 / 255.0);
+    let transparency = 1.0 - colour[3] * (1.0 / 255.0);
     for (byte, value) in pixel.iter_mut().zip(colour) {
         // Light is colour without opacity, so the sum may exceed white.
-        *byte = round_to_u8((f32::from(*byte) * through + value).min(255.0) + noise);
+        *byte = round_to_u8((f32::from(*byte) * transparency + value).min(255.0) + noise);
     }
 }
 

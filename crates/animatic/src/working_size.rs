@@ -1,8 +1,8 @@
 //! The working size: the resolution at which a shot's layers are kept.
 //!
 //! A picture is first brought to the size that the shot needs, so that a frame costs the same
-//! however many megapixels the picture has. The cubic resampler takes half as many pixels again as the
-//! closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
+//! however many megapixels the picture has. The cubic resampler takes half as many pixels again as
+//! the closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
 //! widest view can show, stored in a quarter as many pixels again, between which it interpolates.
 
 use fast_image_resize::Resizer;
@@ -173,7 +173,7 @@ pub(crate) fn scale_side(side: u32, scale: f64) -> u32 {
 /// How many more pixels the cubic resampler takes than it shows.
 const CUBIC_OVERSAMPLING: f64 = 1.5;
 
-/// The same for the tile sampler, which holds several layers in memory.
+/// `CUBIC_OVERSAMPLING` for the tile sampler, which holds several layers in memory.
 const TILE_OVERSAMPLING: f64 = 1.25;
 
 /// Pixels of one layer at most: what a frame of 1920 by 1080 needs, and a little more.

@@ -9,8 +9,8 @@ use super::ArtworkError;
 use super::canvas::{Canvas, circle};
 use super::colour::{Palette, SeededRandom};
 
-/// Square avatar, PNG bytes. The seed and the name choose the colours; the outline of the letter comes from the font. If
-/// the font lacks the letter or cannot be read, there is no letter.
+/// Square avatar, PNG bytes. The seed and the name choose the colours; the outline of the letter
+/// comes from the font. If the font lacks the letter or cannot be read, there is no letter.
 pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
     let mut random = SeededRandom::new("avatar", &[seed, name]);

@@ -37,8 +37,8 @@ impl Canvas {
 
     /// Covers the canvas with a soft gradient between colours that sit at points of it.
     pub(crate) fn wash(&mut self, points: &[(f32, f32, OklchColour)]) {
-        // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and stretched: the
-        // gradient has no detail that the grid could miss.
+        // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and
+        // stretched: the gradient has no detail that the grid could miss.
         let grid: Vec<[f32; 3]> = (0..GRID * GRID)
             .map(|index| mix_colours(points, cell(index % GRID), cell(index / GRID)))
             .collect();

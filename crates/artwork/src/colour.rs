@@ -1,7 +1,7 @@
 //! Colours and seeded randomness: a palette from a seed.
 //!
-//! Colours are chosen in Oklch, where equal steps look equal, so that any hue a seed lands on gives a picture of
-//! the same lightness and the same contrast. Nothing here draws.
+//! Colours are chosen in Oklch, where equal steps look equal, so that any hue a seed lands on gives
+//! a picture of the same lightness and the same contrast. Nothing here draws.
 
 use tiny_skia::Color;
 
@@ -134,7 +134,8 @@ impl Palette {
 pub(crate) struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// A generator for these words; the purpose keeps the pictures of one seed independent of each other.
+    /// A generator for these words; the purpose keeps the pictures of one seed independent of each
+    /// other.
     pub(crate) fn new(purpose: &str, words: &[&str]) -> Self {
         // FNV-1a is enough: the words are not secret and a collision of two pictures gains an
         // attacker nothing. The zero byte between words keeps ("ab", "c") and ("a", "bc") apart.

@@ -1,9 +1,10 @@
 //! Artwork of records: covers of clips, avatars of personas and accounts.
 //!
-//! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
-//! drawn again at any time. It must not know records, files or the network.
+//! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a
+//! picture can be drawn again at any time. It must not know records, files or the network.
 //!
-//! Begin with [`avatar()`] and [`waveform_cover`]; the private module `canvas` draws for all of them.
+//! Begin with [`avatar()`] and [`waveform_cover`]; the private module `canvas` draws for all of
+//! them.
 
 mod avatar;
 mod canvas;

@@ -1,7 +1,7 @@
 //! A stem's cover: its spectrogram, low notes at the bottom, time from left to right.
 //!
-//! Loudness is drawn as lightness alone (hue only follows it), so that it reads the same for a colour-blind viewer
-//! and on a dark or a light page.
+//! Loudness is drawn as lightness alone (hue only follows it), so that it reads the same for a
+//! colour-blind viewer and on a dark or a light page.
 
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
@@ -11,7 +11,8 @@ use super::canvas::{Canvas, byte};
 use super::colour::{OklchColour, SeededRandom};
 use super::waveform::longest;
 
-/// Square cover art of a clip by its frequencies, PNG bytes. `rate` is in samples a second; 0 is read as 44,100.
+/// Square cover art of a clip by its frequencies, PNG bytes. `rate` is in samples a second; 0 is
+/// read as 44,100.
 pub fn spectrogram_cover(
     seed: &str,
     channels: &[Vec<f32>],
@@ -195,8 +196,8 @@ impl BandAnalyser {
         }
     }
 
-    /// The strength of each row's band in the window around `centre` of a sound whose first sample is number `start`;
-    /// silence where it is shorter.
+    /// The strength of each row's band in the window around `centre` of a sound whose first sample
+    /// is number `start`; silence where it is shorter.
     fn band_strengths(&mut self, sound: &[f32], start: usize, centre: usize) -> Vec<f32> {
         for (index, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
             let position = (centre + index).checked_sub(WINDOW / 2 + start);
@@ -237,7 +238,8 @@ fn bands(rate: u32) -> Vec<(f32, f32)> {
         .collect()
 }
 
-/// The largest value within a band, or, where the band is narrower than one value, the mix of its neighbours.
+/// The largest value within a band, or, where the band is narrower than one value, the mix of its
+/// neighbours.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -256,7 +258,8 @@ fn strongest(magnitudes: &[f32], (from, to): (f32, f32)) -> f32 {
         .fold(interpolated, f32::max)
 }
 
-/// From a strength relative to the loudest (0–1) to lightness: 66 dB are shown, a little more contrast in the loud.
+/// The lightness for a strength relative to the loudest (0–1). It shows 66 dB, with a little more
+/// contrast in loud parts.
 fn brightness(strength: f32) -> f32 {
     let decibel = 20.0 * strength.max(1.0e-6).log10();
     (1.0 + decibel / 66.0).clamp(0.0, 1.0).powf(1.25)

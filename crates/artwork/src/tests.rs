@@ -88,8 +88,8 @@ fn takes_any_words() {
 
 #[test]
 fn an_avatar_shows_the_first_letter_of_the_name() {
-    // The seed is drawn with the name, so the letters are compared within one picture: the middle of an "I" is
-    // light, that of an "O" is ground.
+    // The seed is drawn with the name, so the letters are compared within one picture: the middle
+    // of an "I" is light, that of an "O" is ground.
     let middle = |name: &str| {
         let bytes = avatar(FONT, "seed", name, 100).unwrap();
         let picture = image::load_from_memory(&bytes).unwrap().into_luma8();

@@ -1,13 +1,14 @@
 //! A clip's cover: its real waveform, as mirrored bars, bars over water, or a ring.
 //!
-//! Reads each sample once and keeps one loudness per bar, so that an hour of sound costs no more memory than a second.
+//! Reads each sample once and keeps one loudness per bar, so that an hour of sound costs no more
+//! memory than a second.
 
 use super::ArtworkError;
 use super::canvas::{Canvas, circle, segment};
 use super::colour::{Palette, SeededRandom};
 
-/// Square cover art of a clip, PNG bytes. `channels` are samples of about -1 to 1; what is not a number counts as
-/// silence, and silence is a row of dots.
+/// Square cover art of a clip, PNG bytes. `channels` are samples of about -1 to 1; what is not a
+/// number counts as silence, and silence is a row of dots.
 pub fn waveform_cover(
     seed: &str,
     channels: &[Vec<f32>],
@@ -247,14 +248,15 @@ impl LoudnessBars {
     }
 }
 
-/// Between the peak, which alone makes every loud song a solid block, and the mean power, which alone hides hits.
+/// Between the peak, which alone makes every loud song a solid block, and the mean power, which
+/// alone hides hits.
 #[derive(Default)]
 struct LevelMeter {
     peak: f32,
     power: f32,
     sample_count: f32,
-    /// Squares of the present block and how many samples it has: a running sum of squares stops growing once it is
-    /// 2^24 times a sample.
+    /// Squares of the present block and how many samples it has: a running sum of squares stops
+    /// growing once it is 2^24 times a sample.
     block: (f32, u16),
 }
 
@@ -294,7 +296,8 @@ impl LevelMeter {
 
 const LEVEL_BLOCK: u16 = 4096;
 
-/// About -90 dB: what is below is drawn as silence instead of having its noise blown up to full height.
+/// About -90 dB: what is below is drawn as silence instead of having its noise blown up to full
+/// height.
 const INAUDIBLE: f32 = 3.0e-5;
 
 #[cfg(test)]

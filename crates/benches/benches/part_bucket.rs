@@ -1,5 +1,5 @@
-//! `/media/…` of a film in a bucket, by either delivery: through the gateway, and by a redirect to the
-//! store, which is a process of its own. MB a second, and the gateway's CPU time for each film.
+//! `/media/…` of a film in a bucket, by either delivery: through the gateway, and by a redirect to
+//! the store, which is a process of its own. MB a second, and the gateway's CPU time for each film.
 
 #![expect(
     clippy::unwrap_used,
@@ -61,12 +61,12 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
     let ours = benches::listen(http::router(&gateway.app)).await;
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {store}\r\n\r\n");
     if delivery == "proxy" {
-        let (rate, cpu) = measured(ours, get(&path)).await;
+        let (rate, cpu) = measure(ours, get(&path)).await;
         return (rate * FILM as f64 / 1e6, cpu);
     }
     // The client follows no redirect, so the two halves are measured apart: what a redirect costs
     // the gateway, and how fast the store sends.
-    let (_, cpu) = measured(ours, get(&path)).await;
+    let (_, cpu) = measure(ours, get(&path)).await;
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     let sent = client
         .build()
@@ -76,11 +76,11 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
         .await
         .unwrap();
     let link = url::Url::parse(sent.headers()["location"].to_str().unwrap()).unwrap();
-    let (rate, _) = measured(store, get(&link[url::Position::BeforePath..])).await;
+    let (rate, _) = measure(store, get(&link[url::Position::BeforePath..])).await;
     (rate * FILM as f64 / 1e6, cpu)
 }
 
-async fn measured(address: SocketAddr, request: String) -> (f64, f64) {
+async fn measure(address: SocketAddr, request: String) -> (f64, f64) {
     let load = ClientLoad::new(address, 8, 5.0, request);
     let before = benches::cpu_time_of("self");
     let rate = benches::throughput(&load).await;
@@ -97,8 +97,8 @@ fn start_the_store() -> (Child, SocketAddr, tempfile::TempDir) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    let said = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
-    assert!(said.unwrap() > 0);
+    let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+    assert!(read.unwrap() > 0);
     (child, line.trim().parse().unwrap(), folder)
 }
 

@@ -1,8 +1,8 @@
 //! What submitting costs, over HTTP on `SQLite` with `synchronous=FULL`: `POST
 //! /v1/videos` with all that keeps anybody from paying twice, against the same
 //! endpoint without it, which writes the task and nothing else. One caller shows
-//! what an answer waits for, many show what the machine can do. And grouped commits against what a plain gateway does on the same disk,
-//! one commit for each request.
+//! what an answer waits for, many show what the machine can do. And grouped commits against what a
+//! plain gateway does on the same disk, one commit for each request.
 //!
 //! With `MEDIAGATE_TEST_POSTGRES` the same on that server, in a database of its
 //! own that is left there: give it one that waits for its disk (`fsync = on`).
@@ -36,7 +36,7 @@ use mediagate_store::Conn;
 use tokio_util::sync::CancellationToken;
 
 const CALLERS: usize = 64;
-/// Enough that none has many more open tasks than keys usually may.
+/// Enough keys that none has many more open tasks than a key usually may have.
 const KEYS: usize = 256;
 const CALLERS_OVER_HTTP: [usize; 3] = [1, 16, 64];
 const TIME: Duration = Duration::from_secs(2);
@@ -46,11 +46,11 @@ const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"
 /// What is measured over HTTP.
 #[derive(Clone, Copy)]
 enum Way {
-    /// No intent is known, no money moves.
+    /// The endpoint without intents and without money.
     TaskAlone,
-    /// As a caller has it, at a price.
+    /// The endpoint that callers use, with a price.
     Whole,
-    /// The same with an `Idempotency-Key`.
+    /// Like `Whole`, with an `Idempotency-Key`.
     Keyed,
 }
 
@@ -96,7 +96,7 @@ async fn measure(database: Option<String>) {
 /// The address of a new database at this server.
 fn new_database(server: String) -> String {
     // The driver runs a runtime of its own, which may not start on a thread of ours.
-    let made = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let name = format!("bench_{}", uuid::Uuid::now_v7().simple());
         let mut client = postgres::Client::connect(&server, postgres::NoTls).unwrap();
         client
@@ -106,7 +106,7 @@ fn new_database(server: String) -> String {
         url.set_path(&name);
         url.to_string()
     });
-    made.join().unwrap()
+    thread.join().unwrap()
 }
 
 async fn over_http(database: Option<&str>, callers: usize) {
@@ -165,9 +165,9 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     };
     let noting = note_leavers(&gateway.app);
     // Its connections to the database end with it.
-    let over = CancellationToken::new();
+    let stop = CancellationToken::new();
     let load = ClientLoad {
-        address: benches::listen_until(router, over.clone()).await,
+        address: benches::listen_until(router, stop.clone()).await,
         connections: callers,
         seconds: TIME.as_secs_f64(),
         requests_each: usize::MAX,
@@ -177,7 +177,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     let rate = benches::throughput(&load).await;
     let cpu = benches::cpu_time().checked_sub(before).unwrap();
     noting.abort();
-    over.cancel();
+    stop.cancel();
     (rate, cpu.as_secs_f64() * 1000.0 / (rate * load.seconds))
 }
 
@@ -196,7 +196,7 @@ fn request(key: &str, way: Way) -> String {
     )
 }
 
-/// What a server's workers do beside serving.
+/// The work that a server does besides answering requests.
 fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
     let app = app.clone();
     #[expect(clippy::disallowed_methods, reason = "ends with the round")]
@@ -270,7 +270,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
     .await
 }
 
-/// The same work on one connection behind a lock, committed each time.
+/// Like [`task_alone`], on one connection behind a lock, with a commit for each task.
 async fn one_commit_each() -> f64 {
     let gateway = Arc::new(benches::BenchGateway::with_settings(PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);

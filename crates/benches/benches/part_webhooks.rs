@@ -39,7 +39,7 @@ const WAITING: usize = 10_000;
 /// Events a second.
 const RATE: u32 = 100;
 const SECONDS: u32 = 10;
-/// A finished video's event is about as long.
+/// About the length of a finished video's event.
 const BODY: usize = 1_200;
 
 fn main() {
@@ -129,14 +129,14 @@ async fn endpoints(gateway: &BenchGateway, url: &str, name: &str) -> Vec<Webhook
             events: None,
             scheme: SignatureScheme::Hmac,
         };
-        let made = webhooks::create_for(
+        let created = webhooks::create_for(
             &gateway.app,
             account.id,
             ChangeAuthor::command("webhooks create"),
             new,
         )
         .await;
-        all.push(made.unwrap().0);
+        all.push(created.unwrap().0);
     }
     all
 }
@@ -219,7 +219,7 @@ async fn throughput() -> (f64, f64) {
     (rate, cpu.as_secs_f64() * 1000.0 / WAITING as f64)
 }
 
-/// What one writes first: read what is due, post it, note it; 64 at a time.
+/// The loop that one would write first: read what is due, post it, record it; 64 at a time.
 async fn plain_loop() -> (f64, f64) {
     const DUE: usize = 2_000;
     let (gateway, receivers) = (
@@ -294,7 +294,7 @@ async fn plain_loop() -> (f64, f64) {
     (rate, cpu.as_secs_f64() * 1000.0 / DUE as f64)
 }
 
-/// From an event to its first try, in milliseconds: the middle and the 99th in a hundred.
+/// The milliseconds from an event to its first try: the median and the 99th percentile.
 async fn delays(beside_dead: bool) -> (i64, i64) {
     let (gateway, receivers) = (
         BenchGateway::with_settings(SETTINGS).await,
@@ -329,10 +329,10 @@ async fn delays(beside_dead: bool) -> (i64, i64) {
     });
     let mut delays: Vec<i64> = delays.await.map_err(|error: StoreError| error).unwrap();
     delays.sort_unstable();
-    let at = |share: usize| delays[(delays.len() - 1) * share / 100] / 1000;
+    let percentile = |share: usize| delays[(delays.len() - 1) * share / 100] / 1000;
     drop(receivers);
     // Posts to dead receivers hang until their own timeout. The figures are complete, so nobody
     // waits for that.
     let _ = tokio::time::timeout(Duration::from_secs(1), workers.stop()).await;
-    (at(50), at(99))
+    (percentile(50), percentile(99))
 }

@@ -150,7 +150,7 @@ impl GatewayProcess {
         String::from_utf8(self.get_bytes(path)).unwrap()
     }
 
-    /// The same, if it need not be text.
+    /// Like [`Self::get`], for a body that need not be text.
     pub fn get_bytes(&self, path: &str) -> Vec<u8> {
         exchange(self.address, &self.request(path, "connection: close\r\n"))
     }
@@ -172,8 +172,8 @@ pub fn post(path: &str, key: &str, body: &str) -> String {
     )
 }
 
-/// Sends one request on a connection of its own; the body of the response, which must not be in
-/// chunks.
+/// Sends one request on a connection of its own; returns the body of the response, which must not
+/// be in chunks.
 fn exchange(address: SocketAddr, request: &str) -> Vec<u8> {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -202,7 +202,8 @@ fn command(folder: &Path) -> Command {
     command
 }
 
-/// The release build. Cargo puts benchmarks into a folder beside it and does not build it with them.
+/// The release build. Cargo puts benchmarks into a folder beside it and does not build it with
+/// them.
 fn program() -> PathBuf {
     let named = std::env::var_os("MEDIAGATE_BENCH_PROGRAM").map(PathBuf::from);
     let own = std::env::current_exe().unwrap();

@@ -2,8 +2,9 @@
 //! the result. The client runs in a separate process (this program, started again), so that the
 //! server's CPU time can be measured separately.
 //!
-//! The benchmarks are in `benches`. Begin with `benches/shipped/main.rs`, which measures the program as it is
-//! shipped; `part_…` measure parts of it. This crate must not be used by the product.
+//! The benchmarks are in `benches`. Begin with `benches/shipped/main.rs`, which measures the
+//! program as it is shipped; `part_…` measure parts of it. This crate must not be used by the
+//! product.
 
 #![expect(
     clippy::unwrap_used,
@@ -49,7 +50,8 @@ pub struct BenchGateway {
     data: Option<tempfile::TempDir>,
 }
 
-/// A folder for data. It is not in `/tmp`, which is memory on many machines and never waits for a disk.
+/// A folder for data. It is not in `/tmp`, which is memory on many machines and never waits for a
+/// disk.
 pub fn folder_on_disk() -> tempfile::TempDir {
     let own = std::env::current_exe().unwrap();
     let mut builder = tempfile::Builder::new();
@@ -65,12 +67,12 @@ impl BenchGateway {
         Self::with_settings("").await
     }
 
-    /// The same with this configuration file.
+    /// Like [`Self::open`], with this configuration file.
     pub async fn with_settings(toml: &str) -> Self {
         Self::with_database(None, toml).await
     }
 
-    /// The same on this database instead.
+    /// Like [`Self::with_settings`], on this database if there is one.
     pub async fn with_database(database: Option<&str>, toml: &str) -> Self {
         let data = folder_on_disk();
         let mut gateway = Self::from_app(app_in(data.path(), database, toml)).await;
@@ -178,7 +180,7 @@ pub async fn listen(router: axum::Router) -> SocketAddr {
     listen_until(router, CancellationToken::new()).await
 }
 
-/// The same until it is stopped.
+/// Like [`listen`], until `draining` is cancelled.
 pub async fn listen_until(router: axum::Router, draining: CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -235,11 +237,11 @@ pub struct LoadResult {
 
 /// Answers per second under this load, measured in a separate process.
 pub async fn throughput(load: &ClientLoad) -> f64 {
-    measured(load).await.per_second
+    measure(load).await.per_second
 }
 
 /// The result of this load, measured in a separate process.
-pub async fn measured(load: &ClientLoad) -> LoadResult {
+pub async fn measure(load: &ClientLoad) -> LoadResult {
     let program = std::env::current_exe().unwrap();
     let words = [
         load.address.to_string(),

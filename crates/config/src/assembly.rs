@@ -23,7 +23,7 @@ use mediagate_model::secret::{Secret, SecretSource};
 
 /// A dollar a day.
 const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
-/// Placeholder for an address that the command cannot read and does not need.
+/// Placeholder for a URL that the command cannot read and does not need.
 const UNREAD_URL: &str = "http://unread.invalid/";
 
 impl Settings {
@@ -38,8 +38,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// With an empty secret in place of each secret of a provider, and without the other references
-    /// that cannot be read here, in addresses and in additions to providers' requests.
+    /// Replaces each provider's secrets by empty ones, and removes the other references that cannot
+    /// be read here, in URLs and in additions to providers' requests.
     fn without_provider_secrets(mut self) -> Self {
         for table in self.providers.values_mut() {
             for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
@@ -74,8 +74,8 @@ impl Config {
         Self::of(flags.clone().with_file()?)
     }
 
-    /// The same for a command that calls no provider: the secrets of providers are not read, so
-    /// that an operator without them can still revoke a key.
+    /// Like [`Self::load`], for a command that calls no provider: providers' secrets are not read,
+    /// so that an operator without them can still revoke a key.
     pub fn load_for_command(flags: &Settings) -> Result<Self, ConfigError> {
         Self::of(flags.clone().with_file()?.without_provider_secrets())
     }
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back() {
+    fn shown_settings_can_be_read_again() {
         let toml = "brand = \"x\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n[fetch]\nallow_networks = [\"127.0.0.0/8\"]";
         let first = load(Settings::default(), toml).unwrap().show();
         let again = load(Settings::default(), &first).unwrap().show();

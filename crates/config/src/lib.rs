@@ -1,7 +1,7 @@
 //! Settings: flags override the environment, which overrides the file, which overrides defaults.
 //!
-//! [`Settings`] are what a source sets, [`mod@file`] reads the TOML, `assembly` puts the sources and
-//! the defaults together, and [`Config`] is what the rest of the program uses: complete and
+//! [`Settings`] are what a source sets, [`mod@file`] reads the TOML, `assembly` puts the sources
+//! and the defaults together, and [`Config`] is what the rest of the program uses: complete and
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 //!
 //! This crate must not know what a setting does: it only knows what is set, where, and which

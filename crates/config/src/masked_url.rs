@@ -11,7 +11,7 @@ use mediagate_model::secret::SecretSource;
 /// Shown instead of values that may be secret.
 pub(super) const MASK: &str = "********";
 
-/// An address, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user,
+/// A URL, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user,
 /// password, query and fragment; if it is a reference, the reference is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MaskedUrl {
@@ -35,7 +35,7 @@ impl MaskedUrl {
         })
     }
 
-    /// The same for a setting that may be left out.
+    /// Like [`Self::read`], for a setting that may be left out.
     pub(super) fn read_if_set(
         key: &str,
         source: Option<&SecretSource>,
@@ -73,13 +73,13 @@ impl fmt::Debug for MaskedUrl {
 }
 
 impl Serialize for MaskedUrl {
-    /// As it is displayed.
+    /// Serializes the masked URL, which [`Display`](std::fmt::Display) writes.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// An address without user, password, query and fragment; for text that does not parse as expected
+/// A URL without user, password, query and fragment; for text that does not parse as expected
 /// (several hosts, a password with a slash), only the scheme.
 pub(super) fn without_credentials(address: &str) -> String {
     strip_credentials(address).unwrap_or_else(|| {

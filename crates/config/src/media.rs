@@ -212,7 +212,7 @@ fn read(store: &str) -> Result<MediaStore, ConfigError> {
 }
 
 impl std::fmt::Display for MediaStore {
-    /// As it is written in the settings.
+    /// Writes the form that the settings use.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Folder => f.write_str("folder"),

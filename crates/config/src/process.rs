@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The cores that this process may use.
+/// The number of cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -10,8 +10,8 @@ pub fn cores() -> usize {
 /// A path to this program. On Linux it stays valid even if the file is replaced by a newer one.
 pub(super) fn this_program() -> PathBuf {
     let link = PathBuf::from("/proc/self/exe");
-    // A path by name would lead to the new program after an upgrade, whose children may speak
-    // another version.
+    // After an upgrade, the path by name is that of the new program, and children started from it
+    // may use another version of the protocol.
     if link.exists() {
         return link;
     }

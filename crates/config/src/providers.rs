@@ -26,7 +26,7 @@ use mediagate_model::secret::SecretSource;
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ProviderTable {
     pub protocol: String,
-    /// The protocol's default address if `None`.
+    /// The protocol's default URL if `None`.
     #[serde(serialize_with = "values::address_if_set", default)]
     pub base_url: Option<SecretSource>,
     /// The only credential.
@@ -60,7 +60,7 @@ pub struct ProviderTable {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
     pub protocol: String,
-    /// The protocol's default address if `None`.
+    /// The protocol's default URL if `None`.
     pub base_url: Option<MaskedUrl>,
     /// Empty if none are needed.
     pub secrets: Vec<Secret>,
@@ -85,7 +85,7 @@ pub enum ResultPolicy {
     /// Films are fetched, checked and kept.
     #[default]
     Keep,
-    /// The provider's address is passed on where it needs no credential, and nothing is fetched.
+    /// The provider's URL is passed on where it needs no credential, and nothing is fetched.
     Link,
 }
 

@@ -7,7 +7,7 @@ use crate::masked_url::MaskedUrl;
 use crate::settings::TelemetrySettings;
 use crate::{ConfigError, wrong};
 
-/// The path for traces below a collector's address (OTLP).
+/// The path for traces below a collector's URL (OTLP).
 const TRACES: &str = "v1/traces";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,7 +30,7 @@ impl TelemetryConfig {
     pub fn traces(&self) -> Option<Url> {
         let mut url = self.otlp.as_ref()?.url().clone();
         let path = url.path().trim_end_matches('/').to_owned();
-        // Some write a collector's address with this path and some without.
+        // Some write a collector's URL with this path and some without.
         if !path.ends_with(TRACES) {
             url.set_path(&format!("{path}/{TRACES}"));
         }

@@ -69,7 +69,7 @@ pub(super) fn database<S: Serializer>(
     }
 }
 
-/// An address of a provider, if it is set, masked as [`MaskedUrl`](super::masked_url::MaskedUrl)
+/// A URL of a provider, if it is set, masked as [`MaskedUrl`](super::masked_url::MaskedUrl)
 /// is.
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn address_if_set<S: Serializer>(

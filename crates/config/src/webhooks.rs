@@ -11,7 +11,7 @@ use crate::{ConfigError, NotifyHookBody, values, wrong};
 /// The rules, complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WebhookRules {
-    /// Whether addresses may be http.
+    /// Whether URLs may be http.
     pub allow_http: bool,
     /// Timeout of one attempt.
     #[serde(serialize_with = "values::time")]

@@ -1,14 +1,14 @@
 //! The console: a frame with the navigation, which scripts fill through the public API.
 //!
 //! The server puts no account data into the page. Every view has its own URL and gets the same
-//! frame; the scripts read from the address which view to show.
+//! frame; the scripts read from the URL which view to show.
 
 use maud::{DOCTYPE, Markup, html};
 
 use super::view::ConsolePage;
 use super::{PageFrame, head};
 
-/// The views, by the first part of their address.
+/// The views, by the first part of their URL.
 const VIEWS: [(&str, &str); 10] = [
     ("create", "Create"),
     ("library", "Library"),
@@ -28,7 +28,7 @@ const INITIAL_VIEWS: usize = 4;
 /// Whether the console has a view at this path below `/console/`.
 pub fn is_view(path: &str) -> bool {
     let first = path.split('/').next();
-    // The rest of the address is an id, which the scripts look up.
+    // The rest of the URL is an id, which the scripts look up.
     VIEWS.iter().any(|(name, _)| first == Some(name))
 }
 

@@ -1,4 +1,5 @@
-//! The front page: what this is, the three endpoints with calls ready to paste, and where to go next.
+//! The front page: what this is, the three endpoints with calls ready to paste, and where to go
+//! next.
 
 use maud::{Markup, html};
 

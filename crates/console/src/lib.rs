@@ -1,11 +1,12 @@
 //! The web pages: markup, and the scripts and styles that they load.
 //!
-//! Each page is a pure function from a view to HTML; begin with [`HomePage`] and [`home()`]. The console is one
-//! page whose scripts, in `assets/console`, call the public API and nothing else. This crate must not depend on a
-//! router, a database or a type of the domain.
+//! Each page is a pure function from a view to HTML; begin with [`HomePage`] and [`home()`]. The
+//! console is one page whose scripts, in `assets/console`, call the public API and nothing else.
+//! This crate must not depend on a router, a database or a type of the domain.
 //!
-//! The pages have no inline script or style and load nothing from other hosts, so that a strict content security
-//! policy holds: `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
+//! The pages have no inline script or style and load nothing from other hosts, so that a strict
+//! content security policy holds:
+//! `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
 
 mod assets;
 mod console;

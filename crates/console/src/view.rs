@@ -1,7 +1,7 @@
 //! Page views: the text that each page shows.
 //!
-//! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and changed on
-//! its own.
+//! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and
+//! changed on its own.
 
 use providers::MediaKind;
 
@@ -87,7 +87,7 @@ pub struct ModelRow {
 #[derive(Debug, Clone)]
 pub struct ConsolePage {
     pub site: SiteContext,
-    /// Its address below `/console`: `tasks/0197…`.
+    /// Its path below `/console`: `tasks/0197…`.
     pub view_path: String,
     /// The video model that is shown first.
     pub video_model: String,

@@ -1,11 +1,11 @@
 //! The gateway's domain logic: tasks and their ends, money, webhooks, personas, routes, limits.
 //!
 //! Begin with [`domain`]: each of its modules is one group of operations, and an operation changes
-//! the database in one transaction. [`app`] puts the shared parts of a process together, [`catalog`]
-//! and [`upstream`] turn the settings into models and routes, [`records`] represents tasks as
-//! callers see them, [`limits`] limits requests, [`intents`] recognises repeated requests, and
-//! [`bell`] wakes waiters. This crate must not know HTTP, nor how a task is run: `mediagate-http`
-//! and `mediagate-worker` do.
+//! the database in one transaction. [`app`] puts the shared parts of a process together,
+//! [`catalog`] and [`upstream`] turn the settings into models and routes, [`records`] represents
+//! tasks as callers see them, [`limits`] limits requests, [`intents`] recognises repeated requests,
+//! and [`bell`] wakes waiters. This crate must not know HTTP, nor how a task is run:
+//! `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;
 pub mod bell;

@@ -28,7 +28,7 @@ impl ServerIdentity {
         &self.name
     }
 
-    /// Notes that other processes consider this one alive until then.
+    /// Notes that other processes consider this one alive until `until`.
     pub fn prove(&self, until: Instant) {
         self.proved_until.send_replace(until);
     }

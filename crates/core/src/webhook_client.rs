@@ -125,7 +125,7 @@ impl WebhookClient {
         body: Bytes,
         now: Timestamp,
     ) -> Result<WebhookResponse, AttemptError> {
-        // Checked again, because the rules may have changed since the address was accepted.
+        // Checked again, because the rules may have changed since the URL was accepted.
         let url = self.check(url).map_err(|_| AttemptError::Blocked)?;
         let request = self.client.request(Method::POST, &url);
         let request = request.map_err(|_| AttemptError::Blocked)?;

@@ -1,4 +1,4 @@
-//! Answers of providers: each protocol must read any answer to any of its requests.
+//! Providers' answers: each protocol must handle any answer to any of its requests.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
@@ -32,22 +32,22 @@ fn answer(bytes: &[u8]) {
     exercise(&**adapter, status, body);
 }
 
-/// Lets an adapter read this as the answer to each of its calls.
+/// Makes an adapter read a response with this status and body as the answer to each of its calls.
 pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
     let mut answer = ProviderResponse::from_json(status, &Value::Null);
     answer.body = body.to_vec().into();
-    // The same bytes serve as memo and as handle, in which an adapter keeps data from earlier
-    // answers. They must not break it either.
-    let memo = serde_json::from_slice(body).unwrap_or(Value::Null);
+    // The same bytes serve as carried data and as a handle, in which an adapter keeps what earlier
+    // answers contained. These must not break it either.
+    let carried_data = serde_json::from_slice(body).unwrap_or(Value::Null);
     let since = UNIX_EPOCH + Duration::from_hours(500_000);
-    let handles = [memo.clone(), json!({"id": "1"}), json!({})].map(JobHandle);
+    let handles = [carried_data.clone(), json!({"id": "1"}), json!({})].map(JobHandle);
     for order in orders() {
         // Calls are distinguished by their stage. The empty one, and stages that an adapter does
         // not have, must be harmless.
         let mut contexts: Vec<_> = ["", "submit", "find", "status"]
             .map(|stage| {
                 Call::get(stage, "")
-                    .with_carried_data(memo.clone())
+                    .with_carried_data(carried_data.clone())
                     .context()
             })
             .into();

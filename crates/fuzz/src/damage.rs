@@ -1,4 +1,4 @@
-//! Damage to samples, the same for the same seed.
+//! Damage to samples; the same seed always does the same damage.
 
 /// A random number generator (xorshift).
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ const WORDS: [&str; 24] = [
 ];
 
 /// One of the seeds with some damage.
-pub fn damaged(seeds: &[Vec<u8>], rng: &mut DamageRng) -> Vec<u8> {
+pub fn damaged_sample(seeds: &[Vec<u8>], rng: &mut DamageRng) -> Vec<u8> {
     let mut bytes = seeds[rng.below(seeds.len())].clone();
     for _ in 0..=rng.below(4) {
         apply_damage(&mut bytes, seeds, rng);
@@ -125,7 +125,7 @@ fn apply_damage(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut DamageRng) {
     }
 }
 
-/// Half of the positions are near either end, where heads and tables are.
+/// Half of the positions are near the start or the end, where headers and tables are.
 fn random_offset(length: usize, rng: &mut DamageRng) -> usize {
     let margin = (length / 12).max(64);
     match rng.below(4) {
@@ -136,7 +136,7 @@ fn random_offset(length: usize, rng: &mut DamageRng) -> usize {
 }
 
 fn overwrite(bytes: &mut [u8], offset: usize, replacement: &[u8]) {
-    // Overwrites and never inserts: lengths and offsets elsewhere in the file stay correct.
+    // Nothing is inserted, so lengths and offsets elsewhere in the file stay correct.
     for (byte, new_byte) in bytes.iter_mut().skip(offset).zip(replacement) {
         *byte = *new_byte;
     }

@@ -53,7 +53,7 @@ fn json(bytes: &[u8]) {
     }
 }
 
-/// The same for forms with the boundary `b`.
+/// Like [`json()`], for forms with the boundary `b`.
 fn form(bytes: &[u8]) {
     if let [selector, body @ ..] = bytes {
         let path = ["/v1/videos", "/musicgen/uploads/audio"][usize::from(*selector) % 2];

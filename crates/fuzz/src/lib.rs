@@ -28,7 +28,7 @@ mod media;
 mod recipes;
 mod shipped;
 
-pub use damage::{DamageRng, damaged};
+pub use damage::{DamageRng, damaged_sample};
 
 /// A fuzz target: a function that takes untrusted bytes.
 #[derive(Debug, Clone, Copy)]

@@ -64,7 +64,7 @@ fn uuid_box() -> Vec<u8> {
     [&size.to_be_bytes()[..], b"uuid", &id.to_be_bytes(), &body].concat()
 }
 
-/// A manifest and XMP after the picture's header.
+/// Inserts a manifest and XMP after the header of a PNG.
 fn with_chunks(picture: &[u8]) -> Vec<u8> {
     const HEAD: usize = 8 + 25;
     let chunk = |name: &[u8], body: &[u8]| {
@@ -81,7 +81,7 @@ fn with_chunks(picture: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The same in a JPEG; the manifest in two segments.
+/// Inserts a manifest, in two segments, and XMP into a JPEG.
 fn with_segments(picture: &[u8]) -> Vec<u8> {
     const HEAD: usize = 2;
     let segment = |kind: u8, body: &[u8]| {

@@ -11,8 +11,7 @@ pub(crate) const RECIPE: FuzzTarget = FuzzTarget {
     cases: 600,
 };
 
-/// Checks that a text either is a recipe that can submit orders and read any answer, or gives an
-/// explanation.
+/// Checks that a text either is rejected or is a recipe that can submit orders and read any answer.
 fn recipe(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(adapter) = read(&text) {

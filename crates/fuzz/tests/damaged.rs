@@ -17,7 +17,7 @@ use std::sync::Once;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
-use fuzz::{DamageRng, TARGETS, damaged};
+use fuzz::{DamageRng, TARGETS, damaged_sample};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Address space of the test, in bytes.
@@ -62,7 +62,7 @@ fn run_target(name: &str) {
     }
     let (started, mut case) = (Instant::now(), 0);
     while time.map_or(case < target.cases.into(), |time| started.elapsed() < time) {
-        let bytes = damaged(&seeds, &mut DamageRng::new(seed, case));
+        let bytes = damaged_sample(&seeds, &mut DamageRng::new(seed, case));
         // Written before the run: a case that needs too much memory ends the process.
         std::fs::write(&file, &bytes).unwrap();
         target_thread.run(&bytes);

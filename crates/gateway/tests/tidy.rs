@@ -1,5 +1,6 @@
-//! Rules of the source that no compiler checks: that every file says what it is for, that no modules
-//! depend on each other, that names can be searched for, and that documents agree with the code.
+//! Rules of the source that no compiler checks: that every file says what it is for, that no
+//! modules depend on each other, that names can be searched for, and that documents agree with the
+//! code.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

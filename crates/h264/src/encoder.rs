@@ -24,12 +24,13 @@ use crate::frame::I420Frame;
 ///
 /// Frames come in pyramids of [`PYRAMID`]: each refers to the nearest one of a higher level, and
 /// the higher levels, to which more frames refer, are finer. A pan over a photograph takes about
-/// half the bytes, at the same SSIM, that a chain of equal frames takes. Key frames are finer
+/// half the bytes, at the same SSIM, of a chain of frames with one quantiser. Key frames are finer
 /// still: in a slow or soft shot the others hardly add to them. A frame equal to the one it refers
 /// to adds nothing: it is skipped completely, so a still shot decodes to identical frames.
 ///
-/// It encodes on the calling thread. `OpenH264`'s own thread pool frees a lock that its last task still
-/// holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so none is ever started.
+/// It encodes on the calling thread. `OpenH264`'s own thread pool frees a lock that its last task
+/// still holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so the pool
+/// is never started.
 pub struct Encoder {
     inner: openh264::encoder::Encoder,
     settings: SEncParamExt,
@@ -96,8 +97,9 @@ impl Encoder {
     ) -> Result<bool, EncoderError> {
         let position_in_group = self.frames % self.group;
         let level = level(position_in_group);
-        self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, position_in_group);
-        // Half of a film's bytes are in the frames that the most others refer to.
+        self.settings.sSpatialLayers[0].iDLayerQp = self.next_quantiser(frame, position_in_group);
+        // Half of a film's bytes are in the frames of the highest level, to which the most other
+        // frames refer.
         self.settings.iComplexityMode = match level {
             0 => HIGH_COMPLEXITY,
             _ => LOW_COMPLEXITY,
@@ -108,15 +110,15 @@ impl Encoder {
         let length_before = packet.len();
         let key = submit(&mut self.inner, frame, millis, packet)?;
         if packet.len() == length_before {
-            // It would shorten the film unnoticed; frame skipping is off, so this is a bug.
+            // A dropped frame would shorten the film unnoticed. Skipping is off, so this is a bug.
             return Err(EncoderError(format!("frame {} was dropped", self.frames)));
         }
         self.frames += 1;
         Ok(key)
     }
 
-    /// The quantiser of the next frame, as a value for the encoder's option.
-    fn quantiser_of(&mut self, frame: &I420Frame, position_in_group: u32) -> i32 {
+    /// Records the next frame; returns its quantiser, as a value for the encoder's option.
+    fn next_quantiser(&mut self, frame: &I420Frame, position_in_group: u32) -> i32 {
         if self.frames > 0 && *frame == self.previous {
             self.repeats += 1;
         } else {
@@ -188,7 +190,8 @@ fn apply(
     let pointer = (&raw mut *settings).cast();
     // SAFETY: as in `set_raw_parameters`.
     let api = unsafe { encoder.raw_api() };
-    // SAFETY: as in `set_raw_parameters`; the call copies the settings and keeps no pointer to them.
+    // SAFETY: as in `set_raw_parameters`; the call copies the settings and keeps no pointer to
+    // them.
     check_status(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, pointer) })
 }
 
@@ -209,7 +212,7 @@ fn level(frame: u32) -> usize {
     }
 }
 
-/// Whether the encoder is the patched one of `build.rs`; this call makes the linker take it.
+/// Whether the encoder is the one that `build.rs` patches. Only this call makes the linker use it.
 #[expect(unsafe_code, reason = "a C++ function that build.rs adds")]
 fn skips_are_exact() -> bool {
     unsafe extern "C" {
@@ -279,7 +282,7 @@ mod tests {
         bits_per_second: 1_000_000,
     };
 
-    /// A frame of a texture that slides.
+    /// A frame of a sliding texture.
     fn frame(shift: usize) -> I420Frame {
         let mut rgba = Vec::new();
         for y in 0..48 {
@@ -322,12 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn frames_like_those_before_take_a_few_bytes() {
+    fn frames_equal_to_their_references_take_a_few_bytes() {
         let mut encoder = Encoder::new(FORMAT, 31).unwrap();
         let mut sizes = Vec::new();
         for i in 0..24 {
             let mut packet = Vec::new();
-            // Stands still from the fifth frame on: the ninth still refers to a frame that moves.
+            // The picture stops moving at the fifth frame, but the ninth refers to the first.
             encoder.encode(&frame(i.min(4)), &mut packet).unwrap();
             sizes.push(packet.len());
         }
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarser_quantiser_takes_fewer_bytes_and_the_same_one_the_same() {
+    fn a_coarser_quantiser_takes_fewer_bytes_and_the_output_is_reproducible() {
         let bytes = |quantiser| {
             let mut encoder = Encoder::new(FORMAT, quantiser).unwrap();
             let mut stream = Vec::new();
@@ -364,7 +367,8 @@ mod tests {
         assert_eq!(threads.unwrap().join().unwrap(), 1);
     }
 
-    /// Threads with this thread's name, while a film is encoded that is large enough to be cut into slices.
+    /// The number of threads with this thread's name while a film is encoded that is large enough
+    /// to be cut into slices.
     #[cfg(target_os = "linux")]
     fn threads_while_encoding() -> usize {
         let format = StreamFormat {

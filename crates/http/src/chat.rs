@@ -323,7 +323,7 @@ impl ChatResponse {
         let produced = self.tasks.iter().filter(|task| task.output.is_some());
         let produced: Vec<&Task> = produced.collect();
         let first = produced.first()?;
-        Some(video::gone(&produced).with_task(first.id))
+        Some(video::link_expired(&produced).with_task(first.id))
     }
 }
 
@@ -351,7 +351,7 @@ fn missing(task: &Task, index: u32) -> MissingChoice {
     let (code, message) = if let Some(failure) = &task.failure {
         (failure.code, failure.message.clone())
     } else {
-        let error = video::gone(&[task]);
+        let error = video::link_expired(&[task]);
         (error.code(), error.message())
     };
     MissingChoice {

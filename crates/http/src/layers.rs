@@ -201,8 +201,8 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
     })
 }
 
-/// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with `x-stainless-`,
-/// and each version of them may have more.
+/// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with
+/// `x-stainless-`, and each version of them may have more.
 fn may_be_sent(name: &str) -> bool {
     const NAMES: [&str; 7] = [
         "authorization",

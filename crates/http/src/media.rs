@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_to_old_and_new_clients() {
+    fn file_names_are_sent_for_old_and_new_clients() {
         for (name, expected) in [
             ("a.flac", "inline; filename=\"a.flac\""),
             (
@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_asks_for_what_is_not_there(text in "(bytes=)?[0-9,-]{0,30}") {
+        fn a_parsed_range_is_within_the_file(text in "(bytes=)?[0-9,-]{0,30}") {
             if let RequestedRange::Part(part) = parse_range(&text) {
                 prop_assert!(part.start < part.end && part.end <= 100);
             }

@@ -13,7 +13,7 @@ pub(super) async fn metrics(_: AllowedCaller<Admin>) -> impl IntoResponse {
     metrics_without_key().await
 }
 
-/// The same, on the listener that needs no key.
+/// Like [`metrics()`], on the listener that needs no key.
 pub(super) async fn metrics_without_key() -> impl IntoResponse {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     (

@@ -18,7 +18,7 @@ pub(super) fn page<Id>(
     page_within(query, (20, 100), id)
 }
 
-/// The same for a list that can also be requested as CSV, whose pages are larger.
+/// Like [`page`], for a list that can also be requested as CSV, whose pages are larger.
 pub(super) fn page_of<Id>(
     query: &BodyFields<'_>,
     is_csv: bool,

@@ -45,7 +45,7 @@ pub(super) async fn usage(
     )?)
 }
 
-/// CSV, with its name and text, if that is requested, otherwise JSON.
+/// The CSV file, given as its name and text, if the caller requested one; otherwise JSON.
 pub(super) fn csv_or_json(
     csv: Option<(String, String)>,
     json: impl Serialize,
@@ -60,7 +60,7 @@ pub(super) fn csv_or_json(
     Ok(response)
 }
 
-/// CSV as a file with this name.
+/// A response with a CSV file of this name.
 fn csv_file(name: &str, text: String) -> Result<Response, Error> {
     let content_type = HeaderValue::from_static("text/csv; charset=utf-8");
     let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));

@@ -45,7 +45,7 @@ use mediagate_store::tasks::TaskFilter;
 
 /// Time for a form to arrive.
 const FORM_TIMEOUT: Duration = Duration::from_mins(2);
-/// Largest form; a field may be a prompt, a data: address or a file.
+/// Largest form; a field may be a prompt, a data: URL or a file.
 const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
 /// More files than any model takes; the form is refused for them when it is read.
 const MAX_FILES: usize = 32;
@@ -299,7 +299,7 @@ pub(super) async fn content(
     let file = media::serve(&app, asset, media, &headers).await;
     let file = file.map_err(|error| match error.code() {
         // This error names the cost, because a new order would be charged again.
-        ErrorCode::LinkExpired => video::gone(&[&task]).with_task(task.id),
+        ErrorCode::LinkExpired => video::link_expired(&[&task]).with_task(task.id),
         _ => error,
     });
     Ok((task_id_header(task.id), file?).into_response())
@@ -314,7 +314,7 @@ fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<R
     // At an expired URL the caller would get the provider's own error, which does not mention the
     // cost.
     if expires_at.is_some_and(|expires_at| expires_at <= app.clock.now()) {
-        return Err(video::gone(&[task]));
+        return Err(video::link_expired(&[task]));
     }
     let headers = [
         (header::LOCATION, link.url.as_str()),

@@ -68,7 +68,7 @@ async fn console_start(RequestLinks(links): RequestLinks, State(app): State<App>
     console_page(String::new(), &links, &app)
 }
 
-/// A view of the console, each of which has its own address.
+/// A view of the console, each of which has its own URL.
 async fn console(
     Path(view_path): Path<String>,
     RequestLinks(links): RequestLinks,

@@ -177,7 +177,7 @@ async fn store_response(
     Ok(path)
 }
 
-/// The part of a client error that a caller may know: its kind, no addresses.
+/// The part of a client error that a caller may know: its kind, no URLs.
 fn describe_failure(error: &reqwest::Error) -> FetchError {
     if let Some(refusal) = AddressRefusal::cause_of(error) {
         return refusal.into();

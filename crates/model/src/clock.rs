@@ -92,8 +92,8 @@ fn micros_of(duration: Duration) -> i64 {
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     source: ClockSource,
-    /// How far the clock of the database is ahead of this machine's, in microseconds, where machines
-    /// share a database.
+    /// How far the clock of the database is ahead of this machine's, in microseconds, where
+    /// machines share a database.
     database_offset: Arc<AtomicI64>,
     steady: Arc<Mutex<Option<SteadyTime>>>,
 }
@@ -106,8 +106,8 @@ enum ClockSource {
     Manual(Arc<AtomicI64>, Arc<AtomicI64>),
 }
 
-/// A time that never jumps: it follows the clock at ten times the speed of the machine's timer at most, and
-/// waits while the clock is behind it.
+/// A time that never jumps: it follows the clock at ten times the speed of the machine's timer at
+/// most, and waits while the clock is behind it.
 #[derive(Debug, Clone, Copy)]
 struct SteadyTime {
     at: i64,

@@ -70,8 +70,8 @@ codes! {
     ModelNotFound = "model_not_found", 404, NotFound;
     /// The account has no such clip.
     ClipNotFound = "clip_not_found", 404, NotFound;
-    /// The account has no such task. Also for a repeated request whose task was deleted; the message
-    /// then states the task's cost if it is known.
+    /// The account has no such task. Also for a repeated request whose task was deleted; the
+    /// message then states the task's cost if it is known.
     TaskNotFound = "task_not_found", 404, NotFound;
     /// The account has no such persona.
     PersonaNotFound = "persona_not_found", 404, NotFound;
@@ -148,8 +148,8 @@ codes! {
     SubmissionUnconfirmed = "submission_unconfirmed", 424, Provider;
     /// The task was cancelled while the client waited for it.
     TaskCancelled = "cancelled", 409, Conflict;
-    /// The key's limit of requests per minute is exceeded, or the limit of provenance checks without
-    /// a key.
+    /// The key's limit of requests per minute is exceeded, or the limit of provenance checks
+    /// without a key.
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
     /// The key has reached its limit of open tasks.
     TooManyTasks = "too_many_tasks", 429, RateLimit;
@@ -157,8 +157,8 @@ codes! {
     InternalError = "internal_error", 500, Server;
     /// All routes to the model are down, or no provider accepted the task.
     ProviderUnavailable = "provider_unavailable", 503, Provider;
-    /// The task failed: at the provider, or in an embedded engine. Or its source was removed before it
-    /// began.
+    /// The task failed: at the provider, or in an embedded engine. Or its source was removed before
+    /// it began.
     GenerationFailed = "generation_failed", 503, Provider;
     /// The wait timed out. The task continues.
     StillRunning = "still_running", 503, Server;
@@ -491,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_their_codes() {
+    fn codes_are_found_by_their_names() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_name(code.name()), Some(*code));
         }

@@ -29,7 +29,7 @@ macro_rules! id {
                 Self(Uuid::now_v7())
             }
 
-            /// Without dashes, for names like `video_…`.
+            /// The id without dashes, for names like `video_…`.
             pub fn simple(self) -> String {
                 self.0.simple().to_string()
             }

@@ -1,7 +1,7 @@
 //! Plain data types that every layer shares: tasks, prices, accounts, errors, ids and time.
 //!
-//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private_files`] alone touches
-//! files, and [`crash`] ends the process where a test asks for it.
+//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private_files`]
+//! alone touches files, and [`crash`] ends the process where a test asks for it.
 
 pub mod account;
 pub mod audit;

@@ -1,5 +1,5 @@
-//! Private files and folders: only the current user may read them, whatever their permissions or the umask
-//! were.
+//! Private files and folders: only the current user may read them, whatever their permissions or
+//! the umask were.
 
 use std::fs::Permissions;
 use std::io;

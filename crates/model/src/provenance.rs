@@ -57,7 +57,7 @@ impl ProvenanceStatus {
 pub enum ProvenanceMark {
     /// A C2PA manifest in the file.
     C2pa,
-    /// The address of a C2PA manifest elsewhere.
+    /// The URL of a C2PA manifest elsewhere.
     RemoteManifest,
     Xmp,
     Iptc,

@@ -84,7 +84,7 @@ impl fmt::Display for SecretSource {
 }
 
 impl Serialize for SecretSource {
-    /// As it is displayed.
+    /// Serializes the text that [`Display`](std::fmt::Display) writes, never the secret.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

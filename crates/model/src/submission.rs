@@ -142,7 +142,7 @@ pub struct Submission {
     pub provider: String,
     /// The provider's name for the model.
     pub route_model: String,
-    /// The protocol and the base address it was made with: `upstream::ProviderSite::endpoint`.
+    /// The protocol and the base URL it was made with: `upstream::ProviderSite::endpoint`.
     pub endpoint: String,
     /// Id of the credential it was made with: `upstream::ProviderCredential::id`.
     pub credential: String,

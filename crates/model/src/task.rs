@@ -1,7 +1,7 @@
 //! Tasks: the order, its life cycle and its result.
 //!
-//! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs` has each
-//! API's words for its states.
+//! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs`
+//! has each API's words for its states.
 
 use std::fmt;
 
@@ -225,7 +225,7 @@ pub struct VideoOutput {
     pub provenance: Option<Provenance>,
 }
 
-/// A finished video at its provider's own address, of which no copy is stored, so that nothing was
+/// A finished video at its provider's own URL, of which no copy is stored, so that nothing was
 /// measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutput {

@@ -77,7 +77,7 @@ impl SignatureScheme {
     }
 }
 
-/// An address that an account registered.
+/// A URL that an account registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEndpoint {
     pub id: EndpointId,
@@ -114,7 +114,7 @@ impl WebhookEndpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryClearance {
     Granted,
-    /// Not in the key's present state: waiting deliveries are held.
+    /// Not in the key's current state: waiting deliveries are held.
     Withheld,
 }
 

@@ -1,5 +1,5 @@
-//! Prints how far fingerprints move when films and sounds are encoded again by ffmpeg, how far apart
-//! those of different ones are, and which films a registry of them all finds by its index.
+//! Prints how far fingerprints move when films and sounds are encoded again by ffmpeg, how far
+//! apart those of different ones are, and which films a registry of them all finds by its index.
 //!
 //! `cargo run --release -p provenance --example fingerprint_table -- [FILMS]`
 
@@ -126,8 +126,8 @@ fn films(folder: &Path, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Finds prints as the gateway's registry does: by parts of them, then by comparing those that share
-/// most.
+/// Finds prints as the gateway's registry does: by parts of them, then by comparing those that
+/// share most.
 struct Registry {
     prints: Vec<VideoPrint>,
     parts: HashMap<u32, Vec<usize>>,

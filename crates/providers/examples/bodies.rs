@@ -86,11 +86,11 @@ fn videos(limits: &VideoLimits) -> Vec<VideoSpec> {
                     user: None,
                     conversation: Vec::new(),
                 };
-                let mut wishes = plain.clone();
-                wishes.negative_prompt = limits.negative_prompt.then(|| "people".into());
-                wishes.seed = limits.seed.then_some(7);
-                wishes.audio = limits.audio.map(|usual| !usual);
-                videos.extend([plain, wishes]);
+                let mut with_options = plain.clone();
+                with_options.negative_prompt = limits.negative_prompt.then(|| "people".into());
+                with_options.seed = limits.seed.then_some(7);
+                with_options.audio = limits.audio.map(|usual| !usual);
+                videos.extend([plain, with_options]);
             }
         }
     }

@@ -335,7 +335,7 @@ fn picture(role: PictureRole, bytes: Vec<u8>, url: Option<String>) -> SourcePict
     }
 }
 
-/// A full split of a recording that is none.
+/// A full split of a file that is no recording.
 fn stems() -> WorkSpec {
     let groups = [
         StemGroup::Vocals,

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amount_is_a_number_that_can_be_owed() {
+    fn only_plausible_amounts_are_read() {
         let body = json!({"a": 0.25, "b": "12", "c": 37_756_000_u64, "d": -1, "e": "x", "f": 1e300, "g": null,
             "h": "NaN", "i": 0});
         let millionths_at = |pointer| {

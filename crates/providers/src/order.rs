@@ -197,7 +197,7 @@ pub struct MediaFile {
     pub mime: &'static str,
     /// The file's content.
     pub bytes: Bytes,
-    /// An https address from which anyone may fetch it for a few hours, if this gateway can be
+    /// An https URL from which anyone may fetch it for a few hours, if this gateway can be
     /// reached from outside.
     pub url: Option<String>,
 }

@@ -38,7 +38,7 @@ impl TraceSpan {
         }
     }
 
-    /// The same, with links to these other spans.
+    /// Like [`Self::begin`], with links to these other spans.
     pub fn begin_for(name: &'static str, linked: Vec<SpanContext>) -> Self {
         let parent = Context::current();
         if !parent.has_active_span() {

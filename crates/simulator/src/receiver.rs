@@ -84,7 +84,7 @@ impl WebhookReceiver {
         Self::start_with_script(|_, _| Reaction::status(204)).await
     }
 
-    /// The same, reacting according to a script.
+    /// Like [`Self::start`], but answers according to a script.
     pub async fn start_with_script(
         script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
     ) -> io::Result<Self> {

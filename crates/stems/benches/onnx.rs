@@ -1,10 +1,10 @@
 //! What our part of a separation by an ONNX model costs in addition to the runtime's.
 //!
-//! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph with
-//! an MDX-Net's published sizes and random weights, separates half a minute of stereo by it, and lets
-//! that Python run the same graph on as many inputs of the same shape, by the same library with the
-//! same number of threads and nothing else. The two take turns, so that both see the same machine,
-//! and CPU time is what counts where others use it too. Linux only.
+//! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph
+//! with an MDX-Net's published sizes and random weights, separates half a minute of stereo by it,
+//! and lets that Python run the same graph on as many inputs of the same shape, by the same library
+//! with the same number of threads and nothing else. The two take turns, so that both see the same
+//! machine, and CPU time is what counts where others use it too. Linux only.
 //!
 //! `tests/onnx/requirements.txt` lists what that Python needs.
 
@@ -81,7 +81,7 @@ fn main() {
     println!("peak memory {} MB", peak_kilobytes() / 1_000);
 }
 
-/// As many as the separation runs.
+/// The number of chunks that a separation of so many frames runs.
 fn chunks(frames: usize) -> usize {
     let (segment, trim) = (255 * 1_024, N_FFT / 2);
     let unaffected = segment - 2 * trim;

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_has_no_meaning() {
+    fn refuses_invalid_audio() {
         assert_eq!(Audio::new(0, vec![vec![]]), Err(AudioError::NoRate));
         assert_eq!(Audio::new(8_000, vec![]), Err(AudioError::NoChannel));
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The block separator: long clips in blocks of 24 seconds, at any rate, so that memory stays constant.
+//! The block separator: long clips in blocks of 24 seconds, at any rate, so that memory stays
+//! constant.
 //!
 //! Each block is cut out, resampled to the analysis rate, separated, resampled back, and
 //! cross-faded with its neighbours over three seconds. Every block has the full length, even if
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanted_is_computed() {
+    fn only_the_needed_estimates_are_computed() {
         assert_eq!(
             needed_estimates(&[Stem::Instrumental]),
             [true, false, false]

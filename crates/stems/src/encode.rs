@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_does_not_fit() {
+    fn refuses_unsupported_audio() {
         let empty = Audio::new(8_000, vec![vec![]]).unwrap();
         assert!(matches!(flac24(&empty), Err(EncodeError::NoAudio)));
         assert!(matches!(

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back_is_transparent() {
+    fn a_round_trip_is_transparent() {
         for rate in [8_000u32, 22_050, 32_000, 48_000, 96_000, 192_000, 11_027] {
             let frames = rate as usize;
             let radians_per_sample = std::f64::consts::TAU * 700.0 / f64::from(rate);

@@ -7,8 +7,8 @@ pub type StemSink<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
 
 /// Separates a recording a piece at a time, by one model or another.
 pub trait SeparationEngine {
-    /// Takes the next samples of every channel, and writes what is finished. Samples and channels beyond
-    /// those announced are ignored.
+    /// Takes the next samples of every channel, and writes what is finished. Samples and channels
+    /// beyond those announced are ignored.
     fn push(
         &mut self,
         samples: &[Vec<f32>],

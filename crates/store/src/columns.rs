@@ -1,4 +1,5 @@
-//! Columns by name: one declaration for each row that is read, and one list for each that is inserted.
+//! Columns by name: one declaration for each row that is read, and one list for each that is
+//! inserted.
 //!
 //! `record!` declares once which columns form a struct. SELECT statements get their list from it,
 //! and rows are read with it, in the same order: a new column is one line. `insert!` pairs each
@@ -189,8 +190,8 @@ pub(crate) use list;
 /// } "ON CONFLICT (id) DO NOTHING")
 /// ```
 ///
-/// A value is anything with [`ToColumn`], or SQL, in which `?1` is the first of the values. Parameters are numbered,
-/// as in all statements: Postgres has `$1` for `?1`.
+/// A value is anything with [`ToColumn`], or SQL, in which `?1` is the first of the values.
+/// Parameters are numbered, as in all statements: Postgres has `$1` for `?1`.
 macro_rules! insert {
     ($conn:expr, $table:literal { $($columns:tt)+ } $($rest:literal)?) => {
         $crate::columns::insert!(@ ($conn, $table, ($($rest)?)) () () ()

@@ -1,8 +1,8 @@
 //! A connection to either database.
 //!
 //! Statements are `&'static str` with parameters `?1`, `?2`, prepared once per connection. Values
-//! are integers and text only; see `migrations/`. Whole rows are read and inserted by the names of their
-//! columns; see `columns`.
+//! are integers and text only; see `migrations/`. Whole rows are read and inserted by the names of
+//! their columns; see `columns`.
 
 use tokio_postgres::types::ToSql as PgToSql;
 

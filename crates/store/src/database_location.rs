@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_lies_elsewhere_and_a_file_that_was_moved_does_not() {
+    fn a_copy_has_another_location_and_a_moved_file_keeps_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let [original, copy, moved] =
             ["original", "copy", "moved"].map(|name| folder.path().join(name));

@@ -85,7 +85,7 @@ record! {
     }
 }
 
-/// At most `limit` sums, in no order.
+/// At most `limit` sums, in no particular order.
 pub fn sums(
     conn: &mut Conn<'_>,
     query: &HourlyQuery,

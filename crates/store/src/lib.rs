@@ -1,9 +1,9 @@
 //! All SQL, for both databases. Only this crate knows rusqlite and tokio-postgres.
 //!
-//! Most statements have one text for `SQLite` and Postgres; where the two differ, [`Conn::dialect`] takes
-//! both. Functions in the submodules, one for each group of
-//! tables, take a [`Conn`] and do one thing each; the caller of [`Store::write`] owns the transaction, and
-//! everything is on disk when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
+//! Most statements have one text for `SQLite` and Postgres; where the two differ, [`Conn::dialect`]
+//! takes both. Functions in the submodules, one for each group of tables, take a [`Conn`] and do
+//! one thing each; the caller of [`Store::write`] owns the transaction, and everything is on disk
+//! when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
 //!
 //! The store knows the types of the model and must not know settings or business rules: the caller
 //! that opens the transaction decides what is allowed.
@@ -94,7 +94,7 @@ pub enum StoreError {
     /// There is a pooler between this process and Postgres that gives each transaction another
     /// connection.
     #[error(
-        "the address of the database leads to a pooler in transaction mode (PgBouncer: pool_mode), which loses \
+        "the address of the database is that of a pooler in transaction mode (PgBouncer: pool_mode), which loses \
          prepared statements: set it to session mode, or use Postgres' own address; PgBouncer from 1.21 on keeps \
          them with max_prepared_statements = 200"
     )]
@@ -270,7 +270,8 @@ impl Store {
     }
 
     /// Like [`Store::write`], but before all waiting writes and on a separate connection, for the
-    /// heartbeat; on `SQLite` without waiting for the disk. In doubt if there is no answer within 2 s.
+    /// heartbeat; on `SQLite` without waiting for the disk. In doubt if there is no answer within 2
+    /// s.
     pub async fn write_heartbeat<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -389,7 +390,7 @@ impl Store {
     }
 
     /// The database's location; `None` if that cannot be determined.
-    pub async fn place(&self) -> Option<DatabaseLocation> {
+    pub async fn location(&self) -> Option<DatabaseLocation> {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => DatabaseLocation::of_file(&sqlite.path),
             StoreBackend::Postgres(_) => match self.read(DatabaseLocation::of_server).await {

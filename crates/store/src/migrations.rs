@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn each_missing_step_runs_once_over_what_is_there() {
+    fn each_missing_step_runs_once_on_existing_data() {
         let connection = database();
         let mut conn = Conn::Sqlite(&connection);
         apply(&mut conn, &STEPS[..1]).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_program_uses_what_was_only_added_to() {
+    fn an_older_program_accepts_a_database_with_additions() {
         let connection = database();
         let mut conn = Conn::Sqlite(&connection);
         apply(&mut conn, &STEPS[..2]).unwrap();

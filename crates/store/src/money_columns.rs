@@ -16,8 +16,8 @@ record! {
 }
 
 record! {
-    /// The money of the key `k`; `?1`, `?2` and `?3` are the days on which the current day, week and month
-    /// began.
+    /// The money of the key `k`; `?1`, `?2` and `?3` are the days on which the current day, week
+    /// and month began.
     key_money_columns for KeyMoney of "api_keys" {
         budget: "k.budget_micros",
         period: "k.budget_period",

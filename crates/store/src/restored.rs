@@ -31,7 +31,7 @@ pub fn set_mark(conn: &mut Conn<'_>, mark: &DatabaseMark) -> Result<(), StoreErr
 }
 
 /// The location of the database when a process last started on it.
-pub fn place(conn: &mut Conn<'_>) -> Result<Option<DatabaseLocation>, StoreError> {
+pub fn location(conn: &mut Conn<'_>) -> Result<Option<DatabaseLocation>, StoreError> {
     let Some(id) = meta::get(conn, "place")? else {
         return Ok(None);
     };
@@ -39,7 +39,7 @@ pub fn place(conn: &mut Conn<'_>) -> Result<Option<DatabaseLocation>, StoreError
     Ok(Some(DatabaseLocation { id, timeline }))
 }
 
-pub fn set_place(conn: &mut Conn<'_>, location: &DatabaseLocation) -> Result<(), StoreError> {
+pub fn set_location(conn: &mut Conn<'_>, location: &DatabaseLocation) -> Result<(), StoreError> {
     meta::set(conn, "place", &location.id)?;
     match &location.timeline {
         Some(timeline) => meta::set(conn, "timeline", timeline),

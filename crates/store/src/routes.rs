@@ -158,8 +158,8 @@ pub fn outcomes(
     )
 }
 
-/// How long the latest successes since `since` took, in microseconds, by the provider's name for the
-/// model; 2,000 of the provider at most.
+/// How long the latest successes since `since` took, in microseconds, by the provider's name for
+/// the model; 2,000 of the provider at most.
 pub fn success_durations(
     conn: &mut Conn<'_>,
     provider: &str,

@@ -83,7 +83,7 @@ pub(super) enum WritePriority {
     Normal,
     /// Runs before all normal writes.
     High,
-    /// The same, and does not wait for the disk.
+    /// Like `High`, and does not wait for the disk.
     Unsynced,
 }
 

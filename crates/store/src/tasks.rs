@@ -243,8 +243,8 @@ pub struct TaskEnding {
     pub failure: Option<TaskFailure>,
 }
 
-/// Ends a task that `owner` holds, or, without an owner, any open task. Returns the task as it ended; `None` if this
-/// call did not end it.
+/// Ends a task that `owner` holds, or, without an owner, any open task. Returns the task as it
+/// ended; `None` if this call did not end it.
 pub fn finish(
     conn: &mut Conn<'_>,
     id: TaskId,

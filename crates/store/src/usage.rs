@@ -1,5 +1,5 @@
-//! Daily sums by account, key and model: charges, credits and ended tasks. They change in the transaction
-//! that moves the money or ends the task.
+//! Daily sums by account, key and model: charges, credits and ended tasks. They change in the
+//! transaction that moves the money or ends the task.
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::ledger_change::{EntrySubject, LedgerChange};

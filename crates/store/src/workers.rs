@@ -96,8 +96,8 @@ macro_rules! free {
     };
 }
 
-/// Declares expired workers dead and frees their tasks and webhooks. Never waits for a lock: rows locked by a
-/// stalled transaction are freed later. Returns the number of tasks freed.
+/// Declares expired workers dead and frees their tasks and webhooks. Never waits for a lock: rows
+/// locked by a stalled transaction are freed later. Returns the number of tasks freed.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     // Negative, so that the time of the declaration is preserved.
     let declare_dead = conn.dialect(

@@ -4,8 +4,8 @@
 //! [`traces`] sends spans to a collector. Only this crate knows how they are exported. It must not
 //! know requests, routes or SQL: the other crates report their events to it.
 //!
-//! Begin with [`counters`], which lists all metrics, and [`logs::start`] and [`traces::start`], which a
-//! process calls first.
+//! Begin with [`counters`], which lists all metrics, and [`logs::start`] and [`traces::start`],
+//! which a process calls first.
 
 pub mod counters;
 pub mod logs;

@@ -1,5 +1,5 @@
-//! The log, on standard error: text on a terminal, JSON lines otherwise. Every line about a request or
-//! a task has its ids.
+//! The log, on standard error: text on a terminal, JSON lines otherwise. Every line about a request
+//! or a task has its ids.
 
 use std::io::{BufWriter, IsTerminal as _, Stderr, Write};
 use std::sync::OnceLock;

@@ -45,7 +45,7 @@ const DEATH_PAUSE: Duration = Duration::from_millis(500);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs a task; one that must run alone takes the only permit of `exclusive_slot`. An interruption
-/// loses nothing but time.
+/// loses only time.
 pub(super) async fn run(
     app: &App,
     task: &Task,

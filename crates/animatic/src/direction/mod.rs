@@ -118,13 +118,13 @@ impl Direction {
         let mut words: Vec<String> = Vec::new();
         for (i, leg) in self.legs.iter().enumerate() {
             let moves: Vec<String> = leg.moves.iter().copied().map(CameraMove::words).collect();
-            let then = if i == 0 { "" } else { "then " };
+            let prefix = if i == 0 { "" } else { "then " };
             let note = if self.assumed {
                 " (no camera move named)"
             } else {
                 ""
             };
-            words.push(format!("{then}{}{note}", moves.join(" with ")));
+            words.push(format!("{prefix}{}{note}", moves.join(" with ")));
         }
         if let Some(seconds) = self.seconds {
             words.push(length_words(seconds));

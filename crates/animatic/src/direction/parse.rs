@@ -324,7 +324,7 @@ fn undirected_move(clause: &[String], index: usize, verb: CameraVerb) -> Option<
             Some(MoveKind::PedestalUp)
         }
         CameraVerb::Tilt if has_camera_word && has_around => Some(MoveKind::TiltUp),
-        // A sushi roll is food; in a clause of nothing but direction only the camera can roll.
+        // A sushi roll is food; in a clause that only gives directions, only the camera can roll.
         CameraVerb::Roll
             if clause[index].starts_with("roll")
                 && (has_camera_word || clause.iter().all(|w| is_direction_word(w))) =>

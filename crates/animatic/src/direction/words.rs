@@ -291,9 +291,10 @@ pub(super) fn unit(word: &str) -> Option<f64> {
     }
 }
 
-/// Words that a clause of nothing but direction is made of ("a slow static shot, vertical, 6s").
+/// Words of which a clause consists that only gives directions ("a slow static shot, vertical,
+/// 6s").
 pub(super) fn is_direction_word(word: &str) -> bool {
-    // Small words count as well: "make it vertical" is about nothing but the film.
+    // Small words count as well: "make it vertical" is only about the film.
     verb(word).is_some()
         || move_direction(word).is_some()
         || is_filler(word)

@@ -33,8 +33,8 @@ fn contrast(rgba: &[u8]) -> u8 {
     let (mut weighted, mut weight) = (0_u64, 0_u64);
     for pixel in rgba.chunks_exact(4) {
         let [r, g, b, a] = [pixel[0], pixel[1], pixel[2], pixel[3]].map(u64::from);
-        // BT.709's luma weights in units of 1/256. Invisible pixels may have any colour, so alpha weights
-        // them.
+        // BT.709's luma weights in units of 1/256. Invisible pixels may have any colour, so alpha
+        // weights them.
         weighted += (r * 54 + g * 183 + b * 19) / 256 * a;
         weight += a;
     }

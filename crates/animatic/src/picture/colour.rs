@@ -55,7 +55,7 @@ fn convert_rgb(
     Ok(())
 }
 
-/// With a table: there are only 256 greys, and all three channels are equal.
+/// Converts greys with a table: there are only 256, and all three channels are equal.
 fn convert_grey(
     pixels: &mut [u8],
     kind: PixelLayout,

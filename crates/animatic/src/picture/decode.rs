@@ -31,7 +31,8 @@ pub struct PictureInfo {
     pub work: u32,
 }
 
-/// Decodes any supported format; a transparent picture over [`BackgroundFill::Contrast`]. Never panics.
+/// Decodes any supported format; a transparent picture over [`BackgroundFill::Contrast`]. Never
+/// panics.
 pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
     decode_over(bytes, limits, BackgroundFill::default())
 }

@@ -1,8 +1,8 @@
 //! Framing: bringing a picture to the shape of the frame.
 //!
-//! A frame that is filled shows a part of the picture: [`InterestMap`] says which part draws the eye.
-//! Or the picture is fitted, which keeps everything and fills the rest with a blurred copy of the
-//! picture itself. What draws the eye is guessed without a model: contrast of detail and of
+//! A frame that is filled shows a part of the picture: [`InterestMap`] says which part draws the
+//! eye. Or the picture is fitted, which keeps everything and fills the rest with a blurred copy of
+//! the picture itself. What draws the eye is guessed without a model: contrast of detail and of
 //! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
 //! Attention* (1998), much simplified.
 
@@ -11,8 +11,8 @@ use crate::resize::{self, CropRect, FilterType};
 use super::rgb_picture::Picture;
 
 impl Picture {
-    /// The whole picture in the shape of `frame` (only its ratio counts), on a blurred, dark copy of
-    /// itself, at most twice the frame's size. A picture that has this shape is copied.
+    /// The whole picture in the shape of `frame` (only its ratio counts), on a blurred, dark copy
+    /// of itself, at most twice the frame's size. A picture that has this shape is copied.
     #[must_use]
     pub fn fitted(&self, frame: (u32, u32)) -> Self {
         fit(self, frame).unwrap_or_else(|| self.clone())

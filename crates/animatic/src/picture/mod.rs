@@ -5,7 +5,7 @@
 //! out is upright (EXIF orientation applied), opaque and eight bits per channel, so that users of
 //! this module need not check again. Colours are sRGB: an embedded profile is applied.
 //!
-//! It deliberately does not read files or fetch addresses.
+//! It deliberately does not read files or fetch URLs.
 
 mod background_fill;
 mod colour;

@@ -326,9 +326,9 @@ mod tests {
         let mut below = sheets[0].rgba.clone();
         for sheet in &sheets[1..] {
             for (under, over) in below.chunks_exact_mut(4).zip(sheet.rgba.chunks_exact(4)) {
-                let through = u32::from(255 - over[3]);
+                let transparency = u32::from(255 - over[3]);
                 for (u, o) in under.iter_mut().zip(over) {
-                    let sum = u32::from(*u) * through / 255 + u32::from(*o);
+                    let sum = u32::from(*u) * transparency / 255 + u32::from(*o);
                     *u = u8::try_from(sum.min(255)).unwrap();
                 }
             }

@@ -195,9 +195,9 @@ impl RoomInterior {
             let fold = ((u + sway) * 260.0).sin() * 0.5 + ((u + sway) * 148.0 + 1.0).sin() * 0.5;
             let inner = (u - f32::midpoint(self.left, self.right)).abs();
             // Daylight shines through the cloth where it hangs before the glass.
-            let through = smoothstep(0.02, -0.02, inner - (self.right - self.left) / 2.0);
+            let translucency = smoothstep(0.02, -0.02, inner - (self.right - self.left) / 2.0);
             let surface = scale_colour(self.cloth, 0.80 + 0.24 * fold);
-            let surface = add(surface, times(self.cloth, self.sun), 0.9 * through);
+            let surface = add(surface, times(self.cloth, self.sun), 0.9 * translucency);
             let lit = add(surface, times(self.glow(u, v), self.cloth), 1.2);
             [lit[0] * cloth, lit[1] * cloth, lit[2] * cloth, cloth]
         });

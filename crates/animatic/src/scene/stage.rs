@@ -45,9 +45,9 @@ impl SceneStage {
                 colours = vec![[0.0; 3]; pixels.len()];
             }
             for (colour, p) in colours.iter_mut().zip(pixels) {
-                let through = 1.0 - f32::from(p[3]) / 255.0;
+                let transparency = 1.0 - f32::from(p[3]) / 255.0;
                 for (channel, byte) in colour.iter_mut().zip(p) {
-                    *channel = *channel * through + f32::from(*byte) / 255.0;
+                    *channel = *channel * transparency + f32::from(*byte) / 255.0;
                 }
             }
         }

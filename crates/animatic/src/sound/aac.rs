@@ -21,8 +21,9 @@ const BITS_PER_SECOND: u32 = 128_000;
 #[error("the sound could not be encoded: {0}")]
 pub(crate) struct AacEncodeError(String);
 
-/// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which is not
-/// heard. So the sound never outlasts the video; it ends at most 43 ms before it, already faded.
+/// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which
+/// is not heard. So the sound never outlasts the video; it ends at most 43 ms before it, already
+/// faded.
 pub(crate) fn packets(
     kinds: &[Ambience],
     seconds: f64,
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decoded_is_what_was_made() {
+    fn decoded_sound_resembles_the_original() {
         for kind in [Ambience::Sea, Ambience::Birds] {
             let encoded = packets(&[kind], 3.0, 1).unwrap();
             let decoded = syom::decode_with(&encoded.concat(), &DecodeOptions::audio()).unwrap();

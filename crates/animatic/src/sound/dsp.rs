@@ -1,7 +1,7 @@
 //! The parts of a voice: noise, filters, slow random walks, decaying tones.
 //!
-//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all randomness
-//! comes from [`PcgRandom`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
+//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all
+//! randomness comes from [`PcgRandom`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
 
 use std::f32::consts::TAU;
 
@@ -33,14 +33,14 @@ impl PcgRandom {
         mixed.rotate_right(rotation)
     }
 
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     pub(super) fn unit(&mut self) -> f32 {
         #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
         let unit = (self.step() >> 8) as f32 / 16_777_216.0;
         unit
     }
 
-    /// From −1 to 1: white noise.
+    /// A random number from −1 to 1; a sequence of them is white noise.
     pub(super) fn noise(&mut self) -> f32 {
         self.unit() * 2.0 - 1.0
     }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_pass_and_stop_what_they_should() {
+    fn filters_pass_and_stop_the_right_frequencies() {
         assert!((gain(BiquadFilter::low_pass(1000.0, 0.707), 50.0) - 1.0).abs() < 0.02);
         assert!(gain(BiquadFilter::low_pass(1000.0, 0.707), 8000.0) < 0.03);
         assert!((gain(BiquadFilter::high_pass(1000.0, 0.707), 9000.0) - 1.0).abs() < 0.02);

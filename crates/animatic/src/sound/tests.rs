@@ -50,7 +50,7 @@ fn every_kind_is_wide_and_never_stuck_to_one_side() {
 }
 
 #[test]
-fn nothing_repeats_and_seeds_differ() {
+fn sound_does_not_repeat_and_seeds_differ() {
     for &kind in Ambience::ALL {
         let (track, other_seed) = (synthesised(kind, 5), synthesised(kind, 6));
         assert!(track == synthesised(kind, 5), "{kind:?}");
@@ -89,7 +89,7 @@ fn no_kind_and_no_length_are_silence() {
 }
 
 #[test]
-fn names_lead_back_to_their_kinds() {
+fn kinds_are_found_by_their_names() {
     for &kind in Ambience::ALL {
         assert_eq!(Ambience::from_name(kind.name()), Some(kind));
     }

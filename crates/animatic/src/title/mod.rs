@@ -165,7 +165,8 @@ fn to_usize(value: f32) -> usize {
     value as usize
 }
 
-/// The font of titles, which the gateway draws avatars with, too. SIL Open Font License 1.1; see `fonts/OFL.txt`.
+/// The font of titles, which the gateway draws avatars with, too. SIL Open Font License 1.1; see
+/// `fonts/OFL.txt`.
 pub const FONT: &[u8] = include_bytes!("../../fonts/InterDisplay-SemiBold.otf");
 
 /// Height of a capital in font sizes.
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_font_has_not_is_reported_and_not_drawn() {
+    fn characters_missing_in_the_font_are_reported_and_not_drawn() {
         let mixed = titles(&["Café 夜 №5"], (480, 480));
         assert_eq!(mixed.missing(), ['夜']);
         assert!(!mixed.letters.is_empty());

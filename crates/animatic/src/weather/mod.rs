@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_more() {
+    fn heavy_weather_changes_more_pixels() {
         for kind in ["rain", "snowfall", "confetti"] {
             let light = changed_pixels(&draw(&format!("light {kind}"), 30));
             let heavy = changed_pixels(&draw(&format!("heavy {kind}"), 30));

@@ -170,8 +170,8 @@ impl<'a> SpriteFrame<'a> {
                     // Ordered dither: fog has the softest gradients of all.
                     let noise = DITHER[y % 2][x % 2];
                     for (channel, over) in pixel.iter_mut().zip(colour) {
-                        let under = f32::from(*channel);
-                        *channel = round_to_u8(under + (over - under) * opacity + noise);
+                        let background = f32::from(*channel);
+                        *channel = round_to_u8(background + (over - background) * opacity + noise);
                     }
                 }
             }
@@ -210,8 +210,8 @@ impl<'a> SpriteFrame<'a> {
 #[inline]
 fn blend(pixel: &mut [u8; 4], colour: SpriteColour, opacity: f32) {
     for (channel, over) in pixel.iter_mut().zip(colour) {
-        let under = f32::from(*channel);
-        *channel = (under + (over - under) * opacity + 0.5) as u8;
+        let background = f32::from(*channel);
+        *channel = (background + (over - background) * opacity + 0.5) as u8;
     }
 }
 

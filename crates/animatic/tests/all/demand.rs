@@ -82,7 +82,7 @@ fn scans_of_a_jpeg_are_limited_by_its_size_and_priced() {
 }
 
 #[test]
-fn what_only_looks_like_a_scan_is_none() {
+fn bytes_that_only_look_like_a_scan_are_not_counted() {
     let fake_scans = scan(1, 63).repeat(200);
     for kind in [0xe1, 0xe2, 0xef, 0xfe] {
         assert_eq!(
@@ -91,7 +91,8 @@ fn what_only_looks_like_a_scan_is_none() {
             "{kind:#x}"
         );
     }
-    // Coded data, a byte in it that looks like a marker, restarts; and a picture behind the picture.
+    // Coded data, a byte in it that looks like a marker, restarts; and a picture behind the
+    // picture.
     assert_eq!(
         passes(&jpeg(LARGE, 3, &[1, 0xff, 0, 0xda, 0xff, 0xd0, 7])),
         3

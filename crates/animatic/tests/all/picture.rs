@@ -46,7 +46,7 @@ fn is_near(a: [i32; 3], b: [i32; 3], tolerance: i32) -> bool {
 }
 
 #[test]
-fn every_kind_is_told_by_its_bytes_and_decoded() {
+fn every_kind_is_detected_from_its_bytes_and_decoded() {
     for (format, bytes) in fixtures() {
         let info = probe(&bytes, &LIMITS).unwrap();
         assert_eq!((info.format, info.width, info.height), (format, 48, 32));
@@ -68,7 +68,7 @@ fn every_kind_is_told_by_its_bytes_and_decoded() {
 }
 
 #[test]
-fn what_is_no_picture_is_refused() {
+fn files_that_are_no_pictures_are_refused() {
     assert_eq!(decode(&[], &LIMITS).unwrap_err(), PictureError::Empty);
     assert_eq!(
         decode(b"hello world", &LIMITS).unwrap_err(),

@@ -47,7 +47,7 @@ fn every_frame_is_shown_in_its_size() {
 }
 
 #[test]
-fn what_is_no_film_or_is_damaged_is_refused() {
+fn damaged_films_and_other_files_are_refused() {
     let film = film();
     for bytes in [&b""[..], b"not a film at all", &film[..film.len() / 3]] {
         assert!(check_playable(Cursor::new(bytes)).is_err());

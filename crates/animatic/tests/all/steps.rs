@@ -4,8 +4,8 @@
 //! (Lucas and Kanade's method). Compared with the steps of the frames before encoding this tells
 //! what the encoder adds: judder, which an average over a film would hide.
 //!
-//! What moves through a square, as snow does, is left out, or the square would seem to follow it: the
-//! uncompressed frames tell which pixels go with their square, and only these are looked for.
+//! What moves through a square, as snow does, is left out, or the square would seem to follow it:
+//! the uncompressed frames tell which pixels go with their square, and only these are looked for.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -184,7 +184,7 @@ impl<'a> Pair<'a> {
         Some(step)
     }
 
-    /// How far each pixel of the square is off after a step; `None` if that leads too far.
+    /// How far each pixel of the square is off after a step; `None` if the step is too long.
     fn differences(&self, step: Step) -> Option<impl Iterator<Item = f32>> {
         let (whole_x, whole_y) = (step.0.floor(), step.1.floor());
         let (fx, fy) = (step.0 - whole_x, step.1 - whole_y);

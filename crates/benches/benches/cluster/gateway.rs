@@ -18,7 +18,7 @@ pub(crate) enum Model {
     Hosted,
     /// One whose provider takes one job: the others wait.
     Full,
-    /// None that anything was ordered of.
+    /// Another one, of which nothing is ordered.
     Other,
 }
 
@@ -37,8 +37,8 @@ fn program(words: &[&str]) -> std::process::Command {
 impl Deployment {
     pub(crate) async fn start() -> Self {
         let cluster = Cluster::start();
-        // The server itself counts its statements, with those that drivers send unasked. It loads
-        // the library only when it starts.
+        // The server itself counts its statements, including those that drivers send by themselves.
+        // It loads the library only when it starts.
         let library = "shared_preload_libraries";
         cluster.set(library, "pg_stat_statements").await;
         cluster.stop_immediately();
@@ -82,15 +82,15 @@ impl Deployment {
         file.to_str().unwrap().to_owned()
     }
 
-    /// A new key, with these words.
+    /// Creates a key with these additional arguments.
     pub(crate) async fn key(&self, more: &[&str]) -> String {
         let config = self.settings("command", Model::Hosted, "");
         let data = self.folder.path().join("command");
         let words = ["keys", "create", "--name", "bench", "--config", &config];
         let limits = ["--data", data.to_str().unwrap(), "--max-running", "1000000"];
-        let made = output(program(&[&words[..], &limits, more].concat())).await;
-        assert!(made.status.success(), "{made:?}");
-        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+        let created = output(program(&[&words[..], &limits, more].concat())).await;
+        assert!(created.status.success(), "{created:?}");
+        String::from_utf8(created.stdout).unwrap().trim().to_owned()
     }
 
     /// A gateway with more lines of settings.
@@ -112,7 +112,7 @@ impl Deployment {
         }
     }
 
-    /// What the server was asked so far.
+    /// The number of statements that the server has run so far.
     pub(crate) async fn statements(&self) -> i64 {
         let url = self.cluster.url();
         let ask = move || -> i64 {
@@ -154,7 +154,7 @@ impl Gateway {
         task.map_or(String::new(), |task| task.to_str().unwrap().to_owned())
     }
 
-    /// Orders so many films, 16 at a time; their tasks.
+    /// Orders this many films, 16 at a time; returns their tasks.
     pub(crate) async fn order(&self, count: usize) -> Vec<String> {
         let mut tasks = Vec::new();
         while tasks.len() < count {
@@ -168,7 +168,7 @@ impl Gateway {
         tasks
     }
 
-    /// An open stream of a task, whose first event has come.
+    /// Opens a stream of a task and waits for its first event.
     pub(crate) fn stream(&self, task: &str) -> impl Future<Output = Stream> + Send + use<> {
         let request = self
             .http
@@ -176,7 +176,7 @@ impl Gateway {
         Stream::open(request.bearer_auth(&self.key))
     }
 
-    /// The open stream of a new chat, whose first chunk has come.
+    /// Opens the stream of a new chat and waits for its first chunk.
     pub(crate) fn chat(
         &self,
         model: &str,
@@ -188,7 +188,7 @@ impl Gateway {
         Stream::open(request.bearer_auth(&self.key).json(&body))
     }
 
-    /// Asks as often as it can for this long; how often it was let in.
+    /// Sends requests as fast as it can for this long; returns how many were accepted.
     pub(crate) async fn ask_for(&self, time: Duration, key: &str) -> usize {
         let (begun, mut passed) = (Instant::now(), 0);
         while begun.elapsed() < time {
@@ -218,9 +218,9 @@ impl Stream {
         stream
     }
 
-    /// Waits until it says this; when it did.
+    /// Waits until the stream contains `word`; returns when it did.
     pub(crate) async fn until(&mut self, word: &str) -> Instant {
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         loop {
             let chunk = self
                 .0
@@ -228,8 +228,8 @@ impl Stream {
                 .await
                 .unwrap()
                 .expect("a stream that goes on");
-            said.extend_from_slice(&chunk);
-            if said.windows(word.len()).any(|it| it == word.as_bytes()) {
+            received.extend_from_slice(&chunk);
+            if received.windows(word.len()).any(|it| it == word.as_bytes()) {
                 return Instant::now();
             }
         }

@@ -1,8 +1,9 @@
-//! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is seen at
-//! another with and without `NOTIFY`, orders a second, and how exactly a limit holds for all of them.
+//! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is
+//! seen at another with and without `NOTIFY`, orders a second, and how exactly a limit holds for
+//! all of them.
 //!
-//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a gateway that is built already,
-//! `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
+//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a gateway that is built
+//! already, `MEDIAGATE_BENCH_PARTS` the parts to run, of `idle chats bells orders limits`.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,7 +35,7 @@ use gateway::{Deployment, Gateway, Model, Stream};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// How long something is watched that costs little.
+/// How long something cheap is observed.
 const WATCHED: Duration = Duration::from_secs(20);
 /// Changes by which a bell is measured.
 const CHANGES: usize = 150;
@@ -42,8 +43,8 @@ const CHANGES: usize = 150;
 fn main() {
     benches::client_or_continue();
     benches::runtime().block_on(async {
-        let wanted = std::env::var("MEDIAGATE_BENCH_PARTS").ok();
-        let is_wanted = |part: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(part));
+        let parts = std::env::var("MEDIAGATE_BENCH_PARTS").ok();
+        let is_wanted = |part: &str| parts.as_ref().is_none_or(|parts| parts.contains(part));
         if is_wanted("idle") {
             idle(&Deployment::start().await).await;
         }
@@ -77,19 +78,20 @@ async fn idle(deployment: &Deployment) {
         let before = idle.resident();
         let opening = tasks.iter().take(count).map(|task| idle.stream(task));
         let streams = all_of(opening).await;
-        let asked = deployment.statements().await;
+        let statements_before = deployment.statements().await;
         let used = share_of_a_core(&idle).await;
-        let asked = (deployment.statements().await - asked) as f64 / WATCHED.as_secs_f64();
+        let statements = deployment.statements().await - statements_before;
+        let statements = statements as f64 / WATCHED.as_secs_f64();
         let each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
         println!(
-            "{count:>7}   {asked:>19.1}   {each:>8.1}   {:>11.1}",
+            "{count:>7}   {statements:>19.1}   {each:>8.1}   {:>11.1}",
             used * 100.0
         );
         drop(streams);
     }
 }
 
-/// Streams of chats that a provider has and says nothing of.
+/// Streams of chats that a provider never answers.
 async fn chats(deployment: &Deployment) {
     const CHATS: usize = 2000;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -133,16 +135,16 @@ async fn share_of_a_core(gateway: &Gateway) -> f64 {
     gateway.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64()
 }
 
-/// A task is called off at one gateway; how soon a stream at another one shows it.
+/// Measures how soon a stream at one gateway shows that a task was cancelled at another one.
 async fn bells(deployment: &Deployment) {
     println!("from a change here to the stream there     p50 ms   p99 ms");
     // Nothing listens there, so NOTIFY is off and only polling is left.
     let nobody = "[bell]\ndatabase = \"postgres://127.0.0.1:1/none\"\n";
-    by("one look in 250 ms", deployment, nobody).await;
-    by("NOTIFY", deployment, "").await;
+    measure_bell("one look in 250 ms", deployment, nobody).await;
+    measure_bell("NOTIFY", deployment, "").await;
 }
 
-async fn by(name: &str, deployment: &Deployment, bell: &str) {
+async fn measure_bell(name: &str, deployment: &Deployment, bell: &str) {
     let here = deployment.gateway("here", Model::Hosted, bell).await;
     let there = deployment.gateway("there", Model::Hosted, bell).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -160,11 +162,11 @@ async fn by(name: &str, deployment: &Deployment, bell: &str) {
         waited.push((since, known - called));
     }
     waited.sort_unstable();
-    let at = |percent: usize| waited[waited.len() * percent / 100].0.as_secs_f64() * 1e3;
-    println!("{name:<40} {:>8.1} {:>8.1}", at(50), at(99));
+    let percentile = |percent: usize| waited[waited.len() * percent / 100].0.as_secs_f64() * 1e3;
+    println!("{name:<40} {:>8.1} {:>8.1}", percentile(50), percentile(99));
 }
 
-/// Orders a second that are accepted; a provider takes them later. Each row on a database of its own: one
+/// Accepted orders a second; a provider gets them later. Each row has its own database, because one
 /// that is full of orders is slower.
 async fn orders() {
     println!("accounts   callers   gateways   orders a second");
@@ -204,7 +206,7 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
     rates.iter().sum()
 }
 
-/// A key of 600 a minute, asked for as fast as three gateways refuse it.
+/// A key for 600 requests a minute, used as fast as three gateways can reject its requests.
 async fn limits(deployment: &Deployment) {
     let key = deployment.key(&["--rpm", "600"]).await;
     let mut gateways = Vec::new();

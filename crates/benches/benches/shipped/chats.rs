@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{peers, upstream};
 
-/// Its [`benches::NUMBER`] makes each one another order.
+/// [`benches::NUMBER`] makes each request a different order.
 const PROMPT: &str = "a lake at dawn, take ############";
 /// Side of the picture.
 const PIXELS: u32 = 512;
@@ -57,7 +57,7 @@ impl ChatTarget {
         let load = ClientLoad::new(self.address, connections, SECONDS, request);
         let cpu = || self.process.as_deref().map(benches::cpu_time_of);
         let before = cpu();
-        let result = benches::measured(&load).await;
+        let result = benches::measure(&load).await;
         let used = cpu()
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
@@ -103,7 +103,7 @@ async fn at_once_table(upstream: &upstream::Upstream) {
         "| direct | {:.0} | | {:.0} | | | |",
         rate.per_second, base.p50
     );
-    for peer in peers.own().into_iter().chain(peers::named()) {
+    for peer in peers.targets().into_iter().chain(peers::targets_from_env()) {
         let (one, _) = peer.chat(1).await;
         let (many, cpu) = peer.chat(32).await;
         println!(
@@ -153,7 +153,7 @@ async fn many_callers(upstream: &upstream::Upstream) {
     );
     let peers = peers::start(upstream.address);
     let mut targets = vec![peers.direct()];
-    targets.extend(peers.own());
+    targets.extend(peers.targets());
     let program = GatewayProcess::start(&models(upstream.address));
     targets.extend(["linked", "kept"].map(|model| ChatTarget::gateway(&program, model)));
     let mut direct = None;

@@ -15,9 +15,9 @@ impl DelaySpread {
         }
     }
 
-    /// The figure below which this percentage of them is.
+    /// The figure at this percentile.
     pub(crate) fn at(&self, percent: usize) -> f64 {
-        let place = (self.sorted.len() * percent / 100).min(self.sorted.len() - 1);
-        self.sorted[place]
+        let index = (self.sorted.len() * percent / 100).min(self.sorted.len() - 1);
+        self.sorted[index]
     }
 }

@@ -1,5 +1,5 @@
-//! Jobs at a hosted provider, thousands at once: how late an end is seen, what polling costs, and how
-//! soon all are polled again after a crash.
+//! Jobs at a hosted provider, thousands at once: how late an end is seen, what polling costs, and
+//! how soon all are polled again after a crash.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ async fn follow(
     let mut is_ordering = true;
     let mut accepted_in = Duration::ZERO;
     let mut peak_memory = 0.0_f64;
-    let here = loop {
+    let ended = loop {
         tokio::select! {
             () = &mut ordering, if is_ordering => is_ordering = false,
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
@@ -98,21 +98,21 @@ async fn follow(
         if accepted_in.is_zero() && provider.polls().len() >= earlier.len() + count {
             accepted_in = started.elapsed();
         }
-        let here = ended_here(program);
-        if here.len() == earlier.len() + count {
-            break here;
+        let ended = ended_here(program);
+        if ended.len() == earlier.len() + count {
+            break ended;
         }
         assert!(
             started.elapsed() < Duration::from_mins(20),
             "{} ended",
-            here.len()
+            ended.len()
         );
     };
     let cpu = program.cpu_seconds_since(cpu);
     let polls = (polls(provider) - earlier_polls) as f64;
     let ends = provider.ends();
-    let new = here.iter().filter(|(id, _)| !earlier.contains_key(*id));
-    let late = new.map(|(id, here)| (here - ends[id]) as f64 / 1e6);
+    let new = ended.iter().filter(|(id, _)| !earlier.contains_key(*id));
+    let late = new.map(|(id, ended)| (ended - ends[id]) as f64 / 1e6);
     JobRun {
         accepted_per_second: count as f64 / accepted_in.as_secs_f64(),
         polls_per_second: polls / started.elapsed().as_secs_f64(),

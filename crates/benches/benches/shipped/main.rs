@@ -1,6 +1,6 @@
-//! The program as it is shipped, beside what a user would pick instead: `mediagate serve` as a child
-//! process with its default settings, and nginx and `HAProxy` in the same run. Prints the tables of
-//! docs/performance.md.
+//! The program as it is shipped, beside what a user would pick instead: `mediagate serve` as a
+//! child process with its default settings, and nginx and `HAProxy` in the same run. Prints the
+//! tables of docs/performance.md.
 //!
 //! ```text
 //! cargo build --release && cargo bench -p benches --bench shipped

@@ -1,5 +1,5 @@
-//! Orders: `POST /v1/videos` for a provider whose jobs take an hour, with none and with many of them
-//! open.
+//! Orders: `POST /v1/videos` for a provider whose jobs take an hour, with none and with many of
+//! them open.
 
 use std::time::{Duration, Instant};
 

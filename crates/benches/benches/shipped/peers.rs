@@ -1,5 +1,5 @@
-//! What else could stand before the upstream: nginx and `HAProxy`, one process each, and what the
-//! user of this benchmark has running.
+//! Peers that could be put in front of the upstream instead: nginx and `HAProxy`, one process each,
+//! and those that the user of this benchmark has running.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::chats::ChatTarget;
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
-/// Peers before one upstream; they end with this.
+/// Peers in front of one upstream. Dropping this ends them.
 pub(crate) struct Peers {
     upstream: SocketAddr,
     started: Vec<(&'static str, Child, SocketAddr)>,
@@ -53,20 +53,20 @@ impl Peers {
         chat_target("direct", self.upstream, None)
     }
 
-    pub(crate) fn own(&self) -> Vec<ChatTarget> {
+    pub(crate) fn targets(&self) -> Vec<ChatTarget> {
         let own = self.started.iter();
         own.map(|(name, child, address)| chat_target(name, *address, Some(child.id().to_string())))
             .collect()
     }
 }
 
-/// Those of `RACE_PEERS`: `name|address|process|model`, with commas between them.
-pub(crate) fn named() -> Vec<ChatTarget> {
-    let said = std::env::var("RACE_PEERS").unwrap_or_default();
+/// The peers in `RACE_PEERS`, separated by commas: `name|address|process|model`.
+pub(crate) fn targets_from_env() -> Vec<ChatTarget> {
+    let peer_list = std::env::var("RACE_PEERS").unwrap_or_default();
     let headers = std::env::var("RACE_HEADERS").unwrap_or_default();
     let headers = headers.split(';').filter(|header| !header.is_empty());
     let headers: String = headers.flat_map(|header| ["\r\n", header.trim()]).collect();
-    let peers = said.split(',').filter(|peer| !peer.is_empty());
+    let peers = peer_list.split(',').filter(|peer| !peer.is_empty());
     peers
         .map(|peer| {
             let parts: Vec<&str> = peer.split('|').collect();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use mediagate_model::clock::Clock;
 use serde_json::Value;
 
-/// The pause between two rounds, as in the gateways that do it so.
+/// The pause between two rounds, as in the gateways that poll in this way.
 pub(crate) const PAUSE: Duration = Duration::from_secs(15);
 
-/// Orders `count` jobs and follows them by the loop. When each was finished
-/// here, in microseconds since the epoch.
+/// Orders `count` jobs and follows them with the loop. Returns when each was
+/// finished here, in microseconds since the epoch.
 pub(crate) async fn run(url: &str, count: usize) -> Vec<(String, i64)> {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut open = Vec::new();

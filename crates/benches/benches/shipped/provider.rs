@@ -1,8 +1,8 @@
 //! The provider: the simulator in a process of its own (this program, started
 //! again), so that the gateway's memory and CPU time are its own.
 //!
-//! It is told on its standard input how long jobs take from now on, and asked
-//! when they ended and how often each was asked about.
+//! Commands on its standard input set how long jobs take from now on, and ask
+//! when they ended and how often each was polled.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,7 +19,7 @@ use simulator::{Fault, JobPlan, PlannedEnd, Simulator, World};
 const PROVIDER: &str = "MEDIAGATE_BENCH_PROVIDER";
 const PROTOCOL: &str = "openai-videos";
 
-/// How jobs go.
+/// How long jobs and answers take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Jobs {
     /// The shortest and the longest, in milliseconds; lengths are spread evenly.
@@ -28,12 +28,12 @@ pub(crate) struct Jobs {
     pub latency_ms: u64,
 }
 
-/// The provider's process; it ends with this.
+/// The provider's process. Dropping this ends it.
 pub(crate) struct Provider {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Its base address.
+    /// Its base URL.
     pub url: String,
 }
 
@@ -58,7 +58,7 @@ impl Provider {
         }
     }
 
-    /// How jobs go that are ordered from now on.
+    /// Sets how long jobs take that are ordered from now on.
     pub(crate) fn plan(&mut self, jobs: Jobs) {
         let (from, to) = jobs.lengths;
         self.ask(&format!("plan {from} {to} {}", jobs.latency_ms));
@@ -69,7 +69,7 @@ impl Provider {
         self.of_each("ends")
     }
 
-    /// How often each job was asked about.
+    /// How often each job was polled.
     pub(crate) fn polls(&mut self) -> HashMap<String, u32> {
         self.of_each("polls")
     }
@@ -146,8 +146,8 @@ pub(crate) fn play_or_continue() {
     std::process::exit(0);
 }
 
-/// Gives jobs lengths spread evenly: the plan changes about as fast as orders come. (Faster it would take from
-/// the processor what is measured.)
+/// Gives jobs lengths spread evenly: the plan changes about as fast as orders come. (Faster
+/// changes would use processor time that is being measured.)
 fn vary(lengths: &Mutex<(u64, u64)>, world: &World) {
     static STATE: AtomicU64 = AtomicU64::new(0x9E37_79B9);
     loop {

@@ -17,7 +17,7 @@ const UPSTREAM: &str = "MEDIAGATE_BENCH_UPSTREAM";
 /// A prompt with this word gets a film of 1 MB.
 pub(crate) const LARGE: &str = "megabyte";
 
-/// Ends with this.
+/// The upstream's process. Dropping this ends it.
 pub(crate) struct Upstream {
     child: Child,
     pub address: SocketAddr,
@@ -30,7 +30,7 @@ impl Drop for Upstream {
     }
 }
 
-/// An upstream that takes this long for an answer.
+/// Starts an upstream that takes this long for an answer.
 pub(crate) fn start(pause: Duration) -> Upstream {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .env(UPSTREAM, pause.as_millis().to_string())
@@ -57,8 +57,8 @@ pub(crate) fn serve_or_continue() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let said = std::env::var("RACE_UPSTREAM").ok();
-        let address = said.filter(|_| pause.is_zero());
+        let fixed_address = std::env::var("RACE_UPSTREAM").ok();
+        let address = fixed_address.filter(|_| pause.is_zero());
         let address = address.as_deref().unwrap_or("127.0.0.1:0");
         let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();

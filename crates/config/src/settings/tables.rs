@@ -1,5 +1,5 @@
-//! The tables of the file: `[fetch]`, `[webhooks]`, `[provenance]`, `[personas]`, `[bell]`, `[media]`,
-//! `[telemetry]`.
+//! The tables of the file: `[fetch]`, `[webhooks]`, `[provenance]`, `[personas]`, `[bell]`,
+//! `[media]`, `[telemetry]`.
 
 use std::time::Duration;
 

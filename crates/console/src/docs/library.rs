@@ -82,7 +82,7 @@ pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, MarkdownDocum
     all().iter().find(|(guide, _)| guide.slug == slug)
 }
 
-/// The address of a link's target, as a document writes it: another document, or another site.
+/// The URL of a link's target, as a document writes it: another document, or another site.
 /// Other files of the project are not served.
 fn address(source: &str, target: &str) -> Option<String> {
     if target.starts_with('#') || target.contains("://") || target.starts_with("mailto:") {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_to_documents_or_nowhere() {
+    fn only_links_between_documents_are_resolved() {
         assert_eq!(
             address("tasks", "money.md#refunds").unwrap(),
             "/docs/money#refunds"
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn links_within_the_documents_lead_to_a_heading() {
+    fn links_within_the_documents_have_an_existing_heading() {
         for (guide, document) in all() {
             let html = document.body.clone().into_string();
             for link in html.split("href=\"").skip(1) {

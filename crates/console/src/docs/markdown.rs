@@ -15,7 +15,7 @@ pub(super) struct MarkdownDocument {
 
 /// The content under one heading.
 pub(super) struct DocumentSection {
-    /// The part of its address after `#`.
+    /// The part of its URL after `#`.
     pub id: String,
     pub title: String,
     /// 1 for the document's own title.
@@ -24,7 +24,7 @@ pub(super) struct DocumentSection {
     pub text: String,
 }
 
-/// Reads a document. `link` turns the target of a link into an address on this site; a target
+/// Reads a document. `link` turns the target of a link into a URL on this site; a target
 /// without one becomes plain text.
 pub(super) fn read(text: &str, link: impl Fn(&str) -> Option<String>) -> MarkdownDocument {
     let parser = Parser::new_ext(text, Options::ENABLE_TABLES);

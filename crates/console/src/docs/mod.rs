@@ -58,7 +58,7 @@ pub struct ApiReference {
 }
 
 impl ApiReference {
-    /// From the `OpenAPI` document.
+    /// Renders the `OpenAPI` document.
     pub fn new(document: &Value) -> Self {
         let (side, body) = reference::render(document);
         Self { side, body }

@@ -252,7 +252,8 @@ fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// The type of a schema in a few words: `string`, `integer or null`, `list of string`, `"a" or "b"`.
+/// The type of a schema in a few words: `string`, `integer or null`, `list of string`,
+/// `"a" or "b"`.
 fn kind(document: &Value, schema: &Value) -> String {
     let schema = resolve(document, schema);
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {

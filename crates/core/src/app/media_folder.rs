@@ -71,7 +71,7 @@ fn judge(known_folders: &KnownFolders, mark: Option<String>, has_files: bool) ->
     match (&known_folders.here, mark) {
         // At any path: the folder may have been moved, or several processes share it.
         (_, Some(mark)) if known_folders.marks.contains(&mark) => FolderVerdict::Ours(mark),
-        // The database knows of no folder: it is new, or as old as the folder.
+        // The database has recorded no folder or no media: it is new, or as old as the folder.
         (_, Some(mark)) if known_folders.marks.is_empty() || !known_folders.has_media => {
             FolderVerdict::Ours(mark)
         }

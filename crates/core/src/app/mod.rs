@@ -50,7 +50,7 @@ pub struct Ctx {
 
 #[cfg(test)]
 impl Ctx {
-    /// On `SQLite` in this folder, with a stopped clock: for tests of verbs.
+    /// A context on `SQLite` in this folder, with a stopped clock, for tests of the domain.
     pub(crate) fn in_folder(data: &std::path::Path) -> Self {
         let settings = mediagate_config::Settings {
             data: Some(data.to_owned()),
@@ -100,7 +100,7 @@ pub struct GatewaySecrets {
     pub origin: OriginMarker,
 }
 
-/// Connections to addresses that callers name.
+/// Connections to URLs that callers name.
 pub struct OutboundClients {
     /// Fetches media of callers.
     pub fetcher: UrlFetcher,

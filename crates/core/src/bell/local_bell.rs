@@ -118,8 +118,8 @@ impl LocalBell {
 
     /// Listens to a task. Also returns whether the caller must start the poll for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
-        // Under the same lock as `listened_tasks_or_stop`: either the poll still sees this listener, or the
-        // caller learns that it has to start one.
+        // Under the same lock as `listened_tasks_or_stop`: either the poll still sees this
+        // listener, or the caller learns that it has to start one.
         let mut listeners = self.tasks();
         let receiver = listeners.signals.entry(task).or_default().subscribe();
         let TaskSignals { rings, ends, .. } = *receiver.borrow();
@@ -310,14 +310,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_ring_for_work_returns_whether_a_worker_was_free() {
-        let sleepers = IdleWorkers::default();
-        assert!(!sleepers.ring());
+        let idle_workers = IdleWorkers::default();
+        assert!(!idle_workers.ring());
         // It is kept for the next one.
-        sleepers.wait(Duration::from_hours(1)).await;
-        let mut wait = std::pin::pin!(sleepers.wait(Duration::from_hours(1)));
+        idle_workers.wait(Duration::from_hours(1)).await;
+        let mut wait = std::pin::pin!(idle_workers.wait(Duration::from_hours(1)));
         assert!((&mut wait).now_or_never().is_none());
-        assert!(sleepers.ring());
+        assert!(idle_workers.ring());
         wait.await;
-        assert!(!sleepers.ring());
+        assert!(!idle_workers.ring());
     }
 }

@@ -13,9 +13,9 @@ pub(super) enum BellMessage {
     Cancelled(TaskId),
     /// There is work, and the sender has no free worker for it.
     Work,
-    /// The same for hosted providers.
+    /// Like `Work`, for hosted providers.
     Upstream,
-    /// The same for webhooks.
+    /// Like `Work`, for webhooks.
     Deliveries,
 }
 

@@ -85,7 +85,7 @@ fn lint_model_name(
         })
     };
     if let Some(entry) = config.catalogue.find(protocol, name) {
-        // Only at the protocol's own address: other hosts may serve this model for longer.
+        // Only at the protocol's own URL: other hosts may serve this model for longer.
         let day = entry.retired.as_ref().filter(|_| has_default_host(site))?;
         let today = now.rfc3339();
         if !entry.is_retired(today.get(..10).unwrap_or_default()) {
@@ -110,7 +110,7 @@ fn lint_model_name(
     ))
 }
 
-/// Whether a provider has its protocol's default address.
+/// Whether a provider has its protocol's default URL.
 fn has_default_host(site: &ProviderSite) -> bool {
     let protocol = providers::protocol(&site.config.protocol);
     let adapter = site.provider.adapter();

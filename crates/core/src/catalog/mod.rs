@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_aliases_lead_to_their_model() {
+    fn models_are_found_by_name_and_alias() {
         let catalog = Catalog::new(&config(&[]), Vec::new(), &ProviderSites::new(), NOW).unwrap();
         assert_eq!(catalog.by_name("chirp-auk").unwrap().id, "stems-dsp-1");
         assert_eq!(catalog.by_name("animatic-1").unwrap().id, "animatic-1");

@@ -157,8 +157,8 @@ pub async fn load(app: &AppParts, id: AssetId) -> Result<Option<(Asset, Bytes)>,
     Ok(Some((asset, bytes)))
 }
 
-/// A stored file under a temporary name, only to be read: it may be the stored file itself. `None` if it
-/// was removed.
+/// A stored file under a temporary name, only to be read: it may be the stored file itself. `None`
+/// if it was removed.
 pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, Error> {
     let asset = app
         .store
@@ -208,7 +208,7 @@ pub async fn keep_file(
     Ok(asset)
 }
 
-/// The same, for a file that already has an id.
+/// Like [`keep_file`], for a file that already has an id.
 pub async fn keep_file_as(
     app: &AppParts,
     id: AssetId,

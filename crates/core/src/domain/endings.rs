@@ -16,8 +16,8 @@ use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 
 /// Ends a task, settles its money, runs `write_more`, which writes what else belongs to the end,
-/// and notifies listeners. Returns whether this call ended it. `owner` is the lease that must hold it;
-/// `None` ends any open task.
+/// and notifies listeners. Returns whether this call ended it. `owner` is the lease that must hold
+/// it; `None` ends any open task.
 pub fn end<E: From<Error> + From<StoreError>>(
     conn: &mut Conn<'_>,
     app: &App,

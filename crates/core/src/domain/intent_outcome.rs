@@ -12,7 +12,7 @@ use mediagate_model::webhook::WebhookEndpoint;
 use mediagate_store as store;
 use mediagate_store::record_expiry::PastTask;
 
-/// The present state of what an intent made.
+/// The current state of what an intent made.
 pub enum IntentOutcome {
     Tasks(Vec<Task>),
     /// Tasks of which at least one record is gone.

@@ -29,8 +29,8 @@ use mediagate_telemetry::counters;
 /// How often the mark is updated while orders are sent.
 const MARK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a start waits for a process that was running during a promotion: while the database was unavailable,
-/// leases ran out, and the first heartbeat after it may be a few seconds late.
+/// How long a start waits for a process that was running during a promotion: while the database was
+/// unavailable, leases ran out, and the first heartbeat after it may be a few seconds late.
 const PROMOTION_WAIT: Duration = Duration::from_secs(10);
 /// How often it checks for one.
 const PROMOTION_POLL: Duration = Duration::from_millis(500);
@@ -72,7 +72,7 @@ impl ExternalMarks {
         }
         Self {
             marks,
-            location: app.store.place().await,
+            location: app.store.location().await,
         }
     }
 
@@ -120,7 +120,7 @@ impl ExternalMarks {
         may_wait: bool,
     ) -> Result<Option<RestoreJudgement>, StoreError> {
         let previous = store::restored::mark(conn)?;
-        let last_location = store::restored::place(conn)?;
+        let last_location = store::restored::location(conn)?;
         let has_live_workers = store::restored::has_live_workers(conn, now)?;
         let evidence =
             self.restore_evidence(previous.as_ref(), last_location.as_ref(), has_live_workers);
@@ -131,7 +131,7 @@ impl ExternalMarks {
         // In one transaction with the hold. If only the location were on disk after a crash, a copy
         // would be taken for the original at the next start.
         if let Some(location) = &self.location {
-            store::restored::set_place(conn, location)?;
+            store::restored::set_location(conn, location)?;
         }
         let count = previous.as_ref().map_or(1, |previous| previous.count + 1);
         if let Some(evidence) = evidence {
@@ -244,7 +244,7 @@ async fn advance_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
     }
     // A promotion without losses only changes the database's location, so the new location is
     // stored.
-    let location = app.store.place().await.filter(|_| !is_behind);
+    let location = app.store.location().await.filter(|_| !is_behind);
     let (held, mark) = app
         .store
         .write(move |conn| -> Result<_, Error> {
@@ -257,7 +257,7 @@ async fn advance_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
                 return Ok((Some(held), Some(branch(conn, next)?)));
             }
             if let Some(location) = &location {
-                store::restored::set_place(conn, location)?;
+                store::restored::set_location(conn, location)?;
             }
             let mark = DatabaseMark {
                 count: next,

@@ -48,7 +48,7 @@ pub async fn all(app: &App) -> Result<Vec<RouteSummary>, Error> {
     .await
 }
 
-/// The same for a command, with the states in the `servers`.
+/// Like [`all`], for a command, with the states in the `servers`.
 pub async fn all_across_servers(
     app: &App,
     servers: &PeerRouteStates,

@@ -57,7 +57,7 @@ pub struct TaskDraft {
 }
 
 impl TaskDraft {
-    /// Notes the address under which the request reached the gateway, for the notifications about
+    /// Notes the URL under which the request reached the gateway, for the notifications about
     /// its tasks.
     #[must_use]
     pub fn with_origin(mut self, links: &Links) -> Self {

@@ -139,7 +139,7 @@ pub fn task_extras(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, Store
     Ok(extras)
 }
 
-/// The same for each of these, in order.
+/// The extras of each of these tasks, in order.
 pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
     let cached = tasks.iter().map(|task| {
         // Such a record needs nothing else but the key's name. A list of them costs no statement
@@ -178,8 +178,8 @@ pub async fn list(
     search(app, account, filter, None, page).await
 }
 
-/// The same, only those that `text` finds: words of the prompt or title, or the id of the task, of
-/// its video or chat completion, or of one of its clips.
+/// Like [`list`], with only the tasks that `text` finds: words of the prompt or title, or the id of
+/// the task, of its video or chat completion, or of one of its clips.
 pub async fn search(
     app: &Ctx,
     account: AccountId,
@@ -271,7 +271,7 @@ pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>
     ))
 }
 
-/// The same, cached for a few seconds, because thousands of jobs need it.
+/// Like [`lengths`], cached for a few seconds, because thousands of jobs need it.
 pub async fn usual_lengths(
     app: &AppParts,
     model: &str,

@@ -126,8 +126,8 @@ pub async fn all_accounts(
             rows: hourly_sums::sums(conn, &query, MOST_ROWS + 1)?,
             ..OperatorUsageReport::default()
         };
-        // The query asks for one row more than allowed. A truncated report would show wrong sums, so
-        // there is none.
+        // The query asks for one row more than allowed. A truncated report would show wrong sums,
+        // so there is none.
         if i64::try_from(report.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
             return Ok(None);
         }

@@ -279,7 +279,7 @@ pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Erro
 
 /// The error for finished films whose files are gone, with what they cost. Ordering them again
 /// would cost again, so the caller must know both.
-pub fn gone(tasks: &[&Task]) -> Error {
+pub fn link_expired(tasks: &[&Task]) -> Error {
     let cost = tasks
         .iter()
         .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.cost));

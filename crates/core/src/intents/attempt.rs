@@ -307,8 +307,8 @@ impl IntentRecord {
                     return Err(Error::Overtaken.into());
                 }
             }
-            // A refusal that was recorded since its look-up is its own. If it stayed, another delivery
-            // of this retry would use it up, and make the order a second time.
+            // A refusal that was recorded since its look-up is its own. If it stayed, another
+            // delivery of this retry would use it up, and make the order a second time.
             OrderKind::RetryOfUnknown => {
                 if !store::refused_orders::take(conn, body, now)? {
                     store::refused_orders::note_unmatched_retry(conn, body, now)?;

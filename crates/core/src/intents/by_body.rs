@@ -58,9 +58,9 @@ impl Intents {
         }
         let (new, socket) = (self.draft(request), request.socket.clone());
         let (clients, body) = (&self.0.clients, new.body.clone());
-        // Of two deliveries of one retry, the second joins the first. The count distinguishes a retry
-        // of a refused order from its copy. Such a retry must not wait for equal orders, which may
-        // never end.
+        // Of two deliveries of one retry, the second joins the first. The count distinguishes a
+        // retry of a refused order from its copy. Such a retry must not wait for equal orders,
+        // which may never end.
         let client = if order.is_retry_of_unknown() {
             let client = clients.enter_alone(new.id, body, socket);
             client.ok_or(Error::Overtaken)?

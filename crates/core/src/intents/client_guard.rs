@@ -1,4 +1,5 @@
-//! The guard of a client in the [`ClientRegistry`]: the client counts as connected until it is dropped.
+//! The guard of a client in the [`ClientRegistry`]: the client counts as connected until it is
+//! dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! The table behind the [`ClientRegistry`](super::ClientRegistry): an entry for each intent whose client is
-//! connected, or has disconnected without that being in the database yet.
+//! The table behind the [`ClientRegistry`](super::ClientRegistry): an entry for each intent whose
+//! client is connected, or has disconnected without that being in the database yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;

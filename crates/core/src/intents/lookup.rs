@@ -91,7 +91,7 @@ impl Intents {
         store::await_within_limit(write).await
     }
 
-    /// The present state of an intent's result, if a request may still get it.
+    /// The current state of an intent's result, if a request may still get it.
     pub(super) async fn joinable(
         &self,
         intent: &Intent,

@@ -72,7 +72,7 @@ impl FairShareQueue {
         }
     }
 
-    /// The same, on a thread that may block.
+    /// Like [`Self::wait`], on a thread that may block.
     pub fn wait_blocking(&self, account: AccountId, amount: u64) -> QueuePermit {
         loop {
             if let Ok(permit) = self.enter(account, amount).blocking_recv() {

@@ -26,7 +26,7 @@ pub(super) struct RateGrants {
     store: Store,
     /// Keyed by the limit too, so that a changed limit starts afresh.
     keys: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Mutex<GrantState>>>,
-    /// Until then the database is not tried again.
+    /// The database is not tried again before this time.
     unavailable_until: std::sync::Mutex<Option<Instant>>,
 }
 
@@ -39,7 +39,7 @@ struct GrantState {
     remaining: u32,
     /// When the unused requests lapse.
     until: Option<Instant>,
-    /// Until then the key has no requests left.
+    /// The key has no requests left before this time.
     exhausted_until: Option<Instant>,
 }
 

@@ -50,8 +50,8 @@ impl UnknownSecrets {
         self.ask(sha256, look_up, on_failure).await
     }
 
-    /// `look_up` returns which of the hashes exist; `on_failure` returns the error for requests whose
-    /// batch was looked up by another request and failed.
+    /// `look_up` returns which of the hashes exist; `on_failure` returns the error for requests
+    /// whose batch was looked up by another request and failed.
     async fn ask<E, F: Future<Output = Result<Vec<String>, E>>>(
         &self,
         sha256: &str,

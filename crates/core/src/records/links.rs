@@ -89,7 +89,7 @@ impl Links {
         format!("{origin}{path}")
     }
 
-    /// The addresses of a clip's audio, cover and large cover; empty once they are
+    /// The URLs of a clip's audio, cover and large cover; empty once they are
     /// removed, and while it has none.
     pub fn clip_urls(&self, clip: &Clip) -> [String; 3] {
         let files = clip.media.filter(|_| !clip.media_removed);

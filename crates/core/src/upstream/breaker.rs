@@ -52,8 +52,8 @@ impl CircuitBreaker {
         *self = Self::default();
     }
 
-    /// Records that the route failed; `at_once` if one failure is enough to know that the next would
-    /// fail too, `pause` if the provider said how long.
+    /// Records that the route failed; `at_once` if one failure is enough to know that the next
+    /// would fail too, `pause` if the provider said how long.
     pub fn record_failure(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
@@ -72,8 +72,8 @@ impl CircuitBreaker {
         }
     }
 
-    /// Records that the provider is busy and asked for a pause. That is not a failure: the work waits
-    /// for it.
+    /// Records that the provider is busy and asked for a pause. That is not a failure: the work
+    /// waits for it.
     pub fn record_busy(&mut self, now: Timestamp, pause: Option<Duration>) {
         self.trial_until = None;
         self.busy_until = Some(now.plus(pause.unwrap_or(DEFAULT_BUSY_PAUSE).min(MAX_PAUSE)));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_tries_once_and_closes() {
+    fn a_breaker_opens_tries_once_and_closes() {
         let mut breaker = CircuitBreaker::default();
         breaker.record_failure(at(0), false, None);
         breaker.record_failure(at(0), false, None);

@@ -1,4 +1,4 @@
-//! The configured hosted providers: addresses, credentials, health, and the driver that talks to
+//! The configured hosted providers: URLs, credentials, health, and the driver that talks to
 //! them.
 //!
 //! Knows the `providers` crate and the settings, but no tasks or accounts. [`route_order`] decides
@@ -46,7 +46,7 @@ pub struct ProviderSite {
     catalogue: Arc<Catalogue>,
     /// Address and protocol, for the driver.
     pub provider: Provider,
-    /// The protocol and the base address: stored with each submission, so that its job is looked up
+    /// The protocol and the base URL: stored with each submission, so that its job is looked up
     /// where it was made.
     pub endpoint: String,
     /// At least one; an empty one if none is needed.
@@ -201,10 +201,10 @@ impl ProviderSite {
         })
     }
 
-    /// The credential with which a submission was made, if it was made at this address, in this
+    /// The credential with which a submission was made, if it was made at this URL, in this
     /// protocol and with a key that the settings still have, at any position.
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
-        // Another address or account does not know the job. Its "not found" would be taken for the
+        // Another URL or account does not know the job. Its "not found" would be taken for the
         // end of a job that is still running and is paid for.
         let is_same_endpoint = submission.endpoint == self.endpoint;
         let has_same_key = |credential: &&Arc<ProviderCredential>| {
@@ -459,7 +459,7 @@ impl Upstream {
             && self.with_stored_state(route, |stored| stored.refused_at.is_none())
     }
 
-    /// The same for a model.
+    /// Whether the model has a route that is expected to be available, or needs none.
     pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
         let routes = model.routes();
         routes.is_empty()

@@ -1,11 +1,11 @@
-//! Poll pacer: how many polls a second are sent with one credential, and in which order its jobs are
-//! polled when more are due.
+//! Poll pacer: how many polls a second are sent with one credential, and in which order its jobs
+//! are polled when more are due.
 //!
 //! The rate starts at `INITIAL_RATE` (or the limit, if that is lower). While polls have to wait
-//! for it and the provider answers them, it doubles each second. When the provider refuses a poll as
-//! one too many (429), it halves, and from then on grows by a twentieth a second: a slow start and a
-//! decrease as in TCP (Jacobson, "Congestion Avoidance and Control", 1988). It never exceeds the
-//! limit that the operator set or the provider documents.
+//! for it and the provider answers them, it doubles each second. When the provider refuses a poll
+//! as one too many (429), it halves, and from then on grows by a twentieth a second: a slow start
+//! and a decrease as in TCP (Jacobson, "Congestion Avoidance and Control", 1988). It never exceeds
+//! the limit that the operator set or the provider documents.
 //!
 //! Polls that wait are sent in the order of their deadlines: the time at which they were due plus
 //! the interval at which their job is polled. A job near its expected end has a short interval and
@@ -63,7 +63,7 @@ struct WaitingPoll {
 }
 
 impl PollPacer {
-    /// At most `max_rate` polls a second.
+    /// A pacer for at most `max_rate` polls a second.
     pub fn new(max_rate: u32) -> Self {
         let max_rate = f64::from(max_rate).max(MIN_RATE);
         let state = PacerState {

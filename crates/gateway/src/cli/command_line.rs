@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_well_formed() {
+    fn the_command_line_is_well_formed() {
         command().debug_assert();
     }
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn help_shows_what_matters_to_the_command() {
+    fn help_shows_the_settings_that_the_command_uses() {
         for arguments in [
             &["--help"][..],
             &["keys", "create", "--help"],
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_offer_what_matters_to_the_command() {
+    fn shells_offer_the_settings_that_the_command_uses() {
         let mut command = completion_command();
         command.build();
         let has = |path: &[&str], option: &str| {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_the_source_are_not_shown() {
+    fn markup_of_doc_comments_is_not_shown() {
         assert_eq!(
             strip_markup("\"folder\" or <s3://bucket/prefix> [default: `AWS_REGION`]; 1 < 2"),
             "\"folder\" or s3://bucket/prefix [default: AWS_REGION]; 1 < 2"

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_what_it_escapes() {
+    fn escaped_json_keeps_its_values() {
         let json = serde_json::to_string_pretty(&serde_json::json!({"name": HOSTILE})).unwrap();
         let escaped = escaped_json(&json);
         assert!(!escaped.contains(is_control_or_bidi), "{escaped}");

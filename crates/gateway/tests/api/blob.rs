@@ -57,7 +57,7 @@ async fn check_store(blobs: &BlobStore) {
     put.await.unwrap();
     assert_eq!(blobs.get(id, MediaType::Png).await.unwrap(), "0123456789");
     assert_eq!(read_range(blobs, id, MediaType::Png, 2, 5).await, b"234");
-    // The same name again: replaced.
+    // A file with the same name is replaced.
     let put = blobs.put(id, MediaType::Png, Bytes::from_static(b"abc"));
     put.await.unwrap();
     assert_eq!(blobs.get(id, MediaType::Png).await.unwrap(), "abc");

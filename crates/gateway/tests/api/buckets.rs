@@ -475,7 +475,7 @@ async fn media_addresses_have_the_configured_host() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_stores_limit_are_told_to_retry() {
+async fn requests_beyond_the_stores_limit_get_a_retry_after() {
     let bucket = TestBucket::start().await;
     let gateway = TestGateway::builder()
         .without_workers()

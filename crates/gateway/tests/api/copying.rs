@@ -1,4 +1,5 @@
-//! `mediagate media copy` that is interrupted, by the end of its process or of the bucket, and repeated.
+//! `mediagate media copy` that is interrupted, by the end of its process or of the bucket, and
+//! repeated.
 
 use std::num::NonZeroU32;
 use std::path::Path;

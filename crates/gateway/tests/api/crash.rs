@@ -200,8 +200,8 @@ async fn leases_of_a_killed_process_are_free_at_once() {
     crate::support::eventually("the provider has it", async || (jobs() == 1).then_some(())).await;
     server.crash();
     let database = Connection::open(home.data().join("mediagate.db")).unwrap();
-    let forever = "UPDATE workers SET held_until = held_until * 2";
-    assert_eq!(database.execute(forever, []).unwrap(), 2);
+    let extend_leases = "UPDATE workers SET held_until = held_until * 2";
+    assert_eq!(database.execute(extend_leases, []).unwrap(), 2);
     let (server, client) = home.start_again(client).await;
     assert_eq!(finished(&client, &task).await["status"], "succeeded");
     assert_eq!(jobs(), 1);

@@ -148,12 +148,12 @@ async fn bodies_that_are_not_json() {
         "1e999999".into(),
     ];
     for body in broken {
-        let about = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
+        let description = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
         let answer = post_body(&gateway, "application/json", body).await;
         assert_eq!(
             (answer.status, answer.json["error"]["code"].as_str()),
             (400, Some("invalid_json")),
-            "{about}: {}",
+            "{description}: {}",
             answer.text()
         );
     }

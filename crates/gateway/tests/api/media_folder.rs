@@ -166,7 +166,7 @@ async fn another_folder_is_not_accepted_in_its_place() {
     gateway.stop().await;
 }
 
-/// As after a move from a bucket: the files are in the folder, or not yet.
+/// The state after a move from a bucket: the files are in the folder, or not yet.
 #[tokio::test]
 async fn a_folder_of_files_without_a_mark_gets_one() {
     let (gateway, paths) = with_film().await;

@@ -211,7 +211,8 @@ async fn the_programs_metrics_are_documented() {
     for (name, labels) in &metrics {
         assert_eq!(documented.get(name), Some(labels), "{name}");
     }
-    // Most appear without a fault; the others need one, and `tests/tidy` reads them from the source.
+    // Most appear without a fault; the others need one, and `tests/tidy` reads them from the
+    // source.
     assert!(metrics.len() >= 15, "{:?}", metrics.keys());
     server.stop().await;
 }

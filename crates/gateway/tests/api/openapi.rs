@@ -72,16 +72,16 @@ fn every_operation_has_a_name_a_success_an_error_and_its_path_parameters() {
     let mut names = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            let about = format!("{method} {path}");
-            let name = operation["operationId"].as_str().expect(&about);
+            let route = format!("{method} {path}");
+            let name = operation["operationId"].as_str().expect(&route);
             assert!(
                 names.insert(name.to_owned()),
-                "{about}: the name {name} is taken"
+                "{route}: the name {name} is taken"
             );
-            assert!(operation["summary"].is_string(), "{about}");
-            assert!(operation["responses"]["200"].is_object(), "{about}");
+            assert!(operation["summary"].is_string(), "{route}");
+            assert!(operation["responses"]["200"].is_object(), "{route}");
             let error = &operation["responses"]["default"]["content"]["application/json"]["schema"];
-            assert_eq!(error["$ref"], "#/components/schemas/ErrorBody", "{about}");
+            assert_eq!(error["$ref"], "#/components/schemas/ErrorBody", "{route}");
             let parameters = operation["parameters"]
                 .as_array()
                 .cloned()
@@ -94,7 +94,7 @@ fn every_operation_has_a_name_a_success_an_error_and_its_path_parameters() {
                     parameters.iter().any(|parameter| parameter["name"] == part
                         && parameter["in"] == "path"
                         && parameter["required"] == true),
-                    "{about}: {part}"
+                    "{route}: {part}"
                 );
             }
         }

@@ -173,7 +173,8 @@ async fn long_cut_commits() {
     cut_commits(1000).await;
 }
 
-/// Cuts connections before or after the commit of the grant, of the order or of the next transaction.
+/// Cuts connections before or after the commit of the grant, of the order or of the next
+/// transaction.
 async fn cut_commits(orders: u32) {
     let gateway = gateway().await;
     let unlimited = NewKey {

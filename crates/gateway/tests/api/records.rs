@@ -122,7 +122,8 @@ async fn a_repetition_creates_nothing_when_its_task_is_removed() {
     gateway.stop().await;
 }
 
-/// A priced order whose answer is lost and whose record is removed: its repetition reports the cost once, the next one orders again.
+/// A priced order whose answer is lost and whose record is removed: its repetition reports the cost
+/// once, the next one orders again.
 #[tokio::test]
 async fn a_repetition_reports_the_cost_of_a_removed_order_which_can_then_be_placed_again() {
     let gateway = TestGateway::builder()

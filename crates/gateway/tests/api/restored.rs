@@ -31,7 +31,7 @@ fn settings(simulator: &Simulator, max_running: u32) -> String {
 struct Scene {
     simulator: Simulator,
     folder: tempfile::TempDir,
-    /// `SQLite` if there is none.
+    /// The Postgres database; `None` for `SQLite`.
     database: Option<TestDatabase>,
     key: String,
     tasks: Vec<String>,
@@ -238,7 +238,7 @@ async fn a_copied_folder_orders_nothing_again() {
     let scene = Scene::set_up(None).await;
     let copied = scene.folder.path().join("backup");
     orders_nothing_again(&scene, &copied).await;
-    // From now on the copied folder is its own place.
+    // From now on the copied folder has a location of its own.
     let server = scene.start_in(&copied, &[]).await;
     let order = json!({"model": "film", "prompt": "four", "seconds": "4"});
     let client = scene.client(&server);
@@ -307,12 +307,12 @@ async fn a_start_after_a_promotion_waits_for_surviving_processes() {
         gateway.post("/v1/videos", &order).await.ok();
         restored_backup::check(&gateway.app, false).await.unwrap();
         let promoted = gateway.app.store.write(|conn| -> Result<_, StoreError> {
-            let location = store::restored::place(conn)?.unwrap();
+            let location = store::restored::location(conn)?.unwrap();
             let previous = DatabaseLocation {
                 timeline: Some("0".into()),
                 ..location
             };
-            store::restored::set_place(conn, &previous)?;
+            store::restored::set_location(conn, &previous)?;
             // The mark outside the database is older.
             let mark = store::restored::mark(conn)?.unwrap();
             let mark = DatabaseMark {

@@ -34,8 +34,8 @@ pub(crate) fn faketime() -> PathBuf {
     library.expect("faketime is not installed; ./scripts/test installs it")
 }
 
-/// The program with these arguments, and no setting from this process's environment. `MEDIAGATE_TEST_PROGRAM`
-/// names a copy for a long run, during which the built one may change.
+/// The program with these arguments, and no setting from this process's environment.
+/// `MEDIAGATE_TEST_PROGRAM` names a copy for a long run, during which the built one may change.
 pub(crate) fn program(args: &[&str]) -> Command {
     let copy = std::env::var_os("MEDIAGATE_TEST_PROGRAM").map(PathBuf::from);
     other_program(&copy.unwrap_or_else(built_program), args)
@@ -50,7 +50,7 @@ pub(crate) fn built_program() -> PathBuf {
         .join("mediagate")
 }
 
-/// The same, of another version.
+/// Like [`program`], with the program at `path`, which may be of another version.
 pub(crate) fn other_program(path: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(path);
     command.args(args).stdin(Stdio::null());

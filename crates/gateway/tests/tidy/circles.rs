@@ -107,7 +107,8 @@ fn dependencies(modules: &Modules, group: fn(&str) -> &str) -> Dependencies {
     dependencies
 }
 
-/// The pairs in which the first depends on the second, and the second on the first, perhaps through others.
+/// The pairs in which the first depends on the second, and the second on the first, perhaps through
+/// others.
 fn cycles(dependencies: &Dependencies) -> Vec<String> {
     let mut cycles = Vec::new();
     for (name, others) in dependencies {
@@ -167,7 +168,8 @@ fn dependencies_of(modules: &Modules, name: &str) -> BTreeSet<String> {
     dependencies
 }
 
-/// The module that a path names, or the one from which the crate's own file re-exports its first name.
+/// The module that a path names, or the one from which the crate's own file re-exports its first
+/// name.
 fn module(modules: &Modules, path: &str) -> Option<String> {
     let first = path.split("::").next()?;
     if let Some(module) = longest_module_prefix(modules, path) {

@@ -72,7 +72,8 @@ impl Tree {
         }
     }
 
-    /// Whether a file or folder has this name or path ending: documents name `store/tasks.rs`, not the whole path.
+    /// Whether a file or folder has this name or path ending: documents name `store/tasks.rs`, not
+    /// the whole path.
     fn has(&self, name: &str) -> bool {
         let tail = format!("/{name}");
         self.paths.contains(name) || self.paths.iter().any(|path| path.ends_with(&tail))
@@ -226,7 +227,7 @@ fn links_between_documents_have_targets() {
             }
         }
     }
-    assert!(broken.is_empty(), "these lead nowhere:\n{broken}");
+    assert!(broken.is_empty(), "broken links:\n{broken}");
 }
 
 /// The map is in a fenced block of ARCHITECTURE.md.

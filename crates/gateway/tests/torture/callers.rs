@@ -25,10 +25,10 @@ pub(crate) struct CallerHistory {
     pub(crate) tries: Vec<Try>,
 }
 
-/// Tasks that callers know of, each with the number of its key.
+/// Tasks that callers have learned of, each with the number of its key.
 pub(crate) type SeenTasks = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// A caller at work.
+/// A running caller.
 pub(crate) struct Caller {
     pub(crate) http: reqwest::Client,
     pub(crate) door: Door,
@@ -72,7 +72,7 @@ impl Caller {
         self.history
     }
 
-    /// As the SDKs do: every repetition carries its number. Now and then one that
+    /// Repeats its request as the SDKs do, with the number of the try. Now and then one that
     /// was held up on its way arrives together with the next.
     async fn repeat_counting(&mut self) {
         for count in 0..=self.dice.between(2, 8) {
@@ -132,7 +132,7 @@ impl Caller {
         )]
     }
 
-    /// The same key with another body.
+    /// Sends another body with the same key.
     async fn send_other_body(&mut self, headers: &[(&'static str, String)]) {
         let other = self.history.intent.with_other_tag();
         let intent = std::mem::replace(&mut self.history.intent, other);
@@ -179,7 +179,7 @@ impl Caller {
         }
     }
 
-    /// Waits for the pause and until a gateway answers; false when the caller's time is over.
+    /// Waits for the pause and until a gateway answers; returns false when the caller's time is over.
     async fn pause(&self, pause: Duration) -> bool {
         let back_online = async {
             tokio::time::sleep(pause).await;
@@ -268,7 +268,7 @@ fn pause_before_retry(answer: &Answer, default: Duration) -> Duration {
     announced.unwrap_or(default).min(LONGEST_PAUSE)
 }
 
-/// Cancels tasks at random moments; the state in each answer, by task.
+/// Cancels tasks at random moments; returns the state in each answer, by task.
 pub(crate) async fn cancel_randomly(
     http: reqwest::Client,
     door: Door,

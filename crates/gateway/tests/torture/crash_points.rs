@@ -26,7 +26,7 @@ const WAVES: u32 = 12;
 const WAVE: Duration = Duration::from_secs(10);
 /// How long jobs of the first wave run; those of each later wave run longer by this much.
 const RUNNING: Duration = Duration::from_secs(2);
-/// Points at once: each mostly waits.
+/// Points that are visited at the same time; each mostly waits.
 const AT_ONCE: usize = 4;
 
 /// The names of all points; none in a build that leaves them out.

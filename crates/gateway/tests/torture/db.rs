@@ -12,7 +12,7 @@ use crate::postgres::TestDatabase;
 pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(TestDatabase),
-    /// At an address; the caller owns the server.
+    /// A database at this URL, on a server of the caller.
     Elsewhere(String),
 }
 

@@ -1,5 +1,5 @@
-//! The process crashes between every two steps of a webhook's delivery, a thousand times: the end of every
-//! task is delivered.
+//! The process crashes between every two steps of a webhook's delivery, a thousand times: the end
+//! of every task is delivered.
 
 use std::time::Duration;
 

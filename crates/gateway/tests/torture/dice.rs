@@ -1,5 +1,5 @@
-//! Random numbers from a seed: the same for the same seed, and forked for concurrent
-//! actors.
+//! Random numbers from a seed: equal seeds give equal numbers, and each concurrent actor
+//! has a generator of its own.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ impl Dice {
         Self(self.next())
     }
 
-    /// From 0, below this.
+    /// A random number from 0 to `below`, exclusive.
     pub(crate) fn roll(&mut self, below: u64) -> u64 {
         self.next() % below.max(1)
     }
 
-    /// From one to the other, both included.
+    /// A random number from `least` to `most`, both included.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.roll(most - least + 1)
     }

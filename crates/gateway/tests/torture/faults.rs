@@ -1,4 +1,4 @@
-//! What goes wrong at the providers, by the dice; and the jobs that they made.
+//! Random faults at the providers, and the jobs that they created.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn fault(dice: &mut Dice, protocol: &str) -> (&'static str, Fault) {
                 bare,
             },
         ),
-        // Under 429 it would say that nothing was done.
+        // With a 429 it would mean that nothing was done.
         4 => (
             "status after",
             Fault::StatusAfter(*dice.pick(&[409, 500, 502, 503, 504])),

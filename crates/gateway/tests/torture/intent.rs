@@ -1,5 +1,5 @@
-//! What callers want: one thing each, marked so that it is found again wherever
-//! it left a trace, and asked for in one of the ways in which callers ask.
+//! Intents: what each caller wants, with a tag by which all its traces are found, and the way
+//! in which the caller repeats its requests.
 
 use serde_json::{Value, json};
 
@@ -45,10 +45,10 @@ pub(crate) struct Intent {
     pub(crate) tag: String,
     pub(crate) kind: Kind,
     pub(crate) style: RetryStyle,
-    /// Which of the keys.
+    /// The index of its key.
     pub(crate) key: usize,
     pub(crate) body: Value,
-    /// The recording that goes along with an upload.
+    /// The recording that an upload sends.
     pub(crate) recording: Option<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Intent {
 }
 
 impl Intent {
-    /// A random thing in a random style.
+    /// A random intent with a random style of repetition.
     pub(crate) fn any(dice: &mut Dice, keys: &[Key], recording: &[u8]) -> Self {
         let kind = match dice.roll(100) {
             0..25 => Kind::Chat,
@@ -97,7 +97,7 @@ impl Intent {
         }
     }
 
-    /// The same thing from this model.
+    /// This intent, ordered from this model.
     pub(crate) fn with_model(mut self, model: &str) -> Self {
         let field = if matches!(self.kind, Kind::Stems | Kind::Song) {
             "mv"
@@ -143,7 +143,7 @@ impl Intent {
         !matches!(self.kind, Kind::Persona | Kind::Upload)
     }
 
-    /// The same body with another tag: something else under the same key.
+    /// The same body with another tag, so that it is another request with the same key.
     pub(crate) fn with_other_tag(&self) -> Self {
         let mut other = self.clone();
         other.tag = format!(

@@ -28,8 +28,8 @@
 //! MEDIAGATE_TEST_SDK_PYTHON   a Python that has the `openai` package
 //! ```
 //!
-//! Settings change meanwhile: providers move to another address and key and back, a copy of the folder
-//! runs, which must order nothing, and clocks are set.
+//! Settings change meanwhile: providers move to another address and key and back, a copy of the
+//! folder runs, which must order nothing, and clocks are set.
 //!
 //! The same seed gives the same random choices; the interleaving of two processes
 //! differs from run to run.

@@ -24,7 +24,7 @@ const OPENAI: &str = "openai-videos";
 const REPLICAS: usize = 3;
 /// Callers at once.
 const CALLERS: usize = 6;
-/// How long it runs when everything else does, too.
+/// How long it runs together with all other tests.
 const SHORT: Duration = Duration::from_secs(25);
 /// How long to wait until a process stops at its point.
 const POINT_TIMEOUT: Duration = Duration::from_secs(5);

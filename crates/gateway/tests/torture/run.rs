@@ -22,7 +22,7 @@ use crate::totals::Totals;
 pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long a copy runs: long enough to claim every task that it would claim.
 const COPY_LIVES: Duration = Duration::from_secs(2);
-/// What `abort` ends a process with.
+/// The signal with which `abort` ends a process.
 const ABORTED: i32 = 6;
 
 /// A gateway that crashes and restarts.
@@ -243,7 +243,8 @@ impl Run {
         std::mem::replace(&mut self.clock, next_clock) != next_clock
     }
 
-    /// Starts a gateway on a copy of the folder, while the own one is down: it must order nothing.
+    /// Starts a gateway on a copy of the folder, while the original gateway is down: the copy must
+    /// order nothing.
     pub(crate) async fn run_a_copy(&mut self) {
         let ordered = |run: &Self| {
             let journal = run.stage.simulator.world().journal();
@@ -347,8 +348,9 @@ impl Run {
     /// Runs the program's own check of its ledger.
     async fn verify(&mut self) {
         let output = self.stage.command(&["ledger", "verify"]).await;
-        // The command rightly reports a provider that answers two orders with one job (`Fault::Duplicate`);
-        // that the gateway itself orders nothing twice is checked by what arrived there.
+        // The command rightly reports a provider that answers two orders with one job
+        // (`Fault::Duplicate`); that the gateway itself orders nothing twice is checked by what
+        // arrived there.
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut lines = lines.lines();
         let is_fault = |line: &str| {

@@ -1,4 +1,4 @@
-//! The official Python SDK as a caller, where a Python with it is named.
+//! The official Python SDK as a caller, if the environment names a Python that has it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -134,7 +134,7 @@ fn try_of(result: &Value, started_at: i64) -> Try {
     }
 }
 
-/// Forwards connections to the gateway's present address.
+/// Forwards connections to the gateway's current address.
 async fn forward(listener: TcpListener, door: Door) {
     while let Ok((mut caller, _)) = listener.accept().await {
         let Some(base) = door.address() else {

@@ -1,5 +1,5 @@
-//! The gateway under torture: providers that deduplicate and such that do not,
-//! models with one route and with two, a price of every sort.
+//! The gateway under torture: providers that deduplicate and providers that do not,
+//! models with one route and with two, a price of every kind.
 
 use simulator::Simulator;
 

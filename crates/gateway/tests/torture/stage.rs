@@ -131,7 +131,7 @@ impl Stage {
         stage
     }
 
-    /// The same gateway again, with a copy of its data; on `SQLite`.
+    /// Another gateway with a copy of this one's data; on `SQLite`.
     pub(crate) fn copy(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy_folder(self.folder.path(), folder.path());
@@ -186,12 +186,13 @@ impl Stage {
         self.count_open_with(!self.settings.is_moved).await
     }
 
-    /// Open orders that were made with the present settings.
+    /// Open orders that were made with the current settings.
     pub(crate) async fn count_open_here(&self) -> u64 {
         self.count_open_with(self.settings.is_moved).await
     }
 
-    /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else with the first.
+    /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else
+    /// with the first.
     pub(crate) async fn count_open_with(&self, is_moved: bool) -> u64 {
         let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
         let open = format!(

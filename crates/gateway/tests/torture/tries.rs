@@ -39,7 +39,7 @@ pub(crate) enum TryOutcome {
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Of an error, in a stream too.
+    /// The code of an error, also of one in a stream.
     pub(crate) code: Option<String>,
     pub(crate) should_retry: bool,
     pub(crate) retry_after: Option<u64>,
@@ -182,7 +182,7 @@ fn code_of(bytes: &[u8]) -> Option<String> {
 
 /// How a stream ended.
 enum StreamEnd {
-    /// As it should.
+    /// With `[DONE]`.
     Done,
     /// With this error.
     Failed(String),

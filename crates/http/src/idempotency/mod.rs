@@ -274,7 +274,7 @@ impl IntentAnswer {
         }
     }
 
-    /// The same, but generated again for repetitions with its key.
+    /// Like [`Self::of`], but generated again for repetitions with its key.
     pub(super) fn not_stored(response: impl IntoResponse, close_time: IntentCloseTime) -> Self {
         Self {
             is_stored: false,

@@ -32,7 +32,7 @@ impl CallbackFields {
             .into_iter()
             .filter_map(|(param, url)| Some(CallbackUrl { url: url?, param }));
         let first = callbacks.next();
-        // Only one address is called, so a second one would be silently ignored.
+        // Only one URL is called, so a second one would be silently ignored.
         for second in callbacks {
             let message = "Set only one of callback_url, notify_hook and webhook_url.";
             body.fault(second.param, ErrorCode::InvalidValue, message);
@@ -41,7 +41,7 @@ impl CallbackFields {
     }
 }
 
-/// The address to call; an empty one counts as absent.
+/// The URL to call; an empty one counts as absent.
 pub struct CallbackUrlField;
 
 impl FieldType for CallbackUrlField {

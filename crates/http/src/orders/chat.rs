@@ -24,7 +24,7 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use messages::{ChatPrompt, MessageList};
 
-/// Fewer tokens than this hold no address of a video.
+/// Fewer tokens than this hold no URL of a video.
 const ADDRESS_TOKENS: i64 = 16;
 
 request! {
@@ -132,7 +132,7 @@ pub struct ChatOrder {
     pub stream: bool,
     /// Whether a chunk with the usage is wanted.
     pub include_usage: bool,
-    /// The most tokens of the answer, if they are too few for an address: then nothing is made.
+    /// The most tokens of the answer, if they are too few for a URL: then nothing is made.
     pub token_limit: Option<usize>,
 }
 
@@ -275,7 +275,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     })
 }
 
-/// The most tokens of the answer, if they are too few for an address.
+/// The most tokens of the answer, if they are too few for a URL.
 fn token_limit(request: &ChatRequest) -> Option<usize> {
     let limits = [request.max_tokens, request.max_completion_tokens];
     // Both may be set, and the answer must fit both.

@@ -284,7 +284,7 @@ mod tests {
 
     /// Reads fields in each place of each API: of a video, of a chat, and inside its `video`.
     fn everywhere(fields: &Value) -> [Result<VideoOrder, Error>; 3] {
-        let with = |mut body: Value, fields: &Value| {
+        let with_fields = |mut body: Value, fields: &Value| {
             for (name, value) in fields.as_object().unwrap() {
                 body[name] = value.clone();
             }
@@ -295,8 +295,8 @@ mod tests {
         nested["video"] = fields.clone();
         let read = |body: &Value| ChatOrder::read(body).map(|chat| chat.order);
         [
-            VideoOrder::read(&with(json!({"prompt": "a lake"}), fields)),
-            read(&with(chat, fields)),
+            VideoOrder::read(&with_fields(json!({"prompt": "a lake"}), fields)),
+            read(&with_fields(chat, fields)),
             read(&nested),
         ]
     }

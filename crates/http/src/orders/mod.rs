@@ -1,8 +1,9 @@
 //! The requests that make something: their declarations, and how each is read and converted to a
 //! domain type.
 //!
-//! An [`ApiOrder`] defines the endpoint and the scope of an order; the key check, the fingerprint
-//! that identifies repeated requests, quotes and the document's test use them.
+//! An [`ApiOrder`] defines the endpoint and the scope of an order. They are used by the key check,
+//! the fingerprint that identifies repeated requests, quotes and the test of the `OpenAPI`
+//! document.
 
 pub mod admin;
 pub mod callback;
@@ -49,11 +50,11 @@ impl OrderEndpoint {
     }
 }
 
-/// An order of a caller.
+/// An order that a caller can send.
 pub trait ApiOrder: Sized + Send + 'static {
-    /// Where it is ordered.
+    /// The endpoint to which it is sent.
     const ENDPOINT: OrderEndpoint;
-    /// The body as it is declared.
+    /// The request body, as the `OpenAPI` document declares it.
     type RequestBody: ToSchema;
     /// Reads a JSON body.
     fn read(body: &Value) -> Result<Self, Error>;

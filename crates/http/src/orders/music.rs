@@ -53,9 +53,9 @@ impl SubmitRequest {
             SongWords::object(),
             CallbackFields::object(),
         ];
-        let about = "A song, or another music task of a provider. Fields that are not listed are \
-                     passed to the provider.";
-        merge_objects(about, parts)
+        let description = "A song, or another music task of a provider. Fields that are not \
+                           listed are passed to the provider.";
+        merge_objects(description, parts)
     }
 }
 
@@ -73,7 +73,7 @@ impl ToSchema for SubmitRequest {
     }
 }
 
-/// A submission that was read.
+/// A parsed submission.
 #[derive(Debug)]
 pub enum MusicOrder {
     /// Separate a clip.
@@ -99,7 +99,8 @@ impl ApiOrder for MusicOrder {
                 Some(Self::Song(song::order(body, task, words.as_ref())))
             }
             task => {
-                // Always read, so that all faults are found.
+                // The fields of a separation are read even without a task, so that all faults are
+                // found.
                 let separation = separation::order(body, SeparationFields::read(body));
                 task.and(separation).map(Self::Separation)
             }
@@ -142,7 +143,7 @@ pub(super) fn is_absent(body: &BodyFields<'_>, name: &str) -> bool {
     is_nothing(body.members().get(name))
 }
 
-/// The same for a value.
+/// Whether a value is missing, `null` or an empty text, which all mean an absent field.
 pub(super) fn is_nothing(value: Option<&Value>) -> bool {
     value.is_none_or(|value| value.is_null() || value.as_str() == Some(""))
 }
@@ -160,7 +161,7 @@ mod tests {
     const ID: &str = "0193a000-0000-7000-8000-000000000020";
 
     #[test]
-    fn the_requests_of_this_familys_clients_are_read() {
+    fn requests_of_clients_of_this_api_are_read() {
         let body = json!({"task": "gen_stem", "generation_type": "TEXT", "title": "", "mv": "chirp-auk", "prompt": "",
             "make_instrumental": true, "task_id": "", "continue_clip_id": ID, "continue_at": null,
             "stem_type_id": 91.0, "stem_type_group_name": "Twelve", "stem_task": "twelve"});
@@ -180,7 +181,7 @@ mod tests {
                 "generate",
             ),
             (
-                json!({"gpt_description_prompt": "about rain", "task": ""}),
+                json!({"gpt_description_prompt": "description rain", "task": ""}),
                 "generate",
             ),
             (

@@ -1,4 +1,4 @@
-//! The request to check a file, by its address or in a form.
+//! The request to check a file, by its URL or in a form.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ request! {
     }
 }
 
-/// Reads the address.
+/// Reads the URL.
 pub fn read(body: &Value) -> Result<String, Error> {
     fields::read(body, |body| CheckRequest::read(body).url)
 }

@@ -1,4 +1,4 @@
-//! The request to upload a recording, by its address or in a form.
+//! The request to upload a recording, by its URL or in a form.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ request! {
     }
 }
 
-/// An upload by address that was read.
+/// An upload by URL that was read.
 #[derive(Debug)]
 pub struct UploadOrder {
     /// Where the recording is.

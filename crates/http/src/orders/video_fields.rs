@@ -12,7 +12,7 @@ use mediagate_model::error::ErrorCode;
 
 /// Longest prompt in characters.
 pub(super) const MAX_PROMPT: usize = 32_000;
-/// Longest address in characters; `data:` addresses are bounded by the body.
+/// Longest URL in characters; `data:` URLs are bounded by the body.
 pub(super) const MAX_ADDRESS: usize = crate::fields::BODY_LIMIT;
 /// Maximum number of reference images of a request.
 pub(super) const MAX_REFERENCES: usize = 16;
@@ -194,7 +194,7 @@ fn pair(text: &str, separators: &[char], max: u32) -> Option<(u32, u32)> {
     Some((number(first)?, number(second)?))
 }
 
-/// The address of a picture, with its path in the body.
+/// The URL of a picture, with its path in the body.
 pub struct PictureAddress;
 
 impl FieldType for PictureAddress {
@@ -217,7 +217,7 @@ impl FieldType for PictureAddress {
     }
 }
 
-/// A picture: its address, or an object that holds it in `url` or `image_url`, as an address or
+/// A picture: its URL, or an object that holds it in `url` or `image_url`, as a URL or
 /// once more as such an object. An empty one counts as absent.
 pub struct PictureField;
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn unreadable_values_are_named() {
         for (body, param) in [
             (json!({"resolution": "fine"}), "resolution"),
             (json!({"aspect_ratio": "wide"}), "aspect_ratio"),

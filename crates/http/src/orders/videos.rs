@@ -216,7 +216,7 @@ fn add(named_pictures: &mut Vec<NamedPictures>, name: &str, picture: RequestedPi
     }
 }
 
-/// An object with an address, or the address itself.
+/// An object with a URL, or the URL itself.
 pub struct FirstFrame;
 
 impl FieldType for FirstFrame {

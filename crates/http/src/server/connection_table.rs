@@ -31,7 +31,8 @@ pub(super) struct ConnectionTable {
 struct TableState {
     last_id: u64,
     connections: HashMap<u64, TableEntry>,
-    admitted: usize,
+    /// Number of connections within the caps.
+    within_caps: usize,
     overflow: usize,
     /// Number of connections within the caps, by address.
     peers: HashMap<IpAddr, usize>,
@@ -39,7 +40,7 @@ struct TableState {
 
 struct TableEntry {
     peer: IpAddr,
-    is_admitted: bool,
+    is_within_caps: bool,
     activity: Arc<ConnectionActivity>,
     leave: CancellationToken,
 }
@@ -61,12 +62,12 @@ impl ConnectionActivity {
     }
 }
 
-/// An admitted connection, until dropped.
+/// A connection in the table, until it is dropped.
 pub(super) struct Connection {
     table: Arc<ConnectionTable>,
     id: u64,
     activity: Arc<ConnectionActivity>,
-    /// Set when its slot is needed for others.
+    /// Cancelled when its slot is needed for others.
     pub(super) leave: CancellationToken,
     /// Whether it is beyond the caps: see [`super::OverflowConnection`].
     pub(super) is_overflow: bool,
@@ -80,9 +81,9 @@ pub(super) struct ActiveRequest(Arc<Connection>);
 pub(super) enum ConnectionState {
     /// It has not sent a request yet.
     New,
-    /// It has a request.
+    /// It has at least one request.
     Busy,
-    /// Its last request ended then.
+    /// It has no request; its last one ended at this time.
     Idle(Instant),
 }
 
@@ -110,11 +111,11 @@ impl ConnectionTable {
         let mut state = self.state();
         // The peer's cap is checked first: a peer at its cap may displace its own idle connections,
         // never those of others.
-        let fits_peer = is_proxy || state.make_room_of_peer(peer, self.limits.per_peer);
-        let is_admitted = fits_peer && state.make_room(self.limits.max_total);
+        let fits_peer = is_proxy || state.make_room_for_peer(peer, self.limits.per_peer);
+        let is_within_caps = fits_peer && state.make_room(self.limits.max_total);
         // If all slots are busy, a few more are admitted, so that probes get their answer and
         // callers a 503 instead of a refused connection.
-        if !is_admitted && !state.make_overflow_room() {
+        if !is_within_caps && !state.make_overflow_room() {
             return None;
         }
         state.last_id += 1;
@@ -127,7 +128,7 @@ impl ConnectionTable {
         });
         let entry = TableEntry {
             peer,
-            is_admitted,
+            is_within_caps,
             activity: activity.clone(),
             leave: leave.clone(),
         };
@@ -137,7 +138,7 @@ impl ConnectionTable {
             id,
             activity,
             leave,
-            is_overflow: !is_admitted,
+            is_overflow: !is_within_caps,
         }))
     }
 
@@ -145,8 +146,8 @@ impl ConnectionTable {
     pub(super) fn evict_one(&self) {
         let mut state = self.state();
         // Those beyond the caps go first: they wait for nothing but a probe or a refusal.
-        let _ = state.evict_oldest(|entry| !entry.is_admitted)
-            || state.evict_oldest(|entry| entry.is_admitted);
+        let _ = state.evict_oldest(|entry| !entry.is_within_caps)
+            || state.evict_oldest(|entry| entry.is_within_caps);
     }
 
     /// The next moment: a counter, not a time, so that no two are equal.
@@ -161,7 +162,8 @@ impl ConnectionTable {
 }
 
 impl Connection {
-    /// A request has arrived. On an evicted connection too, until it is closed.
+    /// Counts a request that has arrived. An evicted connection may also get one before it is
+    /// closed.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         self.activity.requests.fetch_add(1, Ordering::AcqRel);
         ActiveRequest(self.clone())
@@ -207,23 +209,23 @@ impl Drop for Connection {
 
 impl TableState {
     /// Whether another connection of this peer fits, after closing an idle one if necessary.
-    fn make_room_of_peer(&mut self, peer: IpAddr, max: usize) -> bool {
+    fn make_room_for_peer(&mut self, peer: IpAddr, max: usize) -> bool {
         self.peers.get(&peer).is_none_or(|count| *count < max)
-            || self.evict_oldest(|entry| entry.is_admitted && entry.peer == peer)
+            || self.evict_oldest(|entry| entry.is_within_caps && entry.peer == peer)
     }
 
     fn make_room(&mut self, max: usize) -> bool {
-        self.admitted < max || self.evict_oldest(|entry| entry.is_admitted)
+        self.within_caps < max || self.evict_oldest(|entry| entry.is_within_caps)
     }
 
     fn make_overflow_room(&mut self) -> bool {
-        self.overflow < MAX_OVERFLOW || self.evict_oldest(|entry| !entry.is_admitted)
+        self.overflow < MAX_OVERFLOW || self.evict_oldest(|entry| !entry.is_within_caps)
     }
 
     /// Closes the longest idle one of these connections; false if all are busy.
     fn evict_oldest(&mut self, is_candidate: impl Fn(&TableEntry) -> bool) -> bool {
-        // Searched for, because only a full table needs it. An order of the idle ones would have to
-        // be kept at every request.
+        // A linear search, because only a full table needs the oldest one. A sorted list of the
+        // idle connections would have to be updated at every request.
         let idle = self.connections.iter();
         let idle = idle.filter(|(_, entry)| is_candidate(entry) && entry.activity.is_idle());
         let oldest =
@@ -240,8 +242,8 @@ impl TableState {
     }
 
     fn insert(&mut self, id: u64, entry: TableEntry) {
-        if entry.is_admitted {
-            self.admitted += 1;
+        if entry.is_within_caps {
+            self.within_caps += 1;
             *self.peers.entry(entry.peer).or_default() += 1;
         } else {
             self.overflow += 1;
@@ -251,11 +253,11 @@ impl TableState {
 
     fn remove(&mut self, id: u64) -> Option<TableEntry> {
         let entry = self.connections.remove(&id)?;
-        if !entry.is_admitted {
+        if !entry.is_within_caps {
             self.overflow -= 1;
             return Some(entry);
         }
-        self.admitted -= 1;
+        self.within_caps -= 1;
         if let Some(count) = self.peers.get_mut(&entry.peer) {
             *count -= 1;
             if *count == 0 {
@@ -266,7 +268,8 @@ impl TableState {
     }
 }
 
-/// A peer: an address, or a /64 of IPv6, the least that a subscriber gets.
+/// What counts as one peer: an IPv4 address, or the /64 of an IPv6 address, which is the smallest
+/// network that a subscriber gets.
 fn peer_key(address: IpAddr) -> IpAddr {
     // An IPv4 caller of a dual-stack listener arrives as an IPv4-mapped IPv6 address.
     match address.to_canonical() {
@@ -282,9 +285,9 @@ fn peer_key(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn table(in_all: usize, per_peer: usize) -> Arc<ConnectionTable> {
+    fn table(max_total: usize, per_peer: usize) -> Arc<ConnectionTable> {
         let mut limits = ConnectionLimits::new(100, 100, None, Vec::new());
-        (limits.max_total, limits.per_peer) = (in_all, per_peer);
+        (limits.max_total, limits.per_peer) = (max_total, per_peer);
         limits.proxies = vec!["10.0.0.0/8".parse().unwrap()];
         Arc::new(ConnectionTable::new(Arc::new(limits)))
     }
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_idle_makes_room() {
+    fn the_longest_idle_connection_makes_room() {
         let table = table(2, 2);
         let [a, b] = ["1.1.1.1", "1.1.1.2"].map(|text| table.admit(peer(text)).unwrap());
         drop(a.begin());
@@ -309,11 +312,11 @@ mod tests {
         let mine: Vec<_> = (0..5)
             .map(|_| table.admit(peer("1.1.1.1")).unwrap())
             .collect();
-        let gone: Vec<bool> = mine
+        let evicted: Vec<bool> = mine
             .iter()
             .map(|connection| connection.leave.is_cancelled())
             .collect();
-        assert_eq!(gone, [true, true, true, false, false]);
+        assert_eq!(evicted, [true, true, true, false, false]);
         assert!(!other.leave.is_cancelled());
     }
 
@@ -324,7 +327,7 @@ mod tests {
         let _second = table.admit(peer("2001:db8::2")).unwrap();
         let _third = table.admit(peer("2001:db8:0:1::2")).unwrap();
         assert!(first.leave.is_cancelled());
-        assert_eq!(table.state().admitted, 2);
+        assert_eq!(table.state().within_caps, 2);
     }
 
     #[test]
@@ -368,6 +371,6 @@ mod tests {
         drop(busy);
         let state = table.state();
         assert_eq!((state.connections.len(), state.peers.len()), (0, 0));
-        assert_eq!((state.admitted, state.overflow), (0, 0));
+        assert_eq!((state.within_caps, state.overflow), (0, 0));
     }
 }

@@ -1,8 +1,8 @@
 //! HTTP server: accepts connections and serves them until shutdown.
 //!
 //! Like `axum::serve`, plus what a public server needs: caps on connections, timeouts for idle
-//! ones, and a bounded shutdown. `connection_table` decides who may connect, `connection` serves one, `stall_timeout`
-//! ends those that stop reading.
+//! ones, and a bounded shutdown. `connection_table` decides who may connect, `connection` serves
+//! one, `stall_timeout` ends those that stop reading.
 
 mod connection;
 mod connection_table;

@@ -72,7 +72,7 @@ fn read_all(stream: &TcpStream, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
         let free = buffer.initialize_unfilled();
         received = recv(stream, &mut *free, RecvFlags::empty())?.0;
         // A read that does not fill the buffer has emptied the socket. "Would block" says so to
-        // tokio, as its own streams do; otherwise each request would cost a second read, in vain.
+        // tokio, as its own streams do; otherwise each request would cost a second, useless read.
         if received > 0 && received < free.len() {
             return Err(io::ErrorKind::WouldBlock.into());
         }

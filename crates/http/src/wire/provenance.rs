@@ -94,7 +94,7 @@ pub struct MatchObject {
 impl CheckObject {
     pub fn new(report: &ProvenanceReport) -> Self {
         let examined = &report.examined;
-        let actions = examined.deeds.iter();
+        let actions = examined.actions.iter();
         Self {
             object: "provenance.check",
             sha256: report.sha256.clone(),

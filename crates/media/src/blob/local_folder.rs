@@ -191,7 +191,8 @@ impl LocalFolder {
         }
     }
 
-    /// Opens the file on the calling thread: that takes microseconds, less than a change of threads.
+    /// Opens the file on the calling thread: that takes microseconds, less than a change of
+    /// threads.
     pub(super) fn stream(
         &self,
         name: BlobName,
@@ -293,8 +294,8 @@ fn sync(folder: &FsPath) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// A small part of a file, if the system has it in memory: reading it takes microseconds, less than a
-/// change of threads.
+/// A small part of a file, if the system has it in memory: reading it takes microseconds, less than
+/// a change of threads.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, range: &Range<u64>) -> Option<Bytes> {
     use rustix::io::{ReadWriteFlags, preadv2};

@@ -244,8 +244,8 @@ impl BlobStore {
         }
     }
 
-    /// A URL at which anyone can fetch the file from the bucket for this time; `None` if there is no
-    /// bucket.
+    /// A URL at which anyone can fetch the file from the bucket for this time; `None` if there is
+    /// no bucket.
     pub async fn link(
         &self,
         id: AssetId,

@@ -13,7 +13,7 @@ pub const FINGERPRINT_SECONDS: usize = 60;
 /// Frames of a film that are in the index, and keys of a recording.
 const INDEX_FRAMES: usize = 12;
 const INDEX_WORDS: usize = 64;
-/// The same for a film or recording that is looked up.
+/// The numbers for a film or recording that is looked up.
 const QUERY_FRAMES: usize = 24;
 const QUERY_WORDS: usize = 128;
 /// Keys of recordings are greater than those of films.

@@ -1,7 +1,8 @@
 //! The visible label of a film: "AI" in a corner, for viewers.
 //!
-//! It is drawn after the basic one of the icons that the European Commission published with its Code
-//! of Practice: a disk with the letters in it. The upper right corner is where the Code suggests it.
+//! It is drawn after the basic one of the icons that the European Commission published with its
+//! Code of Practice: a disk with the letters in it. The upper right corner is where the Code
+//! suggests it.
 
 use animatic::{FramePlanes, Picture};
 
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_in_the_corner_and_leaves_the_rest_alone() {
+    fn the_label_is_in_the_corner_and_changes_nothing_else() {
         for (width, height) in [(1280, 720), (720, 1280), (320, 240), (16, 16)] {
             let mut luma = vec![100; width * height];
             let (mut blue, mut red) = (vec![90; width * height / 4], vec![90; width * height / 4]);

@@ -1,4 +1,5 @@
-//! MP4 probe: reads size and length of a video from its container, and checks that the file is complete.
+//! MP4 probe: reads size and length of a video from its container, and checks that the file is
+//! complete.
 //!
 //! The file is untrusted: sizes in it are checked against its length, tables are summed up instead
 //! of being stored, and boxes are counted.

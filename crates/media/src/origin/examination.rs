@@ -28,7 +28,7 @@ pub struct FileExamination {
     pub kind: Option<FileKind>,
     /// Signed with this deployment's own certificate, and unchanged.
     pub is_ours: bool,
-    pub deeds: Vec<SignedAction>,
+    pub actions: Vec<SignedAction>,
     /// Titles of the files it was made from.
     pub ingredients: Vec<String>,
     /// The prompt, if its signer states it.
@@ -73,7 +73,7 @@ impl FileExamination {
             provenance,
             kind,
             is_ours: false,
-            deeds: Vec::new(),
+            actions: Vec::new(),
             ingredients: Vec::new(),
             prompt: None,
             problems: Vec::new(),
@@ -107,7 +107,7 @@ impl FileExamination {
         let source = verified.digital_source_type;
         provenance.digital_source_type = source.or_else(|| provenance.digital_source_type.take());
         self.is_ours = verified.is_ours;
-        self.deeds = verified.deeds;
+        self.actions = verified.deeds;
         self.ingredients = verified.ingredients;
         self.prompt = verified.prompt;
         self.problems = verified.problems;
@@ -187,7 +187,7 @@ pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, St
         (Some(name), Some(issuer)) => Some(format!("{name} ({issuer})")),
         (name, issuer) => name.clone().or_else(|| issuer.clone()),
     });
-    let deeds = report.actions.into_iter().map(|action| SignedAction {
+    let actions = report.actions.into_iter().map(|action| SignedAction {
         action: action.action,
         when: action.when,
         software: action.software,
@@ -200,7 +200,7 @@ pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, St
         signer: name,
         generator: report.generator,
         digital_source_type: report.digital_source_type,
-        deeds: deeds.collect(),
+        deeds: actions.collect(),
         ingredients: report.ingredients,
         prompt: report.prompt,
         problems: report.problems,

@@ -16,7 +16,7 @@ pub(super) struct DeploymentSigner {
 }
 
 impl DeploymentSigner {
-    /// With its certificates, PEM.
+    /// Opens the signer; returns it with its certificates as PEM.
     pub(super) fn open(
         config: &Config,
         store: &Store,

@@ -79,8 +79,8 @@ fn bands(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
 /// How much noise each band hides.
 fn mask(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
     let energies = bands(powers, rate);
-    // A flat spectrum is noise, which hides more than a tone. Frequencies outside the mark's range do
-    // not count: lossy coding may have cut off the upper end, or there may be no low sound.
+    // A flat spectrum is noise, which hides more than a tone. Frequencies outside the mark's range
+    // do not count: lossy coding may have cut off the upper end, or there may be no low sound.
     let bin = |hertz: f32| (hertz * FRAME as f32 / rate as f32) as usize;
     let powers = powers.get(bin(LOWEST)..bin(HIGHEST)).unwrap_or_default();
     let count = powers.len() as f32;

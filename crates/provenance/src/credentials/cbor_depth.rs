@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_of_bytes_is_looked_into_and_what_is_no_cbor_passed_over() {
+    fn byte_strings_are_searched_and_skipped_if_they_are_no_cbor() {
         let string = |content: &[u8]| {
             let length = u16::try_from(content.len()).unwrap();
             [&[0x59][..], &length.to_be_bytes(), content].concat()

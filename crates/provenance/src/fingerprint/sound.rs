@@ -193,7 +193,7 @@ fn is_distinctive(word: u32) -> bool {
     word != 0 && word != u32::MAX
 }
 
-/// To [`RATE`], by a windowed sinc.
+/// Resamples to [`RATE`] with a windowed sinc.
 fn resample(samples: &[f32], rate: f64) -> Vec<f32> {
     let ratio = rate / RATE;
     let reach = REACH * ratio;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_and_loudness_is_alike_and_another_tune_is_not() {
+    fn another_rate_or_loudness_matches_and_another_tune_does_not() {
         let print = SoundPrint::from_mono(&tune(1, 44_100, 10), 44_100).unwrap();
         let quiet: Vec<f32> = tune(1, 32_000, 10)
             .iter()

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn another_size_is_alike_and_another_film_is_not() {
+    fn another_size_matches_and_another_film_does_not() {
         let film = print(0..8, 640, 360);
         assert!(
             film.match_within_threshold(&print(0..8, 320, 200))

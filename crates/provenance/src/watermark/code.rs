@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_need_not_be_read_and_another_key_is_not() {
+    fn known_bits_need_not_be_read_and_another_key_reads_nothing() {
         let key = MarkKey::new(0x00ab_cdef, 1).unwrap();
         let written = soft(&encode(&key, 12345).unwrap());
         let mut values = written;

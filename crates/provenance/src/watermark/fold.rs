@@ -1,5 +1,5 @@
-//! Tile folding: folds the picture into one tile, finds where the tile begins, and reads its cells. It knows
-//! nothing of frames.
+//! Tile folding: folds the picture into one tile, finds where the tile begins, and reads its cells.
+//! It knows nothing of frames.
 
 use rustfft::num_complex::Complex32;
 
@@ -18,8 +18,8 @@ const PERIOD_STEP: f32 = 0.000_5;
 const MIN_SCORE: f32 = 5.0;
 /// The least [`similarity`] of a mark. Without one, the cells are independent of the key's signs,
 /// so that Hoeffding's inequality bounds the chance of one tile at one position by
-/// `exp(-CELLS * MIN_SIMILARITY² / 2)`, 4 in 10^27. There are 2^40 tiles of a key, 72² positions and at most 150 periods that are
-/// folded: 3 in 10^9 for a film.
+/// `exp(-CELLS * MIN_SIMILARITY² / 2)`, 4 in 10^27. There are 2^40 tiles of a key, 72² positions
+/// and at most 150 periods that are folded: 3 in 10^9 for a film.
 const MIN_SIMILARITY: f32 = 0.46;
 
 /// Reads the tile at about this period.

@@ -178,7 +178,7 @@ fn the_mark_stays_within_its_limit() {
 }
 
 #[test]
-fn a_stride_is_kept_and_what_lies_beyond_the_row_is_untouched() {
+fn bytes_beyond_the_end_of_a_row_are_untouched() {
     let stride = WIDTH + 32;
     let mut padded = vec![7u8; stride * HEIGHT];
     let mut plain = frame(3, WIDTH, HEIGHT);

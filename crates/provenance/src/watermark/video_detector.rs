@@ -1,5 +1,5 @@
-//! The video detector: adds up frames as small pictures without their coarse parts, then looks for the
-//! tile in the sum.
+//! The video detector: adds up frames as small pictures without their coarse parts, then looks for
+//! the tile in the sum.
 
 use super::fold::read;
 use super::pattern::VideoTileLayout;

@@ -49,7 +49,7 @@ fn created() -> OriginStatement<'static> {
 }
 
 #[test]
-fn every_format_is_signed_and_says_what_made_it() {
+fn every_format_is_signed_and_names_its_generator() {
     let (chain, signer) = chain(SignatureAlgorithm::Es256);
     let trust = TrustAnchors {
         own_pem: Some(&chain.certificates_pem),
@@ -132,7 +132,7 @@ fn every_algorithm_signs_and_an_anchor_is_trusted() {
 }
 
 #[test]
-fn an_edit_names_its_source_and_keeps_what_that_said() {
+fn an_edit_names_its_source_and_keeps_its_statements() {
     let (_, signer) = chain(SignatureAlgorithm::Es256);
     let (_, wav) = FILES[2];
     let source = sign(wav, MediaFormat::Wav, &created(), &signer).unwrap();
@@ -181,7 +181,7 @@ fn a_picture_of_a_film_names_the_film() {
 }
 
 #[test]
-fn a_changed_file_does_not_hold() {
+fn a_changed_file_is_not_valid() {
     let (_, signer) = chain(SignatureAlgorithm::Ed25519);
     for (format, file) in FILES {
         let mut signed = sign(file, format, &created(), &signer).unwrap();
@@ -274,7 +274,7 @@ fn keys_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn texts_that_are_too_long_are_refused() {
     let (_, signer) = chain(SignatureAlgorithm::Es256);
     let long = "x".repeat(513);
     let statement = OriginStatement {
@@ -305,7 +305,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_damaged_manifest_gives_an_answer_and_never_holds(
+    fn a_damaged_manifest_is_read_and_never_valid(
         file_index in 0..6usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6),
     ) {

@@ -1,5 +1,5 @@
-//! Files that other programs signed and tagged (`tests/data/README.md`), with the feature `c2pa` and
-//! without.
+//! Files that other programs signed and tagged (`tests/data/README.md`), with the feature `c2pa`
+//! and without.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
@@ -80,7 +80,7 @@ mod credentials {
     }
 
     #[test]
-    fn another_signers_film_does_not_hold_when_it_is_changed() {
+    fn another_signers_changed_film_is_not_valid() {
         let mut changed = SIGNED.to_vec();
         let last = changed.len() - 40;
         changed[last] ^= 1;
@@ -94,7 +94,7 @@ mod credentials {
     }
 
     #[test]
-    fn what_is_made_of_another_signers_film_carries_its_manifest_on() {
+    fn a_file_made_from_another_signers_film_keeps_its_manifest() {
         let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
         let signer = PemSigner::new(
             &chain.certificates_pem,

@@ -1,5 +1,5 @@
-//! Manifests that were made to do harm: deep, huge, and with false lengths. Each is read or refused,
-//! and none is valid.
+//! Manifests that were made to do harm: deep, huge, and with false lengths. Each is read or
+//! refused, and none is valid.
 
 #![cfg(feature = "c2pa")]
 
@@ -29,7 +29,7 @@ fn store(claim: &[u8]) -> Vec<u8> {
 }
 
 /// Checks that reading returns, and never reports valid credentials.
-fn refused(store: &[u8], name: &str) {
+fn assert_refused(store: &[u8], name: &str) {
     for (file, format) in [
         (png(store), MediaFormat::Png),
         (wav(store), MediaFormat::Wav),
@@ -52,7 +52,7 @@ fn boxes_in_boxes_are_refused() {
         for _ in 0..depth {
             deep = superbox(*b"c2ma", "x", &deep);
         }
-        refused(&superbox(*b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
+        assert_refused(&superbox(*b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
     }
 }
 
@@ -66,7 +66,7 @@ fn values_in_values_are_refused() {
         &[0xd8, 0x18, 0x81],
     ] {
         for depth in [100, 10_000, 500_000] {
-            refused(
+            assert_refused(
                 &store(&opens.repeat(depth)),
                 &format!("{depth} of {opens:?}"),
             );
@@ -85,7 +85,7 @@ fn lengths_of_values_that_lie_are_refused() {
             1 << 16,
         ] {
             let claim = [&[kind | 0x1b][..], &length.to_be_bytes(), b"abc"].concat();
-            refused(&store(&claim), &format!("{kind:#x} of {length}"));
+            assert_refused(&store(&claim), &format!("{kind:#x} of {length}"));
         }
     }
 }
@@ -102,7 +102,7 @@ fn lengths_of_boxes_that_lie_are_refused() {
         for length in [0u32, 1, 7, 8, 9, 0x7fff_ffff, u32::MAX] {
             let mut forged = whole.clone();
             forged[position..position + 4].copy_from_slice(&length.to_be_bytes());
-            refused(&forged, &format!("{length} at {position}"));
+            assert_refused(&forged, &format!("{length} at {position}"));
         }
         // 1 says that the length follows in 64 bits.
         let long = [
@@ -111,15 +111,15 @@ fn lengths_of_boxes_that_lie_are_refused() {
             &u64::MAX.to_be_bytes(),
         ];
         let forged = [&whole[..position], &long.concat(), &whole[position + 8..]].concat();
-        refused(&forged, &format!("64 bits at {position}"));
+        assert_refused(&forged, &format!("64 bits at {position}"));
     }
     for end in 0..whole.len() {
-        refused(&whole[..end], &format!("cut at {end}"));
+        assert_refused(&whole[..end], &format!("cut at {end}"));
     }
 }
 
 #[test]
-fn a_manifest_that_is_too_long_is_not_looked_at() {
+fn a_manifest_that_is_too_long_is_not_read() {
     let max_length = usize::try_from(MAX_MANIFEST_BYTES).unwrap();
     let long = store(&vec![0x81; max_length]);
     let files = [

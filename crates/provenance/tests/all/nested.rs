@@ -1,5 +1,5 @@
-//! Real manifests with deeply nested values put into them: each is refused before the library, which
-//! parses by recursion, gets it. A stack overflow would end this test.
+//! Real manifests with deeply nested values put into them: each is refused before the library,
+//! which parses by recursion, gets it. A stack overflow would end this test.
 
 #![cfg(feature = "c2pa")]
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
@@ -320,7 +320,7 @@ fn nothing_is_made_of_a_file_with_such_a_manifest() {
 }
 
 #[test]
-fn what_is_as_deep_as_it_may_be_is_given_to_the_library() {
+fn manifests_of_the_allowed_depth_reach_the_library() {
     for opens in [
         &[0xc1][..],
         &[0x81],

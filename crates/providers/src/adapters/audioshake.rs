@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_model_makes_is_not_ordered() {
+    fn stems_that_no_model_makes_are_not_ordered() {
         let adapter = adapter("audioshake", &json!({}));
         let mut order = stems("audioshake");
         if let WorkSpec::Stems(stems) = &mut order.work {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_fails_ends_nothing_but_what_is_gone() {
+    fn a_failed_poll_ends_only_missing_tasks() {
         for (status, class) in [
             (404, ErrorClass::Missing),
             (400, ErrorClass::Unclear),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_says_what_it_is_like() {
+    fn the_prompt_is_built_from_all_texts() {
         for (fields, input_) in [
             (
                 json!({"prompt": "slow", "tags": "blues", "make_instrumental": true}),

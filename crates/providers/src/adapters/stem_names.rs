@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_mean_what_they_say() {
+    fn spellings_are_recognized() {
         for (name, expected) in [
             ("vocals", Some(StemTarget::Only(StemGroup::Vocals))),
             (

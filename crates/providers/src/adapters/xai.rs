@@ -228,8 +228,8 @@ const FAILURES: FailureTable = FailureTable {
 };
 
 fn is_moderation(error: &ProviderError) -> bool {
-    let says = |text: &str| text.to_lowercase().contains("moderat");
-    says(&error.message) || error.code.as_deref().is_some_and(says)
+    let is_about_moderation = |text: &str| text.to_lowercase().contains("moderat");
+    is_about_moderation(&error.message) || error.code.as_deref().is_some_and(is_about_moderation)
 }
 
 #[cfg(test)]
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn pending_has_many_faces() {
+    fn a_pending_job_is_recognized_in_every_form() {
         for (status, body) in [
             (202, Value::Null),
             (202, json!({"status": "pending"})),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_the_end_unless_it_is_withheld() {
+    fn a_url_ends_the_job_unless_it_is_withheld() {
         let video = json!({"video": {"url": "https://v.x.ai/1.mp4", "respect_moderation": true}});
         assert!(matches!(poll(200, &video), Ok(AdapterStep::Done { .. })));
         for (body, class) in [
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn submissions_are_classed() {
+    fn answers_to_a_submission_are_classified() {
         let xai = adapter("xai", &json!({}));
         let order = video("grok-imagine-video");
         let context = xai.start(&order).unwrap().context();

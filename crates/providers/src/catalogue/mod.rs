@@ -136,8 +136,8 @@ impl Catalogue {
         EMBEDDED.clone()
     }
 
-    /// The same with the files of a folder added, which are checked against the protocols by
-    /// [`fault_of_entry`](crate::adapters::fault_of_entry).
+    /// This catalogue with the files of a folder added, which `fault` checks against the protocols:
+    /// see [`fault_of_entry`](crate::adapters::fault_of_entry).
     pub fn with_folder(&self, folder: &Path, fault: EntryCheck) -> Result<Self, CatalogueError> {
         let mut catalogue = self.clone();
         for models in files::folder(folder, fault)? {

@@ -158,7 +158,7 @@ fn catalogue_with(toml: &str) -> Catalogue {
 }
 
 #[test]
-fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
+fn a_newer_entry_replaces_the_one_with_its_id() {
     let mut catalogue = catalogue_with(
         "[[model]]\nid = \"a/b\"\nkind = \"video\"\nseconds = [5]\n\
                             [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n",
@@ -200,7 +200,7 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
 }
 
 #[test]
-fn other_names_find_the_entry_that_leaves_least_open() {
+fn an_alias_finds_the_most_specific_entry() {
     let catalogue = catalogue_with(
         "[[model]]\nid = \"a-1-240101\"\naliases = [\"*a-1-*\"]\nkind = \"video\"\n\
                         [[model]]\nid = \"a-1-fast\"\naliases = [\"*a-1-fast-*\"]\nkind = \"video\"\n",
@@ -240,7 +240,7 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
 }
 
 #[test]
-fn a_slip_is_told_from_another_version() {
+fn a_typo_is_distinguished_from_another_version() {
     let catalogue = catalogue_with("[[model]]\nid = \"fal-ai/veo3.1/fast\"\nkind = \"video\"\n");
     let suggestion = |model: &str| catalogue.suggestion("fal", model);
     assert_eq!(suggestion("fal-ai/veo3.1/fsat"), Some("fal-ai/veo3.1/fast"));

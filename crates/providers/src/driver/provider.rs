@@ -1,4 +1,4 @@
-//! A provider as configured: its adapter, its address, and which hosts are
+//! A provider as configured: its adapter, its URL, and which hosts are
 //! trusted.
 
 use std::borrow::Cow;
@@ -245,7 +245,7 @@ impl Provider {
         if !destination.url.username().is_empty() || destination.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());
         }
-        // A relative address may name a host without a scheme, as `//host/path` does. Only an
+        // A relative URL may name a host without a scheme, as `//host/path` does. Only an
         // absolute one may point away from the provider.
         let leads_away = destination.url.origin() != self.0.base_url.origin();
         if leads_away && Url::parse(address).is_err() {
@@ -254,7 +254,7 @@ impl Provider {
         Ok(destination.url)
     }
 
-    /// The same, including a check of the addresses to which its name resolves now.
+    /// Like [`Self::link`], but also checks the IP addresses to which its host resolves now.
     pub async fn known_link(&self, address: &str) -> Result<Url, String> {
         let url = self.link(address)?;
         let is_trusted = self
@@ -298,7 +298,7 @@ impl Provider {
             CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
         let url = parsed.map_err(|_| blocked_error("the provider returned an invalid URL"))?;
-        // Checked on the parsed address: only the parser knows what the joined text means.
+        // Checked on the parsed URL: only the parser knows what the joined text means.
         let is_path = !matches!(target, CallTarget::Address(_));
         if is_path && url.origin() != base.origin() {
             return Err(blocked_error("a path would leave the provider's host"));

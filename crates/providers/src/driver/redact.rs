@@ -31,7 +31,7 @@ pub fn redact(text: &str, secret: &Secret) -> String {
     short(text, secret, MAX_MESSAGE_CHARS)
 }
 
-/// The same, of at most this many characters.
+/// Like [`redact`], with at most this many characters.
 pub fn short(text: &str, secret: &Secret, max_chars: usize) -> String {
     let text = one_line(text);
     let text = without_secret(&text, secret);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_is_kept() {
+    fn helpful_text_is_kept() {
         for text in [
             "Model veo-3.0-fast-generate-preview-001 was not found",
             "InputImageSensitiveContentDetected.PrivacyInformation",

@@ -294,8 +294,8 @@ mod tests {
             let (median, late) = (early + span / 2, early + span);
             let lengths = DurationQuantiles { early, median, late };
             let (polls, late) = simulate_polls(&pace, lengths, early + span.mul_f64(end_within_span), jitter);
-            // A wait that began before the span was a quarter of a distance at most, and ended in it
-            // with no more than its jitter.
+            // A wait that began before the span was a quarter of a distance at most, and ended in
+            // it with no more than its jitter.
             let tolerance = (span / 16).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
             prop_assert!(late <= tolerance, "{late:?} late of {lengths:?}");
             let max_polls = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_the_tenth_the_middle_and_the_ninth_tenth() {
+    fn quantiles_are_the_tenth_fiftieth_and_ninetieth_percentile() {
         assert_eq!(quantiles((0..=1000).map(ended)), Some([100, 500, 901]));
         assert_eq!(quantiles([ended(7)]), Some([7, 7, 7]));
         assert_eq!(quantiles([ended(1), ended(2)]), Some([1, 2, 2]));
@@ -356,7 +356,7 @@ mod tests {
         /// Ten jobs of 40 to 80 s begin per second; those that ended in the last seconds and those
         /// still open are known.
         #[test]
-        fn a_short_look_at_many_jobs_sees_how_long_they_are(
+        fn a_short_window_over_many_jobs_estimates_their_length(
             window_seconds in 5_u64..200,
             durations in proptest::collection::vec(40_000_u64..80_000, 2000),
         ) {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_wish_goes_first_and_failures_double() {
+    fn the_requested_wait_takes_precedence_and_failures_double_it() {
         let pace = pace(1000, 15);
         let wait = |requested_seconds: Option<u64>, failures| {
             let requested_seconds = requested_seconds.map(Duration::from_secs);

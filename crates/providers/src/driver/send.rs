@@ -308,7 +308,8 @@ fn add_part(form: &mut multipart::Form, part: &FormPart) -> Result<u64, Provider
             (name, part, size)
         }
     };
-    // Nothing encodes the name (see `encode_body`), so these would end its quotes or forge a header.
+    // Nothing encodes the name (see `encode_body`), so these would end its quotes or forge a
+    // header.
     if name.contains(['"', '\r', '\n']) {
         return Err(unsendable_character());
     }

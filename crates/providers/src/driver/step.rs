@@ -27,7 +27,7 @@ pub(super) struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The same, with a time at which to send it.
+    /// Sets the time at which the first call should be sent.
     pub(super) const fn due(self, at: Instant) -> Self {
         Self {
             due: Some(at),

@@ -466,7 +466,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn progress_is_shown_when_it_is_told_and_nothing_is_polled_between() {
+    async fn progress_is_shown_as_it_is_reported_without_extra_polls() {
         let (watch, shown, polls) = (ProgressWatch::new(), Cell::new(0), Cell::new(0));
         let (progress_tx, mut progress_rx) = mpsc::unbounded_channel();
         let mut receiver = pin!(async {

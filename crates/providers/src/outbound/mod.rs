@@ -86,8 +86,8 @@ impl<'a> AddressGuard<'a> {
         self.check_address(address, self.is_usual_port(url))
     }
 
-    /// Like [`Self::check_url`], but also checks the addresses that its name resolves to now. A name that cannot be
-    /// resolved here passes, because it cannot be reached from here.
+    /// Like [`Self::check_url`], but also checks the addresses that its name resolves to now. A
+    /// name that cannot be resolved here passes, because it cannot be reached from here.
     pub async fn check_host(self, url: &Url) -> Result<(), AddressRefusal> {
         self.check_url(url)?;
         let Some(Host::Domain(name)) = url.host() else {

@@ -114,7 +114,7 @@ async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
 /// A name is resolved once per connection, and the connection uses the checked result: there is no
 /// gap between check and use.
 #[tokio::test]
-async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
+async fn a_name_that_resolves_to_a_private_address_is_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -68,8 +68,9 @@ pub struct Call {
     /// How long it may take.
     #[serde(rename = "patience")]
     pub timeout: TimeoutClass,
-    /// Maximum size of the answer, in bytes. For a [`OutputSource::Call`](super::OutputSource::Call)
-    /// the operator's limit for results applies instead.
+    /// Maximum size of the answer, in bytes. For a
+    /// [`OutputSource::Call`](super::OutputSource::Call) the operator's limit for results applies
+    /// instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for steps that poll until something is ready.
     pub delay: Option<Duration>,

@@ -148,8 +148,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// nothing.
     fn refusals(&self) -> Vec<RefusalRule<'_>>;
 
-    /// The job that the answer to a submission names. An order with a job was accepted, whatever the
-    /// status and the rest of the answer.
+    /// The job that the answer to a submission names. An order with a job was accepted, whatever
+    /// the status and the rest of the answer.
     fn named_job(
         &self,
         order: &Order,
@@ -230,8 +230,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether the provider deduplicates submissions with the same [`Order::idempotency_key`], so that an
-    /// unclear one may be repeated.
+    /// Whether the provider deduplicates submissions with the same [`Order::idempotency_key`], so
+    /// that an unclear one may be repeated.
     fn deduplicates(&self) -> bool {
         false
     }

@@ -117,7 +117,7 @@ mod tests {
     ];
 
     #[test]
-    fn no_name_leads_out_of_a_path() {
+    fn path_traversals_are_not_accepted_as_names() {
         for name in PATH_TRAVERSALS {
             assert!(!ModelNames::ANY.takes(name), "{name:?}");
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adapter_narrows_what_is_taken() {
+    fn an_adapter_can_narrow_the_accepted_names() {
         for name in ["veo-3.1/operations", "veo-3.1:delete"] {
             assert!(!ModelNames::SEGMENT.takes(name), "{name:?}");
         }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_straight_or_not_sent() {
+    fn only_plain_paths_are_sent() {
         for path in [
             "/videos/task_1",
             "/upload/",

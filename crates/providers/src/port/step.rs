@@ -37,7 +37,8 @@ impl JobHandle {
 #[derive(Debug, Clone)]
 pub enum AdapterStep {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
-    /// target and carried data) without a delay is sent after [`PollPace::floor`](super::PollPace::floor).
+    /// target and carried data) without a delay is sent after
+    /// [`PollPace::floor`](super::PollPace::floor).
     Next(Box<Call>),
     /// The provider accepted the order.
     Submitted {
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_a_result_survives_a_restart() {
+    fn references_to_results_can_be_stored() {
         let call = Call::get("content", "/videos/1/content").with_query("a", "b");
         let outputs = vec![
             JobOutput::video_at("https://x.test/1.mp4"),
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_itself_is_not_written_down() {
+    fn inline_results_cannot_be_stored() {
         let inline = JobOutput {
             kind: OutputKind::Video,
             source: OutputSource::Bytes(Bytes::from_static(b"film")),

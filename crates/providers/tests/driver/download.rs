@@ -77,7 +77,7 @@ fn partial_reply(request: &ReceivedRequest, max_bytes: usize, supports_ranges: b
 }
 
 #[tokio::test]
-async fn a_download_goes_on_where_it_broke_off() {
+async fn a_download_resumes_where_it_broke_off() {
     // More parts than the tries of a download that has to start over.
     let server = Server::start(|request| partial_reply(request, SIZE / 5 + 1, true)).await;
     let download = fetch_address(&server).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_download_goes_on_where_it_broke_off() {
 }
 
 #[tokio::test]
-async fn a_download_begins_anew_where_it_cannot_go_on() {
+async fn a_download_starts_over_if_it_cannot_resume() {
     let number = AtomicUsize::new(0);
     let server = Server::start(move |request| {
         let is_last = number.fetch_add(1, Ordering::Relaxed) == 2;
@@ -109,7 +109,7 @@ async fn a_short_body_is_no_success() {
 }
 
 #[tokio::test]
-async fn a_result_that_changed_is_fetched_anew() {
+async fn a_result_that_changed_is_fetched_again() {
     let number = AtomicUsize::new(0);
     let server = Server::start(move |request| {
         match number.fetch_add(1, Ordering::Relaxed) {
@@ -127,7 +127,7 @@ async fn a_result_that_changed_is_fetched_anew() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_fetched() {
+async fn files_that_are_too_large_are_not_fetched() {
     let with_length = Server::start(|_| answer(200, &[], &[content(), vec![1]].concat())).await;
     let error = fetch_address(&with_length).await.unwrap_err();
     assert!(matches!(error, DownloadError::TooLarge { limit_bytes } if limit_bytes == SIZE as u64));
@@ -149,7 +149,7 @@ async fn what_is_too_large_is_not_fetched() {
 }
 
 #[tokio::test]
-async fn an_address_past_its_time_is_told_at_once() {
+async fn an_expired_url_is_reported_without_a_retry() {
     for status in [401, 403, 404, 410] {
         let server = Server::start(move |_| answer(status, &[], b"<Error/>")).await;
         let error = fetch_address(&server).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn an_address_past_its_time_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again_and_what_does_not_is_not() {
+async fn a_temporary_failure_is_retried_and_a_permanent_one_is_not() {
     let number = AtomicUsize::new(0);
     let server = Server::start(
         move |request| match number.fetch_add(1, Ordering::Relaxed) {
@@ -177,7 +177,7 @@ async fn what_passes_is_tried_again_and_what_does_not_is_not() {
 }
 
 #[tokio::test]
-async fn the_credential_goes_along_only_with_a_call() {
+async fn the_credential_is_sent_only_with_a_call() {
     let server = Server::start(|request| partial_reply(request, SIZE, true)).await;
     check(&fetch_address(&server).await.unwrap());
     let call = Call::get("content", "/content");
@@ -192,7 +192,7 @@ async fn the_credential_goes_along_only_with_a_call() {
 }
 
 #[tokio::test]
-async fn bytes_at_hand_are_written_too() {
+async fn inline_results_are_written_too() {
     let server = Server::start(|_| CLOSE).await;
     let source = OutputSource::Bytes(Bytes::from(content()));
     check(&fetch(&server, source).await.unwrap());

@@ -74,14 +74,14 @@ async fn the_certain_job_ends_the_look_up() {
 }
 
 #[tokio::test]
-async fn a_list_without_an_end_is_left() {
+async fn an_endless_list_is_given_up() {
     let server = serve_pages(vec![json!({"jobs": [], "more": true})]).await;
     assert_eq!(find(&server).await.jobs, []);
     assert_eq!(server.received().len(), 5);
 }
 
 #[tokio::test]
-async fn a_look_up_is_tried_twice_and_no_further() {
+async fn a_look_up_is_tried_only_twice() {
     let tries = AtomicUsize::new(0);
     let server = Server::start(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
         1 => reply(200, &json!({"jobs": [{"id": "a"}]})),
@@ -97,7 +97,7 @@ async fn a_look_up_is_tried_twice_and_no_further() {
 }
 
 #[tokio::test]
-async fn nothing_is_ordered_and_who_cannot_be_asked_is_not() {
+async fn a_look_up_orders_nothing_and_some_models_have_none() {
     let server = serve_pages(vec![json!({"jobs": []})]).await;
     let (driver, provider, secret) = driver_and_provider(&server.url());
     let find = async |model| {

@@ -49,7 +49,7 @@ async fn a_poll_that_is_refused_as_one_too_many_is_not_repeated_here() {
 }
 
 #[tokio::test]
-async fn a_long_wait_is_the_callers() {
+async fn a_long_wait_is_left_to_the_caller() {
     let server = Server::start(|_| {
         let headers = [("retry-after", "30")];
         super::server::answer(429, &headers, b"{}")
@@ -67,7 +67,7 @@ async fn a_long_wait_is_the_callers() {
 }
 
 #[tokio::test]
-async fn a_poll_that_leads_in_circles_ends() {
+async fn an_endless_chain_of_polls_ends() {
     let server = Server::start(|request| {
         let number: u32 = request.line.rsplit('/').next().unwrap().parse().unwrap();
         json(200, &json!({"see": format!("/jobs/{}", number + 1)}))
@@ -163,7 +163,7 @@ async fn polls_share_calls_and_keep_their_distance() {
 }
 
 #[tokio::test]
-async fn a_batch_goes_on_without_the_one_that_began_it() {
+async fn a_batch_continues_without_the_poll_that_started_it() {
     let server = Server::start(|request| json(200, &batch_states(request))).await;
     let provider = provider(
         &server.url(),
@@ -199,7 +199,7 @@ async fn a_batch_goes_on_without_the_one_that_began_it() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_fails_for_each() {
+async fn a_failed_batch_fails_for_every_job() {
     let server = Server::start(|_| CLOSE).await;
     let provider = provider(
         &server.url(),

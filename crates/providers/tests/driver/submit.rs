@@ -103,7 +103,7 @@ async fn an_answer_that_stops_or_never_ends_leaves_it_unclear() {
 }
 
 #[tokio::test]
-async fn nothing_leaves_before_the_intent_is_kept() {
+async fn nothing_is_sent_before_the_intent_is_stored() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
     let (driver, provider, secret) = driver_and_provider(&server.url());
     let watch = ProgressWatch::new();
@@ -122,7 +122,7 @@ async fn nothing_leaves_before_the_intent_is_kept() {
 
 /// The process is suspended after the deadline was checked and before the connection is open.
 #[tokio::test]
-async fn not_a_byte_leaves_once_it_is_too_late() {
+async fn nothing_is_sent_after_the_deadline() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (driver, provider, secret) = driver_and_provider(&url);
@@ -157,7 +157,7 @@ async fn not_a_byte_leaves_once_it_is_too_late() {
 }
 
 #[tokio::test]
-async fn what_is_proved_anew_may_leave() {
+async fn a_later_deadline_allows_sending() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
     let (driver, provider, secret) = driver_and_provider(&server.url());
     let (deadline_tx, deadline_rx) = tokio::sync::watch::channel(Instant::now());
@@ -183,7 +183,7 @@ async fn what_is_proved_anew_may_leave() {
 }
 
 #[tokio::test]
-async fn what_fails_before_the_submission_is_no_submission() {
+async fn a_failure_before_the_submission_is_no_submission() {
     let intents = Arc::new(AtomicUsize::new(0));
     let intent_counter = intents.clone();
     let server = Server::start(|_| json(500, &json!({"message": "broken"}))).await;
@@ -239,7 +239,7 @@ async fn an_upload_is_waited_for_and_tried_again() {
 }
 
 #[tokio::test]
-async fn what_follows_a_submission_is_free_and_its_loss_unclear() {
+async fn calls_after_a_submission_are_free_and_their_failure_is_unclear() {
     let number = AtomicUsize::new(0);
     let server = Server::start(move |request| match request.line.as_str() {
         "POST /jobs" => json(200, &json!({"see": "/number"})),
@@ -364,7 +364,7 @@ async fn a_status_without_a_rule_proves_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_that_an_error_names_was_taken() {
+async fn a_job_named_in_an_error_was_accepted() {
     for status in [400, 409, 410, 425, 429, 499, 500, 503] {
         let server = Server::start(move |_| {
             json(status, &json!({"id": "7", "code": "busy", "message": "no"}))
@@ -446,7 +446,7 @@ async fn a_submission_can_be_spawned() {
 }
 
 #[tokio::test]
-async fn what_the_provider_quotes_is_cut() {
+async fn secrets_quoted_by_the_provider_are_removed() {
     let server = Server::start(|_| {
         let message = "Incorrect key plain-secret-4711 at https://x.test/a?b=c in /srv/app/x.py";
         json(

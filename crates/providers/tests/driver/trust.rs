@@ -172,7 +172,7 @@ async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
 }
 
 #[tokio::test]
-async fn redirects_end() {
+async fn redirects_are_limited() {
     let server = Server::start(|_| answer(302, &[("location", "/again")], b"")).await;
     let provider = provider(&server.url(), &json!({}), ProviderRules::default());
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
@@ -186,7 +186,7 @@ async fn redirects_end() {
 }
 
 #[test]
-fn a_base_address_is_an_address_of_a_host() {
+fn a_base_url_is_an_http_url_without_user_and_query() {
     for (url, is_valid) in [
         ("https://api.example.com/v1", true),
         ("http://10.0.0.5:8000", true),

@@ -66,7 +66,7 @@ pub enum Fault {
     /// The connection is closed in the middle of the answer's body, without a reset: only the
     /// announced length shows that something is missing.
     Truncated,
-    /// A submission is answered with the answer to the one before it at the same address of the
+    /// A submission is answered with the answer to the one before it at the same URL of the
     /// same provider, so that two submissions share one job, and nothing is done for the second.
     /// The first submission is not affected.
     Duplicate,

@@ -1,5 +1,5 @@
-//! `hunyuan`: Tencent Cloud's `vclm`: one address, the action in a header, the
-//! signature checked, errors under status 200.
+//! `hunyuan`: Tencent Cloud's `vclm`: one URL, the action in a header, signed
+//! requests, errors with status 200.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
@@ -56,15 +56,15 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Whether the call is signed correctly.
+/// Whether the request is signed correctly.
 fn is_signed(request: &SimulatedRequest) -> bool {
-    let proof = request.header("authorization");
-    let date = proof
+    let authorization = request.header("authorization");
+    let date = authorization
         .strip_prefix(&format!("TC3-HMAC-SHA256 Credential={ID}/"))
         .and_then(|rest| rest.get(..10))
         .unwrap_or_default();
-    // Clients sign the path that they call, which here begins with the provider's own name. The
-    // hash covers the raw body, so the body is not parsed and written again.
+    // Clients sign the path that they request, which in this simulator begins with the provider's
+    // name. The hash must be that of the body as it was sent.
     let canonical = format!(
         "POST\n/hunyuan{}\n\ncontent-type:{}\nhost:{}\n\ncontent-type;host\n{}",
         request.path,
@@ -79,13 +79,13 @@ fn is_signed(request: &SimulatedRequest) -> bool {
         hex(&Sha256::digest(canonical))
     );
     // TC3-HMAC-SHA256 derives a key for the day and the service, so that the secret itself signs
-    // nothing. The date is the caller's, not that of the clock here.
+    // nothing. The date is the one that the caller sent, not that of this machine's clock.
     let mut key = mac(format!("TC3{KEY}").as_bytes(), date);
     for scope_part in ["vclm", "tc3_request"] {
         key = mac(&key, scope_part);
     }
     let signature = hex(&mac(&key, &text));
-    proof.ends_with(&format!(
+    authorization.ends_with(&format!(
         "SignedHeaders=content-type;host, Signature={signature}"
     ))
 }
@@ -107,14 +107,14 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let body = &request.body;
-    let members = ["Prompt", "Image", "Resolution", "LogoAdd"];
-    let fits = body
+    let allowed = ["Prompt", "Image", "Resolution", "LogoAdd"];
+    let is_valid = body
         .as_object()
-        .is_some_and(|fields| fields.keys().all(|name| members.contains(&name.as_str())))
+        .is_some_and(|fields| fields.keys().all(|name| allowed.contains(&name.as_str())))
         && body["Resolution"] == "720p"
         && (body["Image"].is_null() || body["Image"]["Base64"].is_string());
     let prompt = body["Prompt"].as_str().unwrap_or_default();
-    if !fits || prompt.is_empty() {
+    if !is_valid || prompt.is_empty() {
         return error("InvalidParameter", "A parameter is wrong");
     }
     if prompt.contains("forbidden") {
@@ -161,7 +161,7 @@ fn describe(request: &SimulatedRequest) -> SimulatedReply {
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let is_signed = request.query.contains_key("sign");
     match request.world.job(request.param("id")) {
-        // The API has no length: its model always makes five seconds.
+        // The API has no parameter for the length: its model always makes five seconds.
         Some(_) if is_signed && !request.expired => {
             SimulatedReply::file("video/mp4", media::video(5))
         }

@@ -1,7 +1,7 @@
 //! The simulated providers, one file each; this file is their table.
 //!
 //! A [`SimulatedProvider`] is a name and a router whose paths are those of the provider, below its
-//! base address. Each route declares its role through [`SimulatedSite::route`], which also
+//! base URL. Each route declares its role through [`SimulatedSite::route`], which also
 //! journals the request and applies faults.
 
 pub mod audioshake;

@@ -124,7 +124,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"id": id}))
 }
 
-/// At most 64 characters that the caller chooses.
+/// Whether this is a name as a caller may choose it: at most 64 characters.
 fn is_name(name: &Value) -> bool {
     name.is_null() || name.as_str().is_some_and(|name| name.chars().count() <= 64)
 }

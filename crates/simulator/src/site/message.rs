@@ -166,8 +166,8 @@ impl SimulatedRequest {
         reason = "providers live in the real time; nothing here is tested by moving it"
     )]
     fn since_epoch(&self, instant: Instant) -> Duration {
-        let then = SystemTime::now() - instant.elapsed();
-        then.duration_since(UNIX_EPOCH).unwrap_or_default()
+        let wall_time = SystemTime::now() - instant.elapsed();
+        wall_time.duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
     /// The jobs of a page, the newest first, and whether there are more: the jobs of a provider
@@ -237,7 +237,7 @@ impl SimulatedReply {
         reply.with_header("content-type", mime)
     }
 
-    /// The same with another status.
+    /// Replaces the status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Self::empty(status).status;

@@ -93,7 +93,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its present state.
+    /// Its current state.
     pub fn phase(&self) -> JobPhase {
         if self.cancelled_at.is_some() {
             return JobPhase::Cancelled;
@@ -114,7 +114,7 @@ impl Job {
         }
     }
 
-    /// As JSON.
+    /// The job as JSON.
     pub fn to_json(&self) -> Value {
         let phase = match self.phase() {
             JobPhase::Queued => json!("queued"),

@@ -34,7 +34,7 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// As JSON, headers as an object with names in lower case.
+    /// The request as JSON; its headers are an object with names in lower case.
     pub fn to_json(&self) -> Value {
         let mut headers = BTreeMap::<&str, String>::new();
         for (name, value) in &self.headers {

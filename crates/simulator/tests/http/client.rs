@@ -53,7 +53,7 @@ pub(crate) async fn send(address: SocketAddr, method: &str, path: &str, body: &s
     send_with(address, method, path, head, body.as_bytes()).await
 }
 
-/// The same, with these headers.
+/// Like [`send`], with these headers.
 pub(crate) async fn send_with(
     address: SocketAddr,
     method: &str,

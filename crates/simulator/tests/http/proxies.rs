@@ -138,7 +138,7 @@ async fn a_message_is_late_by_the_delay_and_a_slow_one_by_its_length() {
 }
 
 #[tokio::test]
-async fn what_is_held_arrives_in_order_when_the_network_heals() {
+async fn held_messages_arrive_in_order_when_the_network_heals() {
     let mut server = EchoServer::start().await;
     let mut stream = server.connect().await;
     server.proxy.set(NetworkState::both(LinkState::held()));

@@ -8,8 +8,8 @@
 //!
 //! Each folder under a songs folder holds `vocals.wav`, `drums.wav`, `bass.wav` and `other.wav`.
 //! Some clips are the song as it is, others have the stems at other levels; of both kinds some have
-//! their sides swapped or are folded to mono. All random numbers have fixed seeds and the work is cut in
-//! two whatever the machine, so that the same songs give the same weights.
+//! their sides swapped or are folded to mono. All random numbers have fixed seeds and the work is
+//! cut in two whatever the machine, so that the same songs give the same weights.
 
 #![expect(
     clippy::print_stderr,

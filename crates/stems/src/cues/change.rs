@@ -11,9 +11,9 @@ use crate::stft::MAIN;
 pub(super) struct ChangeCues {
     /// Logarithm of the magnitude.
     pub(super) log: SpectralPlane,
-    /// The same, smoothed over five bins.
+    /// `log`, smoothed over five bins.
     smooth: SpectralPlane,
-    /// The same as `log`, smoothed over a second.
+    /// `log`, smoothed over a second.
     slow: SpectralPlane,
     frames: Vec<FrameChange>,
 }

@@ -10,7 +10,7 @@ use crate::stft::MAIN;
 pub(super) struct RepetitionCues {
     /// The repeating part of the magnitude, 0..1.
     pub(super) all: SpectralPlane,
-    /// The same, for percussive sound only.
+    /// The repeating part of the percussive sound only.
     pub(super) percussive: SpectralPlane,
 }
 

@@ -36,7 +36,7 @@ pub(crate) mod at {
     pub(crate) const FRAME_TILT: usize = 21;
     /// How much of the bin comes back at similar moments (Rafii & Pardo 2012).
     pub(crate) const REPEAT: usize = 22;
-    /// The same for the percussive part alone.
+    /// `REPEAT` for the percussive part alone.
     pub(crate) const REPEAT_P: usize = 23;
     /// Closeness to a harmonic of the melody.
     pub(crate) const MELODY: usize = 24;

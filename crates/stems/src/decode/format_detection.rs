@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_kinds_by_bytes() {
+    fn detects_kinds_from_bytes() {
         assert_eq!(kind(b"RIFF\0\0\0\0WAVEfmt "), Ok(AudioFormat::Wav));
         assert_eq!(kind(b"fLaC\0\0\0\x22"), Ok(AudioFormat::Flac));
         assert_eq!(kind(b"\0\0\0\x20ftypM4A "), Ok(AudioFormat::M4a));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_else_it_is() {
+    fn names_other_formats() {
         assert_eq!(kind(b""), Err(DecodeError::Empty));
         assert_eq!(kind(b"<!doctype html>"), Err(DecodeError::UnknownFormat));
         assert_eq!(

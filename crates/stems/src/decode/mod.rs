@@ -1,8 +1,8 @@
 //! Decoding of sound files within limits, without trusting a byte.
 //!
-//! The kind is detected from the bytes (`format_detection`), container and codec are read by `symphonia`, and
-//! every limit is checked on what was actually decoded, never on what a header claims. Names, URLs
-//! and media types are deliberately not used.
+//! The kind is detected from the bytes (`format_detection`), container and codec are read by
+//! `symphonia`, and every limit is checked on what was actually decoded, never on what a header
+//! claims. Names, URLs and media types are deliberately not used.
 
 mod error;
 mod format;

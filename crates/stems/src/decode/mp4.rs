@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_boxes_are_no_span() {
+    fn malformed_boxes_have_no_span() {
         assert_eq!(span(b"", 44_100), None);
         assert_eq!(span(b"\0\0\0\0moov", 44_100), None);
         assert_eq!(span(b"\xff\xff\xff\xffmoov\0\0\0\x08mvhd", 44_100), None);

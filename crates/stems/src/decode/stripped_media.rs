@@ -1,8 +1,8 @@
 //! Stripped media: containers without comments, pictures and chunks of other programs.
 //!
 //! Readers parse every comment and chunk, and a small file can contain millions of empty ones. Here
-//! they are counted and skipped, so that readers see only what they need. In containers that cannot be
-//! cut without rewriting them (Ogg, MPEG-4) entries are only counted.
+//! they are counted and skipped, so that readers see only what they need. In containers that cannot
+//! be cut without rewriting them (Ogg, MPEG-4) entries are only counted.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound_is_skipped() {
+    fn parts_without_sound_are_skipped() {
         let read = |bytes: &[u8]| decode(bytes, &DecodeLimits::default()).unwrap().audio;
         assert_eq!(read(&with_chunks(0)), tone());
         assert_eq!(read(&with_chunks(900)), tone());

@@ -5,8 +5,8 @@ use rubato::{Fft, Resampler};
 
 use crate::resample::resampler;
 
-/// Resamples one channel that arrives in pieces; equals [`resample`](crate::resample::resample) of the
-/// whole.
+/// Resamples one channel that arrives in pieces; equals [`resample`](crate::resample::resample) of
+/// the whole.
 pub(super) struct RateConverter {
     /// `None` if the rates are equal.
     inner: Option<Fft<f32>>,
@@ -82,7 +82,7 @@ mod tests {
     use crate::resample::resample;
 
     #[test]
-    fn pieces_are_the_whole() {
+    fn pieces_add_up_to_the_whole() {
         for (from, to) in [
             (48_000, 44_100),
             (44_100, 96_000),

@@ -66,8 +66,8 @@ impl ModelFolder {
         }
     }
 
-    /// The same, for a process that runs one model: the graphs of others are not loaded, which may
-    /// take seconds each.
+    /// Like [`Self::new`], for a process that runs one model: the graphs of others are not loaded,
+    /// which may take seconds each.
     pub fn for_one_model(path: impl Into<PathBuf>, options: RuntimeOptions, model: &str) -> Self {
         Self {
             only_model: Some(model.to_owned()),

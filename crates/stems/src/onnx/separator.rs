@@ -1,7 +1,7 @@
 //! The model separator, piece by piece: rates, channels, levels, and the exact sums.
 //!
-//! The model's estimates need not sum to anything: a remainder is subtracted from the mix, sample by
-//! sample, as the last step.
+//! The model's estimates need not sum to anything: a remainder is subtracted from the mix, sample
+//! by sample, as the last step.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -190,7 +190,7 @@ struct ChannelLane {
     /// How many segments there are.
     segment_count: usize,
     segments_done: usize,
-    /// By estimate and channel.
+    /// A converter for each estimate and channel.
     from_model: Vec<Vec<RateConverter>>,
 }
 

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_hold_what_they_were_made_of() {
+    fn tensors_contain_their_spectra() {
         let value = |side: u8, i: u8| Complex32::new(f32::from(i), f32::from(side * 50 + i));
         let spectra = [0, 1].map(|side| (0..15).map(|i| value(side, i)).collect::<Vec<_>>());
         // Five frames of three bins, of which the middle three and the lowest two.

@@ -1,9 +1,9 @@
 //! The multichannel Wiener filter for stems that were estimated one by one.
 //!
-//! The local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent & R.
-//! Gribonval 2010; A. A. Nugraha et al. 2016), one round, for any number of stems whose estimates
-//! need not sum to the mix. If no stem represents all other sounds, the remainder is used as
-//! one more.
+//! It uses the local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent &
+//! R. Gribonval 2010; A. A. Nugraha et al. 2016) in a single iteration, for any number of stems,
+//! whose estimates need not sum to the mix. If no stem represents all other sounds, the remainder
+//! is used as one more stem.
 
 use realfft::num_complex::Complex32;
 
@@ -84,13 +84,13 @@ fn refine_bin(
     let mut refined = Vec::new();
     for i in indices {
         let x = bin_at(mix, i);
-        let half = 0.5 * power(x);
+        let mix_power = 0.5 * power(x);
         let mut values = estimates(i);
-        if half < 1e-20 {
+        if mix_power < 1e-20 {
             values.fill(StereoBin::default());
         } else {
             // Powers relative to the mix's keep the inverse well scaled for quiet and loud frames.
-            let shares: Vec<f32> = values.iter().map(|v| 0.5 * power(*v) / half).collect();
+            let shares: Vec<f32> = values.iter().map(|v| 0.5 * power(*v) / mix_power).collect();
             let mut sum = SpatialCovariance::white(NOISE);
             let weighted = covariances.iter().zip(&shares);
             weighted.for_each(|(covariance, share)| sum.mix(covariance, *share));
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn complete_stems_sum_to_the_mix() {
         let (mix, mut stems) = scene();
-        // Estimates that are too loud by far.
+        // These estimates are far too loud.
         stems
             .as_flattened_mut()
             .iter_mut()
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stem_alone_leaves_the_rest_alone() {
+    fn a_single_stem_does_not_absorb_the_remainder() {
         let (mix, stems) = scene();
         let mut estimate = [stems[0].clone()];
         refine(&mix, &mut estimate, 2, false, CancelCheck(&|| false)).unwrap();

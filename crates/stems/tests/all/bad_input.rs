@@ -53,7 +53,7 @@ fn odd_but_right_files_are_separated() {
 }
 
 #[test]
-fn files_without_a_sample_are_named_so() {
+fn files_without_a_sample_are_reported_as_such() {
     let empty = decode(&wav(44_100, 2, 16, 0), &DecodeLimits::default());
     assert_eq!(empty, Err(DecodeError::NoAudio));
 }
@@ -67,7 +67,7 @@ fn three_hours_are_too_long() {
 }
 
 #[test]
-fn locked_files_are_named_so() {
+fn locked_files_are_reported_as_such() {
     let file = fixture("tone.m4a");
     // The sample description's entry, not the box of the same name that AAC files may nest in it.
     let offset = file.windows(4).position(|w| w == b"mp4a").unwrap();
@@ -97,7 +97,7 @@ fn names_and_declared_types_are_ignored() {
 }
 
 #[test]
-fn pieces_are_the_whole() {
+fn pieces_add_up_to_the_whole() {
     let limits = DecodeLimits::default();
     for name in [
         "tone.mp3",

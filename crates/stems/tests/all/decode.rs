@@ -1,4 +1,4 @@
-//! Every format that is decoded, its exact length, and what broken files lead to.
+//! Every format that is decoded, its exact length, and the errors of broken files.
 
 #![expect(
     clippy::unwrap_used,
@@ -86,7 +86,7 @@ fn extensions_and_media_types_are_fixed() {
 }
 
 #[test]
-fn what_is_not_decoded_is_named() {
+fn unsupported_formats_are_named() {
     assert_eq!(decode(b"", &LIMITS()), Err(DecodeError::Empty));
     assert_eq!(
         decode(b"hello, world", &LIMITS()),

@@ -47,7 +47,7 @@ fn the_three_kinds_are_read() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn what_is_wrong_is_named() {
+fn faults_are_named() {
     for (text, from, to, expected) in [
         (
             MDX,

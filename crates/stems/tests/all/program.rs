@@ -64,7 +64,7 @@ fn writes_the_requested_stems() {
 }
 
 #[test]
-fn says_what_is_wrong() {
+fn explains_errors() {
     let folder = folder("program-refuses");
     let folder = folder.to_str().unwrap();
     let song = fixture("tone.mp3");

@@ -162,7 +162,7 @@ fn only_requested_stems_come_in_the_requested_order() {
 }
 
 #[test]
-fn the_same_in_gives_the_same_out() {
+fn equal_input_gives_equal_output() {
     let mix = sound(48_000, 2, 100_000);
     assert_eq!(all_stems(&mix), all_stems(&mix));
 }

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_tried_one_by_one_with_what_they_have_in_common() {
+    fn hosts_are_tried_one_by_one_with_the_shared_settings() {
         let config: Config = "postgres://me:secret@a:1,b:2/db?target_session_attrs=read-write"
             .parse()
             .unwrap();

@@ -47,7 +47,8 @@ struct QueueContest {
     held: HashMap<AccountId, u32>,
 }
 
-/// Claims the task for an embedded engine whose turn it is. `models` are those of this process, a JSON array.
+/// Claims the task for an embedded engine whose turn it is. `models` are those of this process, a
+/// JSON array.
 pub fn claim(
     conn: &mut Conn<'_>,
     owner: &str,

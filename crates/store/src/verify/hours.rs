@@ -1,4 +1,5 @@
-//! Check of the hourly sums against the daily sums, which are checked against the entries themselves.
+//! Check of the hourly sums against the daily sums, which are checked against the entries
+//! themselves.
 //!
 //! Hourly sums were introduced in a later version than daily sums, and were computed from the
 //! records that existed then, without work whose records had been removed. They must therefore lie

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_ignored() {
+    fn malformed_headers_are_ignored() {
         let long = format!("{PARENT}-00");
         let upper = PARENT.to_uppercase();
         for parent in [

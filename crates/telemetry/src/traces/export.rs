@@ -131,7 +131,7 @@ struct SpanSender {
 impl SpanSender {
     async fn run(&mut self) {
         let closing = self.closing.clone();
-        let over = async {
+        let deadline = async {
             closing.cancelled().await;
             tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
         };
@@ -142,7 +142,9 @@ impl SpanSender {
         };
         tokio::select! {
             () = send_all => {}
-            () = over => tracing::warn!("trace spans lost: the collector did not accept them in time"),
+            () = deadline => {
+                tracing::warn!("trace spans lost: the collector did not accept them in time");
+            }
         }
     }
 

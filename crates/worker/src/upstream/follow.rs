@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_away_is_waited_for_longer_than_an_address_that_leads_nowhere() {
+    fn an_unavailable_host_is_retried_longer_than_a_missing_file() {
         let unavailable = pauses(JOB_FETCH_RETRIES, || ResultError::Unavailable("502".into()));
         let total: Duration = unavailable.iter().sum();
         assert!(total > Duration::from_hours(1), "{total:?}");
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_leads_on_until_the_job_ends_or_is_lost() {
+    fn polling_continues_until_the_job_ends_or_is_lost() {
         let minute = Duration::from_mins(1);
         let next_step =
             |polled, is_end_confirmed| next_step(polled, is_end_confirmed, minute, 2 * minute);

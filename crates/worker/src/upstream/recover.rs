@@ -20,10 +20,10 @@ use mediagate_store as store;
 const MAX_REPEAT_AGE: Duration = Duration::from_hours(12);
 /// Shortest and longest pause before a task is examined again if its provider is not in the
 /// settings.
-const MIN_REST_PAUSE: Duration = Duration::from_secs(5);
-const MAX_REST_PAUSE: Duration = Duration::from_mins(1);
-/// Pause before an unreachable provider is tried again.
-const UNREACHED_PAUSE: Duration = Duration::from_secs(1);
+const MIN_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
+/// Pause before a request is repeated after a temporary error.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl HostedTask<'_> {
     /// Submits the task until a provider accepts it, or finds that one already did.
@@ -79,7 +79,7 @@ impl HostedTask<'_> {
     ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission)
         else {
-            // A job is polled only at the URL and with the credential with which it was ordered.
+            // A job is polled only at the URL and with the credential of its submission.
             // The task waits until the settings contain these again, or until the operator gives it
             // up.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
@@ -104,10 +104,10 @@ impl HostedTask<'_> {
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const REASON: &str = "the process ended while it was being sent";
-        let maker = self.context.app.models.upstream.find_submitter(&submission);
+        let submitter = self.context.app.models.upstream.find_submitter(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
-        let (Some((site, credential)), Some(route)) = (maker, route) else {
-            // That provider may have the order, so no other one gets it.
+        let (Some((site, credential)), Some(route)) = (submitter, route) else {
+            // That provider may have accepted the order, so it is not sent to another one.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
         let age = self.context.app.clock.now().since(submission.created_at);
@@ -155,7 +155,7 @@ impl HostedTask<'_> {
             RouteAttempt::Declined(DeclineReason::Refused(error))
                 if error.class.is_transient() && age < REPEAT_WINDOW =>
             {
-                Err((RunOutcome::RetryLater(UNREACHED_PAUSE), None))
+                Err((RunOutcome::RetryLater(RETRY_PAUSE), None))
             }
             // A refusal now does not show what the provider did with the first request.
             RouteAttempt::Declined(_) => Err(unconfirmed_ending(
@@ -184,7 +184,7 @@ impl HostedTask<'_> {
 /// its submission. A recent task, which another process may soon be able to run, is examined soon,
 /// and thousands of tasks that wait for an operator cost little.
 fn pause(age: Duration) -> Duration {
-    (age / 10).clamp(MIN_REST_PAUSE, MAX_REST_PAUSE)
+    (age / 10).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 /// Where the result of an accepted submission can be obtained: from a job, or directly. `None` if

@@ -258,8 +258,8 @@ async fn look_up_late(app: &App, submission: &Submission) -> Result<Option<JobHa
         .store
         .read(move |conn| store::tasks::by_id_any_account(conn, id))
         .await?;
-    let maker = app.models.upstream.find_submitter(submission);
-    let (Some(task), Some((site, credential))) = (task, maker) else {
+    let submitter = app.models.upstream.find_submitter(submission);
+    let (Some(task), Some((site, credential))) = (task, submitter) else {
         return Ok(None);
     };
     let catalog = app.models.catalog.load_full();

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_host_says_it_in_its_own_words() {
+    fn the_expiry_is_read_in_the_form_of_each_host() {
         for (query, expected) in [
             (
                 "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=20261123T221500Z&X-Amz-Expires=3600&X-Amz-Signature=0a",

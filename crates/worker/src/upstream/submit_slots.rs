@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn new_tasks_pass_nobody_who_waits() {
+    fn new_tasks_do_not_overtake_waiting_ones() {
         let slots = SubmitSlots::new(2);
         let film = slots.for_model("film");
         assert!(film.reserve(1).is_none(), "not polled yet");

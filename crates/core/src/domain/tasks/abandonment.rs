@@ -1,4 +1,4 @@
-//! Jobs that the operator gives up: their provider, its address or its key is gone from the
+//! Jobs that the operator gives up: their provider, its URL or its key is gone from the
 //! settings for good, so that their outcome cannot be looked up.
 
 use crate::app::App;

@@ -1,6 +1,6 @@
 //! Cancelling a task, and who pays if its provider finishes the job anyway.
 //!
-//! | a provider may be at work on it | at once | when its job is over |
+//! | a provider may be working on it | at once | when its job is over |
 //! |---|---|---|
 //! | no | the hold is released | – |
 //! | yes, `charge` | the hold stays | what was made is charged, the rest released |
@@ -181,8 +181,8 @@ pub enum JobOutcome<'a> {
     Unknown,
 }
 
-/// Settles the money of a cancelled task whose job is over, in the transaction that closes its submission. Returns
-/// whether money was still held.
+/// Settles the money of a cancelled task whose job is over, in the transaction that closes its
+/// submission. Returns whether money was still held.
 pub fn settle_job(
     conn: &mut Conn<'_>,
     task: &Task,

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_named_passes() {
+    fn only_listed_fields_pass() {
         let pass = ["style".to_owned(), "input.steps".to_owned()];
         let names = |options: Value| {
             let mut names = Vec::new();

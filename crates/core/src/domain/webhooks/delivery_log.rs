@@ -100,7 +100,7 @@ pub async fn redeliver(
         .store
         .write_for(account, move |conn| -> Result<Delivery, Error> {
             let delivery = delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            // The log outlives the endpoint, but a deleted endpoint has no address to send to.
+            // The log outlives the endpoint, but a deleted endpoint has no URL to send to.
             if let Some(endpoint) = delivery.endpoint
                 && endpoints::by_id(conn, endpoint, account)?.is_none()
             {

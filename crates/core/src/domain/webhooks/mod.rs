@@ -89,7 +89,7 @@ pub async fn create(
     Ok((endpoint, verification_key))
 }
 
-/// The same for the operator.
+/// Like [`create`], for the operator.
 pub async fn create_for(
     app: &AppParts,
     account: AccountId,

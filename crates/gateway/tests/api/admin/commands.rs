@@ -272,8 +272,8 @@ async fn every_command_can_print_json() {
     );
 }
 
-/// A text that clears the screen, rings the bell, colours by one byte, reverses the rest of a line, and looks
-/// like a row of its own.
+/// A text that clears the screen, rings the bell, colours by one byte, reverses the rest of a line,
+/// and looks like a row of its own.
 const HOSTILE: &str = "a\u{1b}[2J\u{7}\u{9b}31m\u{202e}\u{2066}b\u{7f}\u{200f}\r\nmine";
 
 #[tokio::test]

@@ -231,7 +231,7 @@ impl Victim {
         Self::start_with("").await
     }
 
-    /// The same, with these settings.
+    /// Like [`Self::start`], with these settings.
     async fn start_with(settings: &str) -> Self {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("mediagate.toml");

@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Files and folders below to which others than the owner have any access.
+/// Files and folders below `folder` to which anyone but the owner has access.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let mut open_paths = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -99,18 +99,18 @@ async fn the_documentation_cannot_be_framed() {
     gateway.stop().await;
 }
 
-/// Every address in an answer.
-fn addresses(value: &Value) -> Vec<&str> {
+/// Every media URL in an answer.
+fn media_urls(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) if text.contains("/media/") => vec![text],
-        Value::Array(items) => items.iter().flat_map(addresses).collect(),
-        Value::Object(members) => members.values().flat_map(addresses).collect(),
+        Value::Array(items) => items.iter().flat_map(media_urls).collect(),
+        Value::Object(members) => members.values().flat_map(media_urls).collect(),
         _ => Vec::new(),
     }
 }
 
 #[tokio::test]
-async fn a_key_that_may_only_cancel_is_told_no_addresses() {
+async fn a_key_that_may_only_cancel_gets_no_urls() {
     let gateway = TestGateway::start().await;
     let clip = gateway.upload("song").await["id"]
         .as_str()
@@ -119,45 +119,45 @@ async fn a_key_that_may_only_cancel_is_told_no_addresses() {
     let body = json!({"root_clip_id": clip, "name": "Voice"});
     let persona = gateway.post("/musicgen/persona/create", &body).await.ok();
     let persona = persona["id"].as_str().unwrap();
-    let new = NewKey {
+    let new_key = NewKey {
         scopes: vec![Scope::TasksCancel],
         ..NewKey::default()
     };
-    let canceller = gateway.with_key(&gateway.new_key("default", new).await);
+    let canceller = gateway.with_key(&gateway.new_key("default", new_key).await);
     let clip = format!("/musicgen/clips/{clip}");
-    for (client, sees_addresses) in [(&canceller, false), (&gateway.client, true)] {
+    for (client, sees_urls) in [(&canceller, false), (&gateway.client, true)] {
         let trashed = client.delete(&clip).await.ok();
         let restored = client
             .post(&format!("{clip}/restore"), &json!({}))
             .await
             .ok();
         for answer in [trashed, restored] {
-            assert_eq!(!addresses(&answer).is_empty(), sees_addresses, "{answer}");
+            assert_eq!(!media_urls(&answer).is_empty(), sees_urls, "{answer}");
         }
     }
     let deleted = canceller
         .delete(&format!("/musicgen/personas/{persona}"))
         .await
         .ok();
-    assert_eq!(addresses(&deleted), [""; 0], "{deleted}");
+    assert_eq!(media_urls(&deleted), [""; 0], "{deleted}");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn deleted_things_have_no_addresses_and_no_files() {
+async fn deleted_tasks_and_personas_have_no_urls_and_no_files() {
     let gateway = TestGateway::start().await;
     let video = gateway.post("/v1/videos", &videos_order()).await.ok();
     let id = video["id"].as_str().unwrap();
     let task = id.replace("video_", "");
     let before = finished(&gateway, &task).await;
-    let files = addresses(&before);
+    let files = media_urls(&before);
     assert!(!files.is_empty(), "{before}");
     gateway.delete(&format!("/v1/videos/{id}")).await.ok();
     for view in [
         gateway.get(&format!("/v1/tasks/{task}")).await.ok(),
         gateway.get("/v1/tasks").await.ok(),
     ] {
-        assert_eq!(addresses(&view), [""; 0], "{view}");
+        assert_eq!(media_urls(&view), [""; 0], "{view}");
     }
     let clip = gateway.upload("song").await["id"].clone();
     let body = json!({"root_clip_id": clip, "name": "Voice"});

@@ -30,8 +30,8 @@ async fn differing_settings_are_reported_by_every_process_while_they_differ() {
     assert!(differing(&alike).await.is_empty());
     let differing_replica = gateway.replica_with(|settings| {
         settings.brand = Some("other".to_owned());
-        // A process that signs does not start with another secret: it cannot read the certificate of
-        // the others.
+        // A process that signs does not start with another secret: it cannot read the certificate
+        // of the others.
         if !cfg!(feature = "c2pa") {
             settings.signing_secret = Some("a secret of its own, and long enough".parse().unwrap());
         }

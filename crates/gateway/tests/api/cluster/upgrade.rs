@@ -9,7 +9,8 @@ use crate::support::postgres::TestDatabase;
 /// Longer than the proxy takes to notice that a gateway drains.
 const DRAIN: &str = "drain_delay = \"2500ms\"\n";
 
-/// The program of an earlier version, if one is named: it runs at first, and again for a while later.
+/// The program of an earlier version, if one is named: it runs at first, and again for a while
+/// later.
 #[expect(clippy::print_stdout, reason = "whoever reads the result must know")]
 fn old_program() -> Option<PathBuf> {
     let path = std::env::var_os("MEDIAGATE_TEST_OLD_PROGRAM").map(PathBuf::from);

@@ -1,4 +1,5 @@
-//! Through `PgBouncer`: in session mode, and in transaction mode, which loses prepared statements before 1.21.
+//! Through `PgBouncer`: in session mode, and in transaction mode, which loses prepared statements
+//! before 1.21.
 
 use std::process::{Child, Stdio};
 

@@ -64,7 +64,7 @@ async fn stall(time: Duration) {
     verify_ledger(&["--config", args[1], "--data", data]).await;
 }
 
-/// Sends requests until then, at least one; returns how long each answer took.
+/// Sends requests until `until`, at least one; returns how long each answer took.
 async fn request_until(client: &Client, number: u32, until: Instant) -> Vec<Duration> {
     let mut durations = Vec::new();
     loop {

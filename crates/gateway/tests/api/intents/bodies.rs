@@ -1,5 +1,5 @@
-//! The same body: from a caller whose answer was lost, and from an SDK that marks
-//! its retries.
+//! Requests repeated with the same body: by a caller whose answer was lost, and by an SDK that
+//! marks its retries.
 
 use std::time::Duration;
 
@@ -252,7 +252,7 @@ async fn the_retries_of_several_sdks_join_several_tasks() {
 /// A connection that waits for a server to start delivers a request that its caller has
 /// given up, together with the next try.
 #[tokio::test]
-async fn retries_at_once_share_one_task() {
+async fn concurrent_retries_share_one_task() {
     let gateway = TestGateway::builder().without_workers().start().await;
     for (round, is_first_lost) in [false, true].repeat(4).into_iter().enumerate() {
         let body = prompt(&format!("lake {round}"));
@@ -273,7 +273,7 @@ async fn retries_at_once_share_one_task() {
 }
 
 #[tokio::test]
-async fn retries_at_once_share_one_persona() {
+async fn concurrent_retries_share_one_persona() {
     let gateway = TestGateway::start().await;
     let clip = gateway.upload("Song").await["id"].clone();
     for round in 0..4 {

@@ -1,4 +1,4 @@
-//! The same `Idempotency-Key`.
+//! Requests repeated with the same `Idempotency-Key`.
 
 use std::time::Duration;
 
@@ -195,7 +195,7 @@ async fn a_rejected_request_leaves_the_key_free() {
 }
 
 #[tokio::test]
-async fn requests_at_once_with_one_key_share_one_task_and_one_answer() {
+async fn concurrent_requests_with_one_key_share_one_task_and_one_answer() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let body = chat("a lake");
     let requests = (0..6).map(|_| {
@@ -223,7 +223,7 @@ async fn requests_at_once_with_one_key_share_one_task_and_one_answer() {
 }
 
 #[tokio::test]
-async fn a_retryable_failure_is_repeated_and_a_final_one_is_replayed() {
+async fn a_request_with_a_retryable_failure_is_retried_and_a_final_failure_is_replayed() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let body = chat("a lake");
     let send = |key: &'static str| {
@@ -241,7 +241,7 @@ async fn a_retryable_failure_is_repeated_and_a_final_one_is_replayed() {
         gateway.fail(task.id, code).await;
     };
     for round in 1..=2 {
-        let answer = send("mend");
+        let answer = send("retry");
         fail_next(ErrorCode::GenerationFailed).await;
         answer.await.unwrap().refused(503, "generation_failed");
         assert_eq!(tasks(&gateway).await.len(), round);
@@ -261,7 +261,7 @@ async fn a_retryable_failure_is_repeated_and_a_final_one_is_replayed() {
 }
 
 #[tokio::test]
-async fn a_joined_stream_starts_with_its_present_state() {
+async fn a_joined_stream_starts_with_the_current_state() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let mut body = chat("a lake");
     body["stream"] = true.into();
@@ -277,8 +277,8 @@ async fn a_joined_stream_starts_with_its_present_state() {
         joined.next().await.unwrap().json()["choices"][0]["delta"]["role"],
         "assistant"
     );
-    let present_state = joined.next().await.unwrap().json();
-    assert_eq!(present_state["task"]["progress"], 60, "{present_state}");
+    let current_state = joined.next().await.unwrap().json();
+    assert_eq!(current_state["task"]["progress"], 60, "{current_state}");
     gateway.fail(task.id, ErrorCode::ContentPolicy).await;
     for stream in [first, joined] {
         let rest = stream.rest().await;

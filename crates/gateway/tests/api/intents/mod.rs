@@ -50,7 +50,7 @@ async fn claim(gateway: &TestGateway) -> Option<TaskId> {
     Some(gateway.claim().await.id)
 }
 
-/// The same, as soon as one waits.
+/// Like [`claim`], but waits until there is a task to claim.
 async fn claim_soon(gateway: &TestGateway) -> TaskId {
     eventually("a task waits", async || claim(gateway).await).await
 }

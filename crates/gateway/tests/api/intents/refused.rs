@@ -145,7 +145,7 @@ async fn a_lost_answer_is_found_before_a_refused_try_makes_another() {
 
 /// A broken connection may deliver one try twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_retries_at_once_of_a_refused_try_make_one_task() {
+async fn two_concurrent_retries_of_a_refused_try_make_one_task() {
     let gateway = TestGateway::builder().behind_proxy().without_workers();
     let gateway = gateway.start().await;
     let new = NewKey {

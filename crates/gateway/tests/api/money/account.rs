@@ -140,7 +140,7 @@ async fn the_operator_sees_that_a_ledger_does_not_add_up() {
         ..NewKey::default()
     };
     let operator = gateway.caller("default", new).await;
-    let mismatches = crate::support::eventually("the operator is told", async || {
+    let mismatches = crate::support::eventually("the operator learns of it", async || {
         account(&operator).await["ledger_mismatches"]
             .as_u64()
             .filter(|count| *count > 0)

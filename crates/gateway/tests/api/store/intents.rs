@@ -217,7 +217,8 @@ async fn old_intents_are_deleted(db: Fixture) {
     assert_eq!(forgotten, [2, 1]);
 }
 
-/// This many rejected orders with this body, at this second; their retries are expected for a minute.
+/// This many rejected orders with this body, at this second; their retries are expected for a
+/// minute.
 fn refused_orders(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
     RefusedOrders {
         body: body.clone(),

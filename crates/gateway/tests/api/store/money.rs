@@ -277,12 +277,12 @@ async fn a_cancelled_task_can_be_charged_later(db: Fixture) {
         model: Some("animatic-1"),
     };
     for (amount, sum) in [(DIME, DIME), (-40_000, 60_000), (-DIME, 0)] {
-        let forgiven = db.write(move |conn| {
+        let refunded = db.write(move |conn| {
             lock(conn, subject)?;
             usage::add_refund(conn, subject, MicroDollars::new(amount), at(1))?;
             usage::refunded_on(conn, subject.account, at(2))
         });
-        assert_eq!(forgiven.await.get(), sum);
+        assert_eq!(refunded.await.get(), sum);
     }
     assert_eq!(sums(&db, key.account, key.id).await, [(2 * DIME, 0); 2]);
     adds_up(&db).await;
@@ -326,8 +326,8 @@ async fn an_inconsistent_ledger_is_found(db: Fixture) {
         what.contains(&("task", accepted_tasks[0].id.to_string())),
         "{mismatches_found:?}"
     );
-    let of = tasks::by_id_any_account;
+    let by_id = tasks::by_id_any_account;
     let id = accepted_tasks[0].id;
-    let cost = db.read(move |conn| of(conn, id)).await.unwrap().cost;
+    let cost = db.read(move |conn| by_id(conn, id)).await.unwrap().cost;
     assert_eq!(cost.get(), DIME + 1, "reported, not repaired");
 }

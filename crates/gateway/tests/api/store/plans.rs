@@ -463,12 +463,12 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     };
     restored::set_mark(conn, &mark)?;
     restored::mark(conn)?;
-    let place = DatabaseLocation {
+    let location = DatabaseLocation {
         id: "file 1".into(),
         timeline: Some("1".into()),
     };
-    restored::set_place(conn, &place)?;
-    restored::place(conn)?;
+    restored::set_location(conn, &location)?;
+    restored::location(conn)?;
     restored::has_live_workers(conn, at(0))?;
     meta::advance_steady(conn, at(0))?;
     restored::newest_submission(conn)?;

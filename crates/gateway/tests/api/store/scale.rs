@@ -59,8 +59,8 @@ const MEASURED: [(&str, Duration, Work); 9] = [
     }),
     ("places and submissions at a provider", SHORT, |conn, _| {
         let open = submissions::count_open(conn, "acme")?;
-        let lately = submissions::count_since(conn, "acme", Timestamp::from_micros(i64::MAX))?;
-        Ok(open.len() + lately.len())
+        let recent = submissions::count_since(conn, "acme", Timestamp::from_micros(i64::MAX))?;
+        Ok(open.len() + recent.len())
     }),
     ("ledger verify", Duration::from_mins(1), |conn, _| {
         mismatches(conn).map(|found| {

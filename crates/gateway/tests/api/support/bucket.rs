@@ -77,7 +77,7 @@ impl TestBucket {
         settings.media.store = Some(Self::address());
     }
 
-    /// As the settings name it.
+    /// Its name in the settings.
     pub(crate) fn address() -> String {
         format!("s3://{BUCKET}/some/media")
     }
@@ -95,12 +95,12 @@ impl TestBucket {
         self.blobs_with_secret(SECRET_KEY)
     }
 
-    /// The same, with this secret.
+    /// Like [`Self::blobs`], with this secret.
     pub(crate) fn blobs_with_secret(&self, secret: &str) -> BlobStore {
         self.blobs_with(|media| media.secret_key = Some(secret.parse().unwrap()))
     }
 
-    /// The same, with these settings.
+    /// Like [`Self::blobs`], with the settings that `change` makes.
     pub(crate) fn blobs_with(&self, change: impl FnOnce(&mut MediaSettings)) -> BlobStore {
         let mut settings = Settings::default();
         self.set(&mut settings);
@@ -109,7 +109,8 @@ impl TestBucket {
         BlobStore::open(&config.media, Path::new("/nowhere")).unwrap()
     }
 
-    /// From now on requests whose method and query contain `pattern` get a 500; all of them, if it is empty.
+    /// From now on requests whose method and query contain `pattern` get a 500; all of them, if it
+    /// is empty.
     pub(crate) fn fail(&self, pattern: &str) {
         *self.behavior.failing.lock().unwrap() = Some(pattern.to_owned());
     }

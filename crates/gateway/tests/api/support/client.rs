@@ -163,20 +163,20 @@ impl Answer {
         String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(2000)]).into_owned()
     }
 
-    /// What every answer has, whatever it is about.
+    /// Checks what every answer must have, whatever it is about.
     fn check_frame(&self, method: &Method, path: &str) {
-        let about = format!("{method} {path}: {} {}", self.status, self.text());
-        let id = self.header("x-request-id").expect(&about);
-        assert!((1..=128).contains(&id.len()), "{about}");
+        let context = format!("{method} {path}: {} {}", self.status, self.text());
+        let id = self.header("x-request-id").expect(&context);
+        assert!((1..=128).contains(&id.len()), "{context}");
         assert_eq!(
             self.header("x-content-type-options"),
             Some("nosniff"),
-            "{about}"
+            "{context}"
         );
-        assert!(self.header("cache-control").is_some(), "{about}");
+        assert!(self.header("cache-control").is_some(), "{context}");
         assert!(
             self.header("access-control-allow-origin").is_none(),
-            "{about}"
+            "{context}"
         );
         let transient = matches!(self.status, 429 | 500 | 503);
         assert_eq!(transient, self.header("retry-after").is_some(), "{about}");

@@ -79,13 +79,13 @@ impl Cluster {
     }
 
     /// A standby that can take its place.
-    pub(crate) fn twin(&self) -> Self {
-        let twin = Self {
+    pub(crate) fn standby(&self) -> Self {
+        let standby = Self {
             folder: unprivileged_folder(),
             port: free_port(),
         };
-        twin.follow(self);
-        twin
+        standby.follow(self);
+        standby
     }
 
     /// Becomes a standby of `primary`, from an empty folder.
@@ -194,7 +194,7 @@ impl Cluster {
         self.execute("SELECT pg_reload_conf()").await;
     }
 
-    /// Runs a statement on the server; the number of rows it returns or changes.
+    /// Runs a statement on the server; returns the number of rows that it returns or changes.
     pub(crate) async fn execute(&self, sql: &str) -> u64 {
         let (url, sql) = (self.url(), sql.to_owned());
         let execute = move || {

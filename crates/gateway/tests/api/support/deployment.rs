@@ -30,12 +30,12 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// With these settings.
+    /// Starts a deployment with these settings.
     pub(crate) async fn start(toml: &str) -> Self {
         Self::launch(toml, None).await
     }
 
-    /// The same, with an older program, if one is given.
+    /// Like [`Self::start`], with an older program if there is one.
     pub(crate) async fn launch(toml: &str, old_program: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("m.toml"), toml).unwrap();
@@ -103,7 +103,7 @@ impl Deployment {
         self.gateways[number] = Some(self.gateway(number, is_old).await);
     }
 
-    /// The same with the worker.
+    /// Like [`Self::replace`], for the worker.
     pub(crate) async fn replace_worker(&mut self, is_old: bool) {
         self.end_worker().await;
         self.worker = Some(self.worker(is_old));
@@ -141,7 +141,8 @@ impl Deployment {
         self.end_worker().await;
     }
 
-    /// Callers, each of whom orders one film after the other, and repeats each order until it is accepted.
+    /// Callers, each of whom orders one film after the other, and repeats each order until it is
+    /// accepted.
     pub(crate) fn load(&self, callers: usize) -> Load {
         install_tls();
         let (stop, accepted) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
@@ -220,7 +221,7 @@ impl Caller {
     }
 }
 
-/// Callers at work.
+/// Running callers.
 pub(crate) struct Load {
     stop: CancellationToken,
     accepted: Arc<AtomicUsize>,
@@ -237,7 +238,7 @@ impl Load {
         .await;
     }
 
-    /// Stops the callers after their present orders; what all of them received.
+    /// Stops the callers after their current orders; returns what all of them received.
     pub(crate) async fn end(self) -> LoadReport {
         self.stop.cancel();
         let mut total = LoadReport::default();

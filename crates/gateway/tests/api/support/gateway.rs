@@ -239,7 +239,7 @@ impl TestGateway {
         replica
     }
 
-    /// The same, without workers.
+    /// Like [`Self::replica`], without workers.
     pub(crate) async fn idle_replica(&self) -> Self {
         self.replica_with(|_| {}).await
     }
@@ -344,13 +344,13 @@ impl TestGateway {
         secret.expose().to_owned()
     }
 
-    /// Revokes the key with this beginning; whether it was valid.
+    /// Revokes the key with this beginning; returns whether it was valid.
     pub(crate) async fn revoke(&self, key: &str) -> bool {
         let KeyMatch::Unique(id) = keys::find(&self.app, key).await.unwrap() else {
             panic!("no key, or several");
         };
-        let by = ChangeAuthor::command("keys revoke").into();
-        keys::revoke(&self.app, by, id, false).await.unwrap().1
+        let author = ChangeAuthor::command("keys revoke").into();
+        keys::revoke(&self.app, author, id, false).await.unwrap().1
     }
 
     /// A caller with a new key like this.

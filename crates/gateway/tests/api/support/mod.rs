@@ -34,7 +34,7 @@ pub(crate) fn video_order() -> Value {
     })
 }
 
-/// The same for `/v1/videos`.
+/// Like [`video_order`], for `/v1/videos`.
 pub(crate) fn videos_order() -> Value {
     json!({"model": "animatic-1", "prompt": "a lake at dawn", "size": "480x480", "seconds": "1"})
 }

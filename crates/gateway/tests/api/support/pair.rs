@@ -20,9 +20,9 @@ impl Pair {
     /// The standby has what it happened to receive.
     pub(crate) fn asynchronous() -> Self {
         let server = Cluster::start();
-        let twin = server.twin();
+        let standby = server.standby();
         Self {
-            servers: [server, twin],
+            servers: [server, standby],
             first: 0,
         }
     }

@@ -35,7 +35,7 @@ impl TestDatabase {
         }
     }
 
-    /// Keeps its present contents for [`Self::restore`]; nobody may use it meanwhile.
+    /// Keeps its current contents for [`Self::restore`]; nobody may use it meanwhile.
     pub(crate) fn back_up(&self) {
         let name = &self.name;
         // A pooler keeps connections that nobody uses.

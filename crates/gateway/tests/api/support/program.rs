@@ -60,7 +60,7 @@ impl Home {
         (server, client)
     }
 
-    /// A later one, with the same client.
+    /// Starts the gateway again, for the same client.
     pub(crate) async fn start_again(&self, client: Client) -> (Server, Client) {
         let server = self.serve().await;
         let base = server.base.clone();
@@ -78,12 +78,12 @@ impl Server {
         Self::launch(&[], data, extra, &[]).await
     }
 
-    /// The same at a port that is free.
+    /// Like [`Self::start`], at this port, which must be free.
     pub(crate) async fn start_at(port: u16, data: &Path, extra: &[&str]) -> Self {
         Self::start_listening(program, &format!("127.0.0.1:{port}"), data, extra).await
     }
 
-    /// The same, by another program.
+    /// Like [`Self::start_at`], with the program at `path`.
     pub(crate) async fn start_old(path: &Path, port: u16, data: &Path, extra: &[&str]) -> Self {
         let program = |args: &[&str]| other_program(path, args);
         Self::start_listening(program, &format!("127.0.0.1:{port}"), data, extra).await
@@ -101,13 +101,14 @@ impl Server {
         Self::wait_until_ready(Process::start(&mut program(&args))).await
     }
 
-    /// The same under limits of the system, as `ulimit` of the shell takes them.
+    /// Like [`Self::start`], under limits of the system, in the form that the shell's `ulimit`
+    /// takes.
     pub(crate) async fn start_within(limits: &str, data: &Path, extra: &[&str]) -> Self {
         let limits = format!("ulimit {limits} && exec \"$@\"");
         Self::start_behind(&["sh", "-c", &limits, "sh"], data, extra).await
     }
 
-    /// The same, with these variables in its environment.
+    /// Like [`Self::start`], with these variables in its environment.
     pub(crate) async fn start_with(
         data: &Path,
         extra: &[&str],
@@ -116,7 +117,7 @@ impl Server {
         Self::launch(&[], data, extra, variables).await
     }
 
-    /// The same, started by a command that runs its last arguments in its place.
+    /// Like [`Self::start`], through a command that runs its last arguments in its place.
     pub(crate) async fn start_behind(prefix: &[&str], data: &Path, extra: &[&str]) -> Self {
         Self::launch(prefix, data, extra, &[]).await
     }
@@ -247,7 +248,7 @@ impl Server {
         self.process.kill();
     }
 
-    /// Waits for its end; the exit status and the standard output.
+    /// Waits for its end; returns the exit status and the standard output.
     pub(crate) async fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let process = std::cell::RefCell::new(&mut self.process);
         let status = eventually("the server ends", async || {

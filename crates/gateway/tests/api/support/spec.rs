@@ -154,7 +154,7 @@ pub(crate) fn assert_task_record(record: &Value) {
     }
 }
 
-/// A whole persona record whose brand stands in `brand_field`.
+/// A whole persona record whose brand is in `brand_field`.
 #[track_caller]
 pub(crate) fn assert_persona(persona: &Value, brand_field: &str) {
     assert_no_null(persona);

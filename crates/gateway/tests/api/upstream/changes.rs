@@ -1,5 +1,6 @@
-//! Settings and clocks that change under running jobs: a job is polled at its own endpoint with its own key,
-//! an unconfirmed order goes to no other endpoint, and a wrong clock alone ends no paid job.
+//! Settings and clocks that change under running jobs: a job is polled at its own endpoint with its
+//! own key, an unconfirmed order goes to no other endpoint, and a wrong clock alone ends no paid
+//! job.
 
 use std::time::Duration;
 
@@ -213,7 +214,7 @@ async fn a_clock_that_is_weeks_ahead_deletes_and_forgets_nothing() {
         .await
         .unwrap();
     app.intents.forget_old().await.unwrap();
-    assert_eq!(send().await, task, "the key leads to its task");
+    assert_eq!(send().await, task, "the key finds its task");
     gateway.app.clock.set_ahead(Duration::ZERO);
     let url = finished["output"]["videos"][0]["url"].as_str().unwrap();
     assert_eq!(gateway.get(url).await.status, 200);

@@ -29,7 +29,7 @@ macro_rules! videos {
         /// The protocols tested here.
         const VIDEOS: &[&str] = &[$($protocol),*];
 
-        /// The same with their models and options.
+        /// The protocols with their models and options.
         pub(super) const CASES: &[Case] = &[
             $(Case { protocol: $protocol, model: $model, options: $options, picture: $picture }),*
         ];

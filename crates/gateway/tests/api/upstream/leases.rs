@@ -73,7 +73,7 @@ async fn a_process_that_was_stopped_sends_nothing() {
     };
     let failed = crate::support::gateway::finished(&client, &task).await;
     assert_failed(&failed, "submission_unconfirmed");
-    // The same order again gets that answer and makes no new task, also the second time.
+    // A repeated order gets that answer and creates no new task, also the second time.
     for _ in 0..2 {
         let repeated = client.post("/v1/videos", &order).await;
         assert_eq!(repeated.header("x-task-id"), Some(task.as_str()));
@@ -147,7 +147,8 @@ async fn after_an_outage_every_process_keeps_its_tasks() {
     other.stop().await;
 }
 
-/// A machine whose clock is an hour ahead takes over only tasks whose lease has expired by the database's clock.
+/// A machine whose clock is an hour ahead takes over only tasks whose lease has expired by the
+/// database's clock.
 #[tokio::test]
 async fn leases_are_judged_by_the_databases_clock() {
     let simulator = simulator().await;
@@ -300,22 +301,22 @@ async fn a_model_that_a_process_lacks_is_left_to_others() {
         .start()
         .await;
     let task = order_film(&accepting, "a lake").await;
-    let without = replica(&database.url, "").await;
+    let without_film = replica(&database.url, "").await;
     // It works, and could have claimed the task.
     let order = crate::support::videos_order();
-    let own = without.post("/v1/videos", &order).await;
+    let own = without_film.post("/v1/videos", &order).await;
     let own = own.header("x-task-id").unwrap().to_owned();
-    assert_eq!(without.finished(&own).await["status"], "succeeded");
-    let caller = without.with_key(accepting.client.key.as_ref().unwrap());
+    assert_eq!(without_film.finished(&own).await["status"], "succeeded");
+    let caller = without_film.with_key(accepting.client.key.as_ref().unwrap());
     let waiting = caller.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(waiting["status"], "queued");
-    assert_eq!(claims(&without, &task).await, 0);
-    let with = replica(&database.url, &toml).await;
+    assert_eq!(claims(&without_film, &task).await, 0);
+    let with_film = replica(&database.url, &toml).await;
     let finished = crate::support::gateway::finished(&caller, &task).await;
     assert_eq!(finished["status"], "succeeded", "{finished}");
     accepting.stop().await;
-    without.stop().await;
-    with.stop().await;
+    without_film.stop().await;
+    with_film.stop().await;
 }
 
 #[tokio::test]

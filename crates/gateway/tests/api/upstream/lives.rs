@@ -104,12 +104,12 @@ async fn a_restart_waits_for_an_answer_that_is_under_way() {
     gateway.stop().await;
 }
 
-/// Leaves the database as a process that died while it sent the order of a film.
+/// Leaves the database as a process does that dies while it sends the order of a film.
 pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
     die_while_sending_to(gateway, ("film", "sora-2"), id).await
 }
 
-/// The same of a task of this model, sent to this model of the provider.
+/// Like [`die_while_sending`], for a task of this model that is sent to this model of the provider.
 async fn die_while_sending_to(
     gateway: &TestGateway,
     (model, route_model): (&'static str, &'static str),

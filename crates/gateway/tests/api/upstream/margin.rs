@@ -10,8 +10,8 @@ use crate::admin::operator;
 use crate::support::gateway::Builder;
 use crate::support::{Client, TestGateway};
 
-/// `film` costs 0.04 USD a second at acme; `gift` is free for callers and costs 0.05 USD there; the provider
-/// of `told` reports what it charges; the cost of `silent` is unknown.
+/// `film` costs 0.04 USD a second at acme; `gift` is free for callers and costs 0.05 USD there; the
+/// provider of `stated` reports what it charges; the cost of `silent` is unknown.
 fn settings(simulator: &Simulator) -> String {
     let model = |name: &str, price: &str, route: &str| {
         format!("[models.{name}]\nkind = \"video\"\n{price}routes = [{{ {route} }}]\n")
@@ -27,7 +27,7 @@ fn settings(simulator: &Simulator) -> String {
         + &model("gift", "", &with_cost("video", "0.05"))
         + &model("silent", second, acme)
         + &model(
-            "told",
+            "stated",
             video,
             "provider = \"xai\", model = \"grok-imagine-video\", cost = { unit = \"video\", usd = \"9\" }",
         )
@@ -55,7 +55,7 @@ async fn check_margin(builder: Builder) {
     let simulator = simulator().await;
     let gateway = builder.toml(&settings(&simulator)).start().await;
     let operator = operator(&gateway).await;
-    for model in ["film", "gift", "told", "silent"] {
+    for model in ["film", "gift", "stated", "silent"] {
         let task = order(&gateway, model).await;
         assert_eq!(task["status"], "succeeded", "{task}");
     }
@@ -81,7 +81,7 @@ async fn check_margin(builder: Builder) {
         row("gift", [1, 0], ["0.00", "0.05", "0.00", "-0.05"], 0),
         row("silent", [1, 0], ["0.40", "0.00", "0.00", "0.40"], 1),
         // The reported cost takes precedence over the configured one.
-        row("told", [1, 0], ["1.00", "0.30", "0.00", "0.70"], 0),
+        row("stated", [1, 0], ["1.00", "0.30", "0.00", "0.70"], 0),
     ]);
     assert_eq!(by_model["data"], expected);
     let mut total = row("", [4, 1], ["1.80", "0.51", "0.00", "1.29"], 2);

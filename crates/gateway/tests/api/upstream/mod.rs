@@ -102,7 +102,7 @@ async fn gateway(toml: &str) -> TestGateway {
     TestGateway::builder().toml(toml).start().await
 }
 
-/// The same, without workers until the test starts them.
+/// Like [`gateway`], without workers until the test starts them.
 async fn without_workers(toml: &str) -> TestGateway {
     TestGateway::builder()
         .without_workers()

@@ -41,7 +41,7 @@ async fn a_model_name_cannot_change_the_providers_path() {
         let answer = gateway.post("/v1/videos", &video).await;
         answer.refused(404, "model_not_found").on_param("model");
     }
-    assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
+    assert_eq!(simulator.world().journal().len(), 0, "no request was sent");
     let valid = json!({"model": "veo-3.1-generate-preview", "prompt": "a lake"});
     gateway.post("/v1/videos", &valid).await.ok();
     wait_for_requests(&simulator, RequestRole::Submit, 1).await;
@@ -74,6 +74,6 @@ async fn a_model_name_cannot_name_a_version_or_another_path() {
         let answer = gateway.post("/v1/videos", &video).await;
         answer.refused(404, "model_not_found").on_param("model");
     }
-    assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
+    assert_eq!(simulator.world().journal().len(), 0, "no request was sent");
     gateway.stop().await;
 }

@@ -1,5 +1,5 @@
-//! A process that is cut off from the database, in every way that networks fail: its tasks are done by
-//! others, once, and its callers get 503.
+//! A process that is cut off from the database, in every way that networks fail: its tasks are done
+//! by others, once, and its callers get 503.
 
 use std::time::Duration;
 

@@ -45,7 +45,7 @@ async fn a_created_persona_is_recorded_although_the_database_breaks() {
     gateway.proxy().cut(cut);
     let first = gateway.post(CREATE, &body).await;
     gateway.proxy().wait_for_strikes(1).await;
-    let created = eventually("a retry is told", async || {
+    let created = eventually("the retry gets an answer", async || {
         let answer = retry_once(&gateway, &body).await;
         (answer.status == 200).then_some(answer.json)
     });
@@ -73,7 +73,7 @@ async fn a_created_persona_is_found_after_the_database_stalled() {
     });
     first.refused(503, "overloaded");
     gateway.proxy().heal();
-    eventually("a retry is told", async || {
+    eventually("the retry gets an answer", async || {
         let answer = retry_once(&gateway, &body).await;
         (answer.status == 200).then_some(())
     })

@@ -17,7 +17,7 @@ async fn jobs_continue_while_the_settings_change() {
     let gateway = gateway(&one_provider(&old)).await;
     let task = order_film(&gateway, "a lake").await;
     wait_for_requests(&old, RequestRole::Poll, 1).await;
-    // The model's route now leads to another provider; the old provider stays.
+    // The model's route now goes to another provider; the old provider stays.
     let toml = provider("acme", "openai-videos", &old, "")
         + &provider("better", "openai-videos", &new, "")
         + &film(r#"{ provider = "better", model = "sora-2" }"#);
@@ -49,8 +49,8 @@ async fn a_job_of_a_removed_model_finishes() {
     let gateway = gateway(&toml("")).await;
     let task = order_film(&gateway, "a lake").await;
     wait_for_requests(&simulator, RequestRole::Poll, 1).await;
-    let without = format!("{table}[models.animatic-1]\naliases = [\"film\"]\n");
-    gateway.reconfigure(&without);
+    let without_film = format!("{table}[models.animatic-1]\naliases = [\"film\"]\n");
+    gateway.reconfigure(&without_film);
     let refused = gateway
         .post("/v1/videos", &json!({"model": "none", "prompt": "x"}))
         .await;

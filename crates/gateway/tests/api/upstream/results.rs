@@ -403,7 +403,8 @@ async fn a_result_that_can_never_be_fetched_ends_its_order_at_once() {
     check_rejected_addresses(&invalid_addresses(), "").await;
 }
 
-/// Two linked films of one chat whose answer was lost; the links of `expired_count` of them have expired since.
+/// Two linked films of one chat whose answer was lost; the links of `expired_count` of them have
+/// expired since.
 async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<String>, Value) {
     const ENDED: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
     let simulator = simulator().await;
@@ -495,8 +496,8 @@ async fn submission_state(gateway: &TestGateway, task: &str) -> String {
     state.unwrap().unwrap()
 }
 
-/// The provider's acceptance and the film's URL are normally written with the end of the task. They are
-/// also written if another run has taken the task over.
+/// The provider's acceptance and the film's URL are normally written with the end of the task. They
+/// are also written if another run has taken the task over.
 #[tokio::test]
 async fn a_link_that_arrives_after_its_task_was_taken_over_is_kept() {
     let (simulator, gateway, task) = gateway_with_late_link().await;

@@ -1,5 +1,6 @@
-//! Deliveries beyond what was paid for: settings in prompts are not sent, and what a provider delivers
-//! beyond the order is charged to the operator, logged and counted, and not charged to the caller.
+//! Deliveries beyond what was paid for: settings in prompts are not sent, and what a provider
+//! delivers beyond the order is charged to the operator, logged and counted, and not charged to the
+//! caller.
 
 use serde_json::{Value, json};
 use simulator::{Fault, RequestRole};
@@ -103,8 +104,8 @@ async fn a_delivery_beyond_the_order_costs_the_operator_and_is_counted() {
     let larger = Fault::Another(twelve_seconds(1920, 1080));
     let mut charged = Vec::new();
     for (fault, cost) in [
-        // Twelve seconds instead of four, in the ordered size: 12 × 0.41472 × 0.01. A size that differs
-        // by a few lines counts as the ordered one.
+        // Twelve seconds instead of four, in the ordered size: 12 × 0.41472 × 0.01. A size that
+        // differs by a few lines counts as the ordered one.
         (as_ordered, "0.049766"),
         // 12 × 2.0736 × 0.01 more.
         (larger, "0.298598"),

@@ -1,5 +1,5 @@
-//! Chats that make no film: requests for something else, connection tests, and the housekeeping requests
-//! of chat interfaces.
+//! Chats that make no film: requests for something else, connection tests, and the housekeeping
+//! requests of chat interfaces.
 
 use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;

@@ -85,7 +85,8 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
             body(&limited_receiver.wait_for_count(1).await[0])["type"],
             "test"
         );
-        // A key that changes an endpoint's URL becomes its key, so that another key's endpoint gives no access.
+        // A key that changes an endpoint's URL becomes its key, so that another key's endpoint
+        // gives no access.
         let elsewhere = json!({"url": limited_receiver.url("/taken")});
         let moved = change(&limited, &reader_hook, elsewhere).await;
         assert_eq!(moved["key_id"], limited_hook["key_id"]);

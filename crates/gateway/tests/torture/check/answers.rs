@@ -1,4 +1,4 @@
-//! The same key gets the same answer, byte for byte, and is told so.
+//! A repeated key gets the same answer, byte for byte, which is marked as replayed.
 
 use super::{Facts, Violations};
 use crate::callers::CallerHistory;
@@ -44,7 +44,7 @@ fn check_same_answer(
         });
         return;
     }
-    // A joined stream starts with its present state.
+    // A joined stream starts with the current state.
     violations.unless(before.streamed || before.bytes == after.bytes, || {
         format!(
             "the key of {tag} got two answers:\n{}\n{}",

@@ -1,4 +1,4 @@
-//! One intent, one task: whoever only repeated itself has one.
+//! One intent, one task: a caller that only repeated its request has one task.
 
 use super::{Facts, Task, Violations};
 use crate::callers::CallerHistory;
@@ -71,7 +71,8 @@ pub(crate) fn unprovable_tries(history: &CallerHistory, tasks: &[Task]) -> usize
     possibly_answered.count()
 }
 
-/// Tries later than the official SDKs retry: by then, a task that ended before no longer answers them.
+/// Tries later than the official SDKs retry: by then, a task that ended before no longer answers
+/// them.
 fn late_tries(history: &CallerHistory, tasks: &[Task]) -> usize {
     let ends = tasks.iter().filter_map(|task| task.finished_at);
     let Some(end) = ends.min() else { return 0 };
@@ -101,8 +102,8 @@ fn check_used_key(facts: &Facts, history: &CallerHistory, violations: &mut Viola
             continue;
         };
         let is_refused = (answer.status, answer.is("idempotency_conflict")) == (409, true);
-        // A limit or a shutdown may reject it before the key is read, or a proxy reports that the gateway
-        // went away.
+        // A limit or a shutdown may reject it before the key is read, or a proxy reports that the
+        // gateway went away.
         let is_undecided = matches!(answer.status, 429 | 502..=504);
         violations.unless(is_refused || is_undecided, || {
             format!("the key of {tag} was accepted with another body: {answer:?}")

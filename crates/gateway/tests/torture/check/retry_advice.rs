@@ -5,7 +5,8 @@ use crate::callers::CallerHistory;
 use crate::tries::Answer;
 
 /// Errors that a retry does not resolve and that these callers can meet: the budget is used up,
-/// the key has another body, the task was cancelled, the provider rejected it, or its acceptance is unknown.
+/// the key has another body, the task was cancelled, the provider rejected it, or its acceptance is
+/// unknown.
 const FINAL: [&str; 6] = [
     "budget_exceeded",
     "cancelled",
@@ -33,7 +34,7 @@ fn is_in_order(answer: &Answer) -> bool {
         return answer.status == 200;
     };
     if answer.streamed {
-        // Its status was 200; only its last event tells.
+        // Its status was 200; only its last event has the error.
         return answer.should_retry != FINAL.contains(&code);
     }
     match answer.status {

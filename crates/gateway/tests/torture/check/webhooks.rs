@@ -1,4 +1,5 @@
-//! Webhooks: the end of every task was delivered at least once, with one id, the right state and a signature.
+//! Webhooks: the end of every task was delivered at least once, with one id, the right state and a
+//! signature.
 
 use std::collections::{HashMap, HashSet};
 

@@ -2,8 +2,8 @@
 //! which one follows the other, and a bucket. Processes are killed, stopped, cut off and restarted
 //! by SIGTERM; the servers crash, change places and are stopped. Callers order meanwhile.
 //!
-//! A round is one order of one caller, from its first try until it has the result or has given up. After
-//! some rounds all tasks end, and everything is checked.
+//! A round is one order of one caller, from its first try until it has the result or has given up.
+//! After some rounds all tasks end, and everything is checked.
 
 mod faults;
 mod parts;
@@ -31,7 +31,7 @@ use parts::Deployment;
 const CALLERS: u64 = 60;
 /// How long a caller retries.
 const CALLER_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long it runs when everything else does, too.
+/// How long it runs together with all other tests.
 const SHORT: Duration = Duration::from_secs(20);
 /// What the prepaid account is given between two checks: it should not limit most orders.
 const CREDIT: &str = "300.00";
@@ -129,9 +129,9 @@ impl Scene {
     async fn settle(&mut self, deployment: &mut Deployment) {
         let mut run = self.run.lock().await;
         reset_providers(run.stage.simulator.world(), JobPlan::default());
-        // A job is asked for only by those whose settings it was ordered with, and whoever else takes it up
-        // puts it off by a tenth of its age. While they change over, one that still has the first settings may
-        // order with them: hence twice.
+        // A job is polled only by processes with the settings with which it was ordered; any other
+        // process that claims it postpones it by a tenth of its age. While the settings change, a
+        // process that still has the first ones may order with them, so both are used twice.
         for is_moved in [false, true, false, true] {
             for log in deployment.heal(is_moved).await {
                 run.read_log(&log);
@@ -175,7 +175,7 @@ async fn wait_until_idle(
     }
 }
 
-/// A random intent, mostly with the key without bounds. Behind a proxy the gateway cannot tell that
+/// A random intent, mostly with the unlimited key. Behind a proxy the gateway cannot tell that
 /// an answer did not arrive, so callers mark their repetitions.
 fn intent(run: &mut Run) -> Intent {
     let key = match run.dice.roll(20) {

@@ -1,4 +1,4 @@
-//! What is deployed: each process has a way of its own to each Postgres server.
+//! The deployed parts: each process has its own proxy to each Postgres server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ use crate::settings;
 use crate::stage::Stage;
 use tokio_util::sync::CancellationToken;
 
-/// Gateways; there is a worker besides.
+/// The number of gateways; there is also one worker.
 const GATEWAYS: usize = 3;
-/// What `abort` ends a process with.
+/// The signal with which `abort` ends a process.
 const ABORTED: i32 = 6;
 /// The signal that ends a process which has no handler for it yet.
 const TERMINATED: i32 = 15;
@@ -116,7 +116,8 @@ impl Deployment {
         (deployment, stage)
     }
 
-    /// Removes all faults and starts every process with these settings; returns the logs of ended processes.
+    /// Removes all faults and starts every process with these settings; returns the logs of ended
+    /// processes.
     pub(super) async fn heal(&mut self, is_moved: bool) -> Vec<String> {
         let mut logs = Vec::new();
         for replica in &mut self.replicas {

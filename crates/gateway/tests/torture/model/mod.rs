@@ -1,8 +1,8 @@
-//! A model of one intent of a caller, and every way in which it can go:
-//! the durable steps in their order, with a crash, a process that stands still, a
+//! A model of one intent of a caller, and every course that it can take:
+//! the durable steps in their order, with a crash, a process that is stopped, a
 //! held-up message, a lost answer, a disconnect, a restored backup or changed settings
-//! between any two of them. A read and a write are two steps unless a lock joins them. All reachable
-//! states are checked.
+//! between any two of them. A read and a write are two steps unless a lock joins them. All
+//! reachable states are checked.
 //!
 //! ```text
 //! state       what is on disk, what is in memory, what the provider has
@@ -45,7 +45,7 @@ fn provider_rules() -> Vec<Rules> {
     rules
 }
 
-/// The database is restored once, under whatever provider.
+/// The database is restored once, with each kind of provider.
 fn restore_rules() -> Vec<Rules> {
     let mut variants = provider_rules();
     for rules in &mut variants {
@@ -55,7 +55,7 @@ fn restore_rules() -> Vec<Rules> {
     variants
 }
 
-/// The operator changes the provider's address, under whatever provider.
+/// The operator changes the provider's address, with each kind of provider.
 fn move_rules() -> Vec<Rules> {
     let mut variants = provider_rules();
     for rules in &mut variants {
@@ -131,7 +131,7 @@ fn nobody_pays_twice_in_many_more_states() {
 }
 
 #[test]
-fn every_state_leads_to_an_end() {
+fn every_state_has_a_path_to_an_end() {
     let mut states = 0;
     for rules in provider_rules() {
         let rules = Rules {

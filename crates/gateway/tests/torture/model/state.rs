@@ -15,7 +15,7 @@ pub(super) struct Rules {
     pub(super) cancels: bool,
     /// A cancelled task is paid for if its result was made anyway.
     pub(super) charges: bool,
-    /// Times that the caller asks.
+    /// How often the caller sends its request.
     pub(super) tries: u8,
     pub(super) crashes: u8,
     /// Times that a worker loses its lease and does not know.
@@ -92,7 +92,7 @@ pub(super) enum Safeguard {
     SameAddress,
 }
 
-/// A state of everything.
+/// A state of the whole system.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) caller: Caller,

@@ -31,7 +31,7 @@ pub(super) enum Action {
     Refuse(usize),
     /// The request is lost.
     Drop(usize),
-    /// A job comes to its end.
+    /// A job ends.
     JobMade(usize),
     JobFailed(usize),
     /// A job is cancelled.
@@ -116,7 +116,7 @@ fn operator_actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
     if state.restores >= rules.restores {
         // Waiting tasks are decided on in the end.
     } else if let Some(backup) = &state.backup {
-        // Tasks that the backup does not know of are another story.
+        // Tasks that the backup does not contain are a separate case.
         if backup.len() == state.tasks.len() {
             actions.push(Action::Restore);
         }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_film_can_be_is_taken() {
+    fn formats_that_a_film_can_have_are_accepted() {
         for (field, value) in [
             ("tool_choice", json!(null)),
             ("tool_choice", json!("none")),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_film_can_be_is_refused() {
+    fn formats_that_no_film_can_have_are_refused() {
         let function = json!({"type": "function", "function": {"name": "f"}});
         for (field, value) in [
             ("tool_choice", json!("required")),

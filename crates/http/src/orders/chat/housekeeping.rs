@@ -22,7 +22,7 @@ const TASK_WORDINGS: [&str; 8] = [
     "you are an autocompletion system",
 ];
 
-/// How other wordings begin, in the user's message.
+/// How other wordings begin, in the user message.
 const USER_WORDINGS: [&str; 17] = [
     // Earlier versions of Open WebUI, and Page Assist.
     "create a concise, 3-5 word title",
@@ -48,7 +48,7 @@ const USER_WORDINGS: [&str; 17] = [
     "将给定的对话总结为一个10字以内的标题",
 ];
 
-/// The same in the system's message.
+/// How other wordings begin, in the system message.
 const SYSTEM_WORDINGS: [&str; 4] = [
     // LobeChat.
     "you are a professional conversation summarizer. generate a concise title",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_not() {
+    fn messages_that_people_write_are_no_housekeeping() {
         for prompt in [
             "a lake at dawn",
             "### Task:\nMake a film of a lake at dawn.\n### Guidelines:\n- slow",

@@ -178,7 +178,7 @@ impl RouteStanding {
     }
 }
 
-/// To the millisecond.
+/// The time in seconds, rounded down to a millisecond.
 fn seconds(time: Duration) -> f64 {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)).as_secs_f64()
 }

@@ -1,5 +1,5 @@
-//! Confinement of a child by Landlock and seccomp: it can read the files that its order names, write in its own
-//! folder, and compute. No network, no other process, no other file.
+//! Confinement of a child by Landlock and seccomp: it can read the files that its order names,
+//! write in its own folder, and compute. No network, no other process, no other file.
 //!
 //! Landlock restricts files (Linux 5.13) and TCP (6.7), seccomp the rest. If the kernel has
 //! neither, a child runs without them; docs/security.md says so. Both apply to the calling thread

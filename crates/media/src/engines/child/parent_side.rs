@@ -1,4 +1,5 @@
-//! The parent's side: gives a child its order, follows it, collects its files. Blocks, like an engine.
+//! The parent's side: gives a child its order, follows it, collects its files. Blocks, like an
+//! engine.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};

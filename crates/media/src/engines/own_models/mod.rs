@@ -1,7 +1,7 @@
 //! The operator's own separation models, from the models folder.
 //!
-//! `docs/models/onnx.md` describes the folder. Models run by ONNX Runtime, which is a feature of the
-//! build: without it nothing is offered, and a folder that holds models is reported.
+//! `docs/models/onnx.md` describes the folder. Models run by ONNX Runtime, which is a feature of
+//! the build: without it nothing is offered, and a folder that holds models is reported.
 
 #[cfg(not(feature = "onnx"))]
 mod absent;

@@ -1,5 +1,5 @@
-//! The operator's ONNX models that can be used now, and what they offer; the `stems` crate reads, checks and
-//! runs them.
+//! The operator's ONNX models that can be used now, and what they offer; the `stems` crate reads,
+//! checks and runs them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -135,7 +135,7 @@ fn marked_parts_add_up_to_their_marked_sum() {
 }
 
 #[test]
-fn what_is_added_is_little_and_nothing_where_nothing_is() {
+fn the_mark_is_quiet_and_silence_stays_silent() {
     for seed in [1, 2] {
         let plain = tune(seed, 5);
         let with_mark = marked(std::slice::from_ref(&plain), RATE).remove(0);
@@ -149,7 +149,7 @@ fn what_is_added_is_little_and_nothing_where_nothing_is() {
 }
 
 #[test]
-fn pieces_make_no_difference_and_channels_do_not_touch() {
+fn piece_sizes_make_no_difference_and_channels_are_independent() {
     let stereo = vec![tune(1, 1), vec![0.0; RATE as usize], tune(2, 1)];
     let whole = marked(&stereo, RATE);
     let mut embedder = SoundEmbedder::new(&key(), MEDIA, RATE, 3).unwrap();

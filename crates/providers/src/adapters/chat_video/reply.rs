@@ -11,7 +11,7 @@ pub(super) struct ParsedCompletion {
     pub(super) text: String,
     /// The reasoning text, in which some gateways report progress.
     pub(super) thoughts: String,
-    /// The address in `message.video`, which Mediagate adds for programs.
+    /// The URL in `message.video`, which Mediagate adds for programs.
     pub(super) video: Option<String>,
     /// Why the last choice ended.
     pub(super) finish_reason: Option<String>,

@@ -85,7 +85,7 @@ fn the_prompt_comes_last_with_its_pictures() {
 }
 
 #[test]
-fn another_mediagate_is_told_more() {
+fn another_mediagate_gets_more_fields() {
     let options = json!({"stream": false, "idempotency": true, "extension": true});
     let mediagate = chat(&options);
     let mut order = video("animatic-1");
@@ -176,7 +176,7 @@ fn words_without_a_link_are_a_failure() {
 }
 
 #[test]
-fn errors_are_classed_by_what_they_prove() {
+fn errors_are_classified_by_what_they_prove() {
     let error = |code: &str| json!({"error": {"code": code, "message": "no"}});
     for (status, body, class) in [
         (400, error("content_policy"), ErrorClass::Refused),
@@ -208,7 +208,7 @@ fn errors_are_classed_by_what_they_prove() {
 }
 
 #[test]
-fn an_error_in_a_stream_is_no_way_back() {
+fn an_error_in_a_stream_is_classified() {
     let event = |code: &str| {
         format!(
             "data: {}\n\n",
@@ -232,7 +232,7 @@ fn an_error_in_a_stream_is_no_way_back() {
 }
 
 #[test]
-fn music_is_not_taken() {
+fn music_is_rejected() {
     let error = chat(&json!({})).start(&stems("x")).unwrap_err();
     assert_eq!(error.class, ErrorClass::Rejected);
 }

@@ -34,7 +34,7 @@ fn without(options: &Value, path: &str) -> Value {
     options
 }
 
-fn refused(options: &Value) -> SettingsError {
+fn fault_of(options: &Value) -> SettingsError {
     let settings = ProviderSettings::new("test", options.as_object().cloned().unwrap());
     build(&settings).unwrap_err()
 }
@@ -137,21 +137,21 @@ fn wrong_settings_are_named() {
     let good = options();
     let mut bad = good.clone();
     bad["patch"]["prompt"] = json!("66.inputs.text");
-    let error = refused(&bad);
+    let error = fault_of(&bad);
     assert_eq!(error.key.as_deref(), Some("patch.prompt"));
     assert!(error.message.contains("66.inputs.text"), "{error}");
     bad["patch"]["prompt"] = json!("6.inputs.clip");
-    assert!(refused(&bad).message.contains("connected to another node"));
+    assert!(fault_of(&bad).message.contains("connected to another node"));
     bad["patch"]["prompt"] = json!("6.inputs.text");
     bad["patch"]["promt"] = json!("6.inputs.text");
-    assert_eq!(refused(&bad).key.as_deref(), Some("patch"));
+    assert_eq!(fault_of(&bad).key.as_deref(), Some("patch"));
     for (missing, key) in [
         ("/graph", "graph"),
         ("/fps", "fps"),
         ("/patch/prompt", "patch.prompt"),
         ("/patch/width", "patch"),
     ] {
-        assert_eq!(refused(&without(&good, missing)).key.as_deref(), Some(key));
+        assert_eq!(fault_of(&without(&good, missing)).key.as_deref(), Some(key));
     }
     for (graph, says) in [
         ("file:/nowhere/graph.json", "cannot read"),
@@ -162,11 +162,11 @@ fn wrong_settings_are_named() {
     ] {
         bad = good.clone();
         bad["graph"] = json!(graph);
-        assert!(refused(&bad).message.contains(says), "{graph}");
+        assert!(fault_of(&bad).message.contains(says), "{graph}");
     }
     bad = good;
     bad["api"] = json!("v2");
-    assert_eq!(refused(&bad).key.as_deref(), Some("patch.image"));
+    assert_eq!(fault_of(&bad).key.as_deref(), Some("patch.image"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderErro
 }
 
 #[test]
-fn lost_is_told_from_waiting() {
+fn a_lost_job_is_distinguished_from_a_waiting_one() {
     let step = polled("history", &json!({})).unwrap();
     assert!(matches!(step, AdapterStep::Next(call) if call.stage == "queue"));
     let waiting = json!({"queue_running": [], "queue_pending": [[4, ID, {}, {}, []]]});
@@ -256,7 +256,7 @@ fn the_video_is_found_under_any_key() {
 }
 
 #[test]
-fn ends_have_their_class() {
+fn failures_are_classified() {
     let events = |event: &str, says: &str| json!([["execution_start", {}], [event, {"node_type": "KSampler", "exception_message": says, "exception_type": "RuntimeError"}]]);
     let class = |messages: &Value| ended("error", &json!({}), messages).unwrap_err().class;
     assert_eq!(

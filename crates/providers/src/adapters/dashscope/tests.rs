@@ -115,7 +115,7 @@ fn names_have_versions() {
 }
 
 #[test]
-fn what_a_submission_may_answer() {
+fn answers_to_a_submission_are_classified() {
     let order = video("wan2.6-t2v");
     let context = dashscope().start(&order).unwrap().context();
     let answered = |status, body: &Value| {

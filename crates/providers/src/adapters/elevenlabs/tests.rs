@@ -90,7 +90,7 @@ fn no_file_is_given_a_name_by_guessing() {
 }
 
 #[test]
-fn an_archive_that_is_none_does_no_harm() {
+fn an_invalid_archive_is_an_error() {
     let class_of_answer = |body: &'static [u8]| {
         let mut answer = ProviderResponse::from_json(200, &json!(null));
         answer.body = Bytes::from_static(body);
@@ -109,7 +109,7 @@ fn an_archive_that_is_none_does_no_harm() {
 }
 
 #[test]
-fn the_variation_fits_what_is_wanted() {
+fn the_variation_fits_the_requested_stems() {
     let adapter = adapter("elevenlabs", &json!({"output_format": "mp3_44100_192"}));
     let variation = |order: &Order| {
         let call = adapter.start(order).unwrap();

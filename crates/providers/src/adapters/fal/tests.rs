@@ -198,7 +198,7 @@ fn large_files_go_ahead() {
 }
 
 #[test]
-fn a_status_is_read_by_its_word() {
+fn the_status_word_decides() {
     for word in ["IN_QUEUE", "IN_PROGRESS"] {
         let step = status(202, &json!({"status": word, "queue_position": 3}));
         assert!(matches!(
@@ -296,7 +296,7 @@ fn a_response_is_the_end_when_fal_says_so() {
 }
 
 #[test]
-fn submissions_are_classed() {
+fn answers_to_a_submission_are_classified() {
     let order = video("fal-ai/veo3.1");
     let context = fal().start(&order).unwrap().context();
     for (status, body, class) in [

@@ -230,7 +230,7 @@ fn a_video_is_a_file_or_right_here() {
 }
 
 #[test]
-fn submissions_are_classed() {
+fn answers_to_a_submission_are_classified() {
     let order = video("veo-3.1-generate-preview");
     let context = gemini().start(&order).unwrap().context();
     let error =
@@ -294,7 +294,7 @@ fn submissions_are_classed() {
 }
 
 #[test]
-fn an_interaction_is_read_by_its_word() {
+fn an_interactions_status_word_decides() {
     let order = with_frames(video("gemini-omni-1.2-flash"));
     let call = interactions().start(&order).unwrap();
     let sent = body(&call);
@@ -460,7 +460,7 @@ fn the_model_decides_on_the_api() {
 }
 
 #[test]
-fn an_empty_account_is_no_haste() {
+fn an_exhausted_quota_is_an_account_error() {
     let google = adapter("gemini-veo", &json!({}));
     let order = video("gemini-omni-1.1-flash");
     let context = google.start(&order).unwrap().context();

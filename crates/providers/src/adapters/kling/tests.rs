@@ -172,7 +172,7 @@ fn every_status_word() {
 }
 
 #[test]
-fn what_it_does_not_do() {
+fn unsupported_models_and_kinds_are_rejected() {
     assert!(kling().limits(MediaKind::Video, "kling-v3-omni").is_none());
     assert_eq!(
         kling().start(&stems("x")).unwrap_err().class,

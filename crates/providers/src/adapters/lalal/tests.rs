@@ -42,7 +42,7 @@ fn the_bytes_go_up_under_their_name() {
 }
 
 #[test]
-fn one_stem_or_all_of_them() {
+fn a_separation_requests_one_stem_or_all() {
     let mut order = stems("auto");
     let call = split(&json!({}), &order);
     assert_eq!(call.effect, CallEffect::Submission);
@@ -199,7 +199,7 @@ fn tracks_are_labelled_by_the_provider() {
 }
 
 #[test]
-fn many_are_asked_for_at_once() {
+fn many_tasks_are_polled_with_one_request() {
     let adapter = adapter("lalal", &json!({}));
     let (a, b) = (JobHandle(json!({"id": "a"})), JobHandle(json!({"id": "b"})));
     let call = adapter.poll_many(&[&a, &b]).unwrap();
@@ -219,11 +219,11 @@ fn a_task_is_called_off_when_the_provider_says_so() {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "a"}));
     assert!(adapter.cancel(&handle).is_some());
-    let says = |status: &str| {
+    let with_status = |status: &str| {
         ProviderResponse::from_json(200, &json!({"result": {"a": {"status": status}}}))
     };
-    assert!(adapter.confirms_cancellation(&handle, &says("success")));
-    assert!(!adapter.confirms_cancellation(&handle, &says("server_error")));
+    assert!(adapter.confirms_cancellation(&handle, &with_status("success")));
+    assert!(!adapter.confirms_cancellation(&handle, &with_status("server_error")));
     assert!(
         !adapter.confirms_cancellation(&handle, &ProviderResponse::from_json(500, &json!(null)))
     );

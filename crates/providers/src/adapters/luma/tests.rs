@@ -32,7 +32,7 @@ fn body(call: &Call) -> &Value {
 
 #[test]
 fn each_api_has_its_own_address() {
-    let of = |api: Option<&str>, url: Option<&str>| {
+    let base_url_of = |api: Option<&str>, url: Option<&str>| {
         let options = api.map(|api| ("api".to_owned(), json!(api)));
         let settings = ProviderSettings {
             base_url: url.map(|url| url.parse().unwrap()),
@@ -42,10 +42,10 @@ fn each_api_has_its_own_address() {
             .unwrap()
             .to_string()
     };
-    assert_eq!(of(None, None), "https://agents.lumalabs.ai/v1");
-    let older = of(Some("dream-machine"), None);
+    assert_eq!(base_url_of(None, None), "https://agents.lumalabs.ai/v1");
+    let older = base_url_of(Some("dream-machine"), None);
     assert_eq!(older, "https://api.lumalabs.ai/dream-machine/v1");
-    let own = of(Some("dream-machine"), Some("http://10.0.0.1/x"));
+    let own = base_url_of(Some("dream-machine"), Some("http://10.0.0.1/x"));
     assert_eq!(own, "http://10.0.0.1/x");
 }
 
@@ -91,7 +91,7 @@ fn dream_machine_takes_addresses_only() {
 }
 
 #[test]
-fn what_a_submission_may_answer() {
+fn answers_to_a_submission_are_classified() {
     let order = video("ray-3.2");
     let context = luma("agents").start(&order).unwrap().context();
     let answered = |status, body: &Value| {

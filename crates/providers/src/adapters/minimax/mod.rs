@@ -250,7 +250,7 @@ mod tests {
     use crate::adapters::tests::{adapter, stems, video};
 
     #[test]
-    fn what_a_submission_may_answer() {
+    fn answers_to_a_submission_are_classified() {
         for (api, model) in [("v1", "MiniMax-Hailuo-2.3"), ("v2", "MiniMax-H3")] {
             let adapter = adapter("minimax", &json!({"api": api}));
             let order = video(model);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_is_told() {
+    fn the_error_includes_the_trace_id() {
         let body = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid params"}});
         let mut answer = ProviderResponse::from_json(200, &body);
         answer.headers.insert("trace-id", "0f3a".parse().unwrap());

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_writes_the_words() {
+    fn some_models_write_the_lyrics() {
         for (model, expected) in [
             ("music-1.5", false),
             ("music-2.0", false),

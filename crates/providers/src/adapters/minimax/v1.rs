@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent() {
+    fn the_request_has_the_documented_fields() {
         let body = sent(&order_with("MiniMax-Hailuo-2.3", (1366, 768), &[]));
         assert_eq!(
             body,

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent() {
+    fn the_request_has_the_documented_fields() {
         let mut order = video("MiniMax-H3");
         let text = json!({"type": "text", "text": "a lighthouse in a storm"});
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_task_is_told_by_status_500() {
+    fn a_status_500_can_mean_an_unknown_task() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
         let context = v2().poll(&handle).unwrap().context();
         let class = |message: &str| {

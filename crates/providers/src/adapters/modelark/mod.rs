@@ -107,7 +107,8 @@ impl Adapter for ModelArkAdapter {
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
-    /// The same for every model, because endpoints have operator-defined ids.
+    /// Equal for every model: an endpoint's id is defined by the operator and does not name its
+    /// model.
     fn prompt_settings(&self, _: &str) -> &'static [&'static str] {
         prompt_settings::SEEDANCE
     }

@@ -71,7 +71,7 @@ fn every_size_has_its_fineness() {
 }
 
 #[test]
-fn what_a_submission_may_answer() {
+fn answers_to_a_submission_are_classified() {
     let order = video("seedance-1-5-pro-251215");
     let context = modelark().start(&order).unwrap().context();
     let answered = |status, body: &Value| {

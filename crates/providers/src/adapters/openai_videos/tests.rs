@@ -85,7 +85,7 @@ fn a_picture_is_the_input_reference() {
 }
 
 #[test]
-fn music_is_not_taken() {
+fn music_is_rejected() {
     let error = adapter("openai-videos", &json!({}))
         .start(&stems("x"))
         .unwrap_err();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_dropped() {
+    fn absent_values_are_dropped() {
         let body = node(
             r#"
             [body]

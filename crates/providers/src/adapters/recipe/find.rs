@@ -147,8 +147,8 @@ impl Recipe {
             return Ok(());
         };
         self.check_request(&find.request(), names)?;
-        let at = find.path.span();
-        let fault = |message: &str| Err(RecipeFault::new(&at, message));
+        let span = find.path.span();
+        let fault = |message: &str| Err(RecipeFault::new(&span, message));
         let has_key = find.reference.is_some() || find.is_by_key();
         let sends_key = |request: CallTemplate<'_>| request.mentions("key");
         // An order that was sent without the key could never be found by it.
@@ -178,7 +178,7 @@ impl Recipe {
 
 impl Find {
     fn check_pages(&self) -> CheckResult {
-        let at = self.path.span();
+        let span = self.path.span();
         let has_pages = self.next.is_some() || self.more.is_some();
         let message = if self.items.is_none() && has_pages {
             "[find] has pages but no list (items)"
@@ -187,6 +187,6 @@ impl Find {
         } else {
             return Ok(());
         };
-        Err(RecipeFault::new(&at, message))
+        Err(RecipeFault::new(&span, message))
     }
 }

@@ -73,9 +73,9 @@ pub(super) enum ValueFormat {
     Path,
     /// A size with this character between its numbers.
     Between(char),
-    /// A file's address.
+    /// A file's URL.
     Url,
-    /// A file as a `data:` address.
+    /// A file as a `data:` URL.
     DataUrl,
     /// A file in base64.
     Base64,

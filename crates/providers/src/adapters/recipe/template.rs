@@ -23,7 +23,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The same with slashes, for `{model:path}`.
+/// Escapes for several segments, whose slashes stay: for `{model:path}`.
 const SEGMENTS: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// A parsed template.

@@ -17,7 +17,7 @@
 //!
 //! A lost submission is searched for in the list, by its content: a prediction contains its input
 //! and its model. It would also contain a webhook, which would identify it with certainty, but the
-//! order has no URL for one. Stems can be identified only if the recording was sent by its own URL.
+//! order has no URL for one. Stems can be identified only if the recording was sent as a URL.
 //!
 //! The model's name determines which of the three APIs is used: `owner/name`,
 //! `deployments/owner/name`, `owner/name:version` or a version's 64 hex digits. `Prefer: wait` is
@@ -145,7 +145,7 @@ impl Adapter for ReplicateAdapter {
     fn model_names(&self) -> ModelNames {
         ModelNames {
             most_segments: 3,
-            // A version runs on its own, whatever model is named with it.
+            // A colon precedes a version, which Replicate runs whatever model is named before it.
             colons: false,
             reserved: &["predictions", "versions"],
         }
@@ -216,7 +216,7 @@ impl Adapter for ReplicateAdapter {
         Ok(AdapterStep::submitted(handle(order, &id)))
     }
 
-    /// The machine's time, for which most models are charged.
+    /// The compute time, by which most models are billed.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
         ProviderCost::at_pointer(&body, "/metrics/predict_time", CostUnit::ComputeSeconds)

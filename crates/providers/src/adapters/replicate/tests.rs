@@ -45,7 +45,7 @@ fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, Prov
 }
 
 #[test]
-fn a_name_says_where_it_goes() {
+fn the_models_name_selects_the_endpoint() {
     let hex = "ab".repeat(32);
     for (model, expected_path, version) in [
         (
@@ -132,7 +132,7 @@ fn a_large_file_is_uploaded_first() {
 }
 
 #[test]
-fn a_job_is_read_by_its_word() {
+fn the_status_word_decides() {
     let handle = json!({"id": "p1"});
     for word in ["starting", "processing"] {
         let body = json!({"status": word, "logs": "10%|#  |\n 45%|## | 9/20"});
@@ -252,7 +252,7 @@ fn stems_are_labelled() {
 }
 
 #[test]
-fn submissions_are_classed() {
+fn answers_to_a_submission_are_classified() {
     let order = video("google/veo-3");
     let context = replicate().start(&order).unwrap().context();
     for (status, body, class) in [
@@ -292,15 +292,15 @@ fn submissions_are_classed() {
 }
 
 #[test]
-fn only_a_word_proves_a_cancellation() {
+fn only_a_status_word_proves_a_cancellation() {
     let handle = JobHandle(json!({"id": "p1"}));
-    let says = |word: &str| {
+    let confirms = |word: &str| {
         let answer = ProviderResponse::from_json(200, &json!({"status": word}));
         replicate().confirms_cancellation(&handle, &answer)
     };
-    assert!(says("canceled"));
-    assert!(!says("processing"));
-    assert!(!says("succeeded"));
+    assert!(confirms("canceled"));
+    assert!(!confirms("processing"));
+    assert!(!confirms("succeeded"));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_lost_prediction_is_looked_for_by_its_input() {
 }
 
 #[test]
-fn a_lost_separation_is_told_by_the_recordings_address_alone() {
+fn a_lost_separation_is_found_only_by_the_recordings_url() {
     let mut order = stems("cjwbw/demucs");
     assert!(replicate().find(&order, since()).is_none());
     let address = "https://gateway.example/media/1";

@@ -55,7 +55,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 /// The version of the API that this file uses.
 const VERSION: &str = "2024-11-06";
 
-/// Longest `data:` address of a picture.
+/// Longest `data:` URL of a picture.
 const MAX_DATA_URL_BYTES: usize = 5_000_000;
 
 static JOB: JobApi = JobApi {

@@ -120,7 +120,7 @@ fn large_pictures_are_uploaded_one_by_one() {
 }
 
 #[test]
-fn what_a_submission_may_answer() {
+fn answers_to_a_submission_are_classified() {
     let order = video("gen4.5");
     let context = runway().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
@@ -198,7 +198,7 @@ fn every_status_word() {
 }
 
 #[test]
-fn what_cannot_be_asked_for() {
+fn stems_and_overlong_prompts_are_rejected() {
     assert_eq!(
         runway().start(&stems("x")).unwrap_err().class,
         ErrorClass::Rejected
@@ -215,7 +215,7 @@ fn what_cannot_be_asked_for() {
 }
 
 #[test]
-fn each_model_is_told_its_size_in_its_own_way() {
+fn each_model_gets_its_size_in_its_own_form() {
     let sized = |model: &str, size: (u32, u32), with: bool| {
         let mut order = video(model);
         if let WorkSpec::Video(video) = &mut order.work {
@@ -257,7 +257,7 @@ fn each_model_is_told_its_size_in_its_own_way() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_told() {
+fn a_rejection_names_the_faulty_field() {
     let body = json!({"error": "Validation of body failed",
         "issues": [{"path": ["ratio"], "message": "Invalid enum value"}]});
     let order = video("gen4.5");

@@ -332,11 +332,11 @@ fn music(order: &Order, clip_ids: Map<String, Value>) -> Value {
 
 /// Inserts an id in a field: `cover_clip_id`, or `mashup_clip_ids[1]` for a place in a list.
 fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
-    let place = field
+    let list_entry = field
         .strip_suffix(']')
         .and_then(|field| field.split_once('['))
         .and_then(|(name, index)| Some((name, index.parse::<usize>().ok()?)));
-    match place {
+    match list_entry {
         None => {
             body.insert(field.to_owned(), id);
         }

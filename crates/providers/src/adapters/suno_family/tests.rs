@@ -64,7 +64,7 @@ fn answer(
 }
 
 #[test]
-fn a_song_goes_as_the_caller_wrote_it() {
+fn a_song_is_sent_as_the_caller_wrote_it() {
     let adapter = adapter("suno-family", &json!({}));
     let fields = json!({"prompt": "la la", "tags": "pop", "mv": "theirs", "notify_hook": "https://x.example"});
     let call = adapter.start(&song("generate", fields.clone())).unwrap();
@@ -80,7 +80,7 @@ fn a_song_goes_as_the_caller_wrote_it() {
 }
 
 #[test]
-fn the_key_goes_along_where_the_service_keeps_it() {
+fn the_key_is_sent_if_the_service_supports_it() {
     let adapter = adapter("suno-family", &json!({"idempotency": true}));
     assert!(adapter.deduplicates());
     let call = adapter.start(&upstream(stems("m"))).unwrap();
@@ -118,7 +118,7 @@ fn a_separation_names_the_clip_and_its_task() {
 }
 
 #[test]
-fn a_recording_goes_up_in_five_hops() {
+fn a_recording_is_uploaded_in_five_calls() {
     let adapter = adapter("suno-family", &json!({}));
     let order = stems("chirp-auk");
     let next_after =
@@ -179,7 +179,7 @@ fn a_recording_goes_up_in_five_hops() {
 }
 
 #[test]
-fn a_recording_goes_up_in_one_form_or_not_at_all() {
+fn a_recording_is_uploaded_as_one_form_or_not_at_all() {
     let direct = adapter("suno-family", &json!({"upload": "direct"}));
     let WorkSpec::Stems(separation) = stems("m").work else {
         panic!("stems")
@@ -208,7 +208,7 @@ fn a_recording_goes_up_in_one_form_or_not_at_all() {
 }
 
 #[test]
-fn a_submission_is_answered_in_three_ways() {
+fn a_submission_has_three_forms_of_answer() {
     let adapter = adapter("suno-family", &json!({}));
     let order = upstream(stems("m"));
     let call = adapter.start(&order).unwrap();
@@ -226,7 +226,7 @@ fn a_submission_is_answered_in_three_ways() {
 }
 
 #[test]
-fn a_refused_submission_says_what_follows() {
+fn a_rejected_submission_is_classified() {
     let adapter = adapter("suno-family", &json!({}));
     let order = upstream(stems("m"));
     let context = adapter.start(&order).unwrap().context();
@@ -497,7 +497,7 @@ fn a_list_may_be_in_any_order_and_may_miss_some() {
 }
 
 #[test]
-fn a_persona_is_made_at_once() {
+fn a_persona_is_created_by_one_call() {
     let adapter = adapter("suno-family", &json!({}));
     let order = Order {
         work: WorkSpec::Persona(PersonaSpec {
@@ -537,7 +537,7 @@ fn a_persona_is_made_at_once() {
 }
 
 #[test]
-fn what_it_does_is_said_beforehand() {
+fn limits_state_the_supported_tasks() {
     let limits = |options: Value| match adapter("suno-family", &options)
         .limits(crate::MediaKind::Music, "m")
     {

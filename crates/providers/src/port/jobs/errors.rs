@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_goes_before_the_words() {
+    fn the_code_takes_precedence_over_the_message() {
         let table = FailureTable {
             codes: &[
                 ("SAFETY", ErrorClass::Refused),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_decides() {
+    fn the_status_word_decides() {
         let handle = JobHandle(json!({"id": "7"}));
         let polled = |status, body: Value| {
             JOB.read_poll(&handle, &ProviderResponse::from_json(status, &body))

@@ -29,7 +29,7 @@ pub fn put(stage: &'static str, url: String, file: &MediaFile) -> Call {
         })
 }
 
-/// The same as a form: the fields that the provider requires, and the file last.
+/// Like [`put`], as a form: the fields that the provider requires, and the file last.
 pub fn form(
     stage: &'static str,
     url: String,

@@ -15,7 +15,8 @@ const KEYS: [&str; 2] = [
     "01970000-0000-4000-8000-000000000b0b",
 ];
 
-/// How certainly the job of a case's order can be identified; `None` if the provider has no look-up.
+/// How certainly the job of a case's order can be identified; `None` if the provider has no
+/// look-up.
 fn expected_certainty(case: &Case) -> Option<MatchCertainty> {
     let (name, _) = case.name.split_once(':').unwrap();
     match name {
@@ -29,7 +30,8 @@ fn expected_certainty(case: &Case) -> Option<MatchCertainty> {
     }
 }
 
-/// The same for cases in which an answer can be lost for good.
+/// Like [`expected_certainty`], but `None` if a request can be repeated with its key, so that no
+/// answer is lost for good.
 fn certainty_if_lost(stage: &Stage) -> Option<MatchCertainty> {
     let deduplicates = stage.provider.adapter().deduplicates();
     expected_certainty(&stage.case).filter(|_| !deduplicates)

@@ -69,7 +69,7 @@ pub struct NetworkState {
 }
 
 impl NetworkState {
-    /// The same in both directions.
+    /// Sets both directions to the same state.
     pub const fn both(link: LinkState) -> Self {
         Self {
             up: link,

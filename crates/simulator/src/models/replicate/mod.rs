@@ -233,7 +233,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             stems
         }
         Some("stability-ai/stable-audio-2.5") => url("song.wav"),
-        // Most models answer with one address, this one with a list.
+        // Most models answer with one URL, this one with a list.
         Some("kwaivgi/kling-v2.5-turbo-pro") => json!([url("output.mp4")]),
         _ => url("output.mp4"),
     }

@@ -57,7 +57,7 @@ fn any_rate_and_channel_count_keeps_its_shape_and_sums() {
 }
 
 #[test]
-fn an_identity_is_one_at_any_rate() {
+fn an_identity_model_changes_nothing_at_any_rate() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
@@ -188,7 +188,7 @@ fn progress_grows_and_a_cancellation_stops() {
 }
 
 #[test]
-fn what_a_model_does_not_make_is_named() {
+fn stems_that_a_model_lacks_are_named() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };

@@ -136,7 +136,7 @@ fn a_table_replaces_manifests() {
 
 #[cfg(unix)]
 #[test]
-fn links_do_not_lead_out_of_the_folder() {
+fn links_cannot_leave_the_folder() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };

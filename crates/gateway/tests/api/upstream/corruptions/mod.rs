@@ -1,7 +1,8 @@
-//! `ledger verify` on a database that somebody changed: each kind of change is found, and its row is named.
+//! `ledger verify` on a database that somebody changed: each kind of change is found, and its row
+//! is named.
 //!
-//! The database is filled by orders over HTTP of every kind and outcome. Each change is made in its own transaction,
-//! checked, and rolled back.
+//! The database is filled by orders over HTTP of every kind and outcome. Each change is made in its
+//! own transaction, checked, and rolled back.
 
 mod changes;
 
@@ -28,7 +29,7 @@ fn settings(simulator: &Simulator) -> String {
         + &film(
             r#"{ provider = "acme", model = "sora-2", cost = { unit = "second", usd = "0.04" } }"#,
         )
-        + "[models.told]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
+        + "[models.stated]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
            routes = [{ provider = \"dear\", model = \"grok-imagine-video\" }]\n\
            [models.free]\nkind = \"video\"\nroutes = [{ provider = \"dear\", model = \"grok-imagine-video\" }]\n\
            [models.both]\nkind = \"video\"\nprice = { unit = \"video\", usd = \"0.30\" }\n\
@@ -98,11 +99,11 @@ async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
 
     let to_adjust = order_until(&owls, order("film"), "succeeded").await;
     order_until(&owls, order("film"), "succeeded").await;
-    order_until(&owls, order("told"), "succeeded").await;
+    order_until(&owls, order("stated"), "succeeded").await;
     order_until(&owls, order("free"), "succeeded").await;
     order_until(&owls, videos_order(), "succeeded").await;
     order_until(&second, videos_order(), "succeeded").await;
-    order_until(&gateway, order("told"), "succeeded").await;
+    order_until(&gateway, order("stated"), "succeeded").await;
     let refund = MicroDollars::new(-40_000);
     let note = "too dark".into();
     let to_adjust = accounting::adjust(
@@ -125,7 +126,7 @@ async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
         polls: 4,
         ..JobPlan::default()
     };
-    cancel_while_polled(&owls, "told", &simulator, four_polls).await;
+    cancel_while_polled(&owls, "stated", &simulator, four_polls).await;
     let long = JobPlan {
         running: LONG,
         ..JobPlan::default()
@@ -147,7 +148,7 @@ async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
 
     world.set_plan(long);
     let earlier_orders = super::submissions(&simulator);
-    order_task(&owls, order("told")).await;
+    order_task(&owls, order("stated")).await;
     super::wait_for_requests(&simulator, RequestRole::Submit, earlier_orders + 1).await;
     eventually("its acceptance is recorded", async || {
         (count(

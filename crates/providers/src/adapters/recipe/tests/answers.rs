@@ -13,7 +13,7 @@ pub(super) fn submitted(
 }
 
 #[test]
-fn what_a_submission_may_answer() {
+fn answers_to_a_submission_are_classified() {
     let adapter = adapter_with(
         "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n1002 = \"rate_limited\"\n\"13*\" = \"refused\"\n1300 = \"account\"",
     );
@@ -112,7 +112,7 @@ fn polled(adapter: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterSte
 }
 
 #[test]
-fn where_a_job_stands() {
+fn the_state_of_a_job_is_read() {
     let adapter = adapter_with(
         "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"",
     );
@@ -163,7 +163,7 @@ fn where_a_job_stands() {
 }
 
 #[test]
-fn a_state_may_be_told_without_words() {
+fn a_state_can_be_given_without_status_words() {
     let recipe = short_recipe_with(
         "word = \"/status\"\nrunning = [\"running\"]\ndone = [\"done\"]\nfailed = [\"failed\"]\n",
         "done_when = \"/done\"\nfailed_when = \"/error\"\nrefused_when = { at = \"/moderated\", equals = true }\nprogress = \"/progress\"\nprogress_full = 1.0\n",

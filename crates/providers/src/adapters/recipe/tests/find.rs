@@ -105,7 +105,7 @@ fn a_list_may_repeat_the_content() {
 }
 
 #[test]
-fn what_cannot_be_found_again_is_explained() {
+fn an_unusable_find_table_is_explained() {
     for (find, expected) in [
         (
             "path = \"/jobs\"\nitems = \"/jobs\"",

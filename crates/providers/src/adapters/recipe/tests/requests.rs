@@ -64,7 +64,7 @@ fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     .collect()
 }
 
-/// The same for recipes of single makers' APIs.
+/// Like [`documented`], for recipes of a single vendor's own API.
 fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let prompt = "a lighthouse in a storm";
     let pixverse = json!({"model": "v5", "prompt": prompt, "duration": 5, "quality": "720p",

@@ -115,7 +115,7 @@ fn sent(adapter: &dyn Adapter, fields: Value) -> (String, Value) {
 }
 
 #[test]
-fn the_way_to_order_is_told_by_all_that_a_song_has() {
+fn the_songs_fields_select_the_request() {
     let adapter = adapter_of(SUNO).unwrap();
     for (fields, path, has, has_not) in [
         (
@@ -269,7 +269,7 @@ fn clips_have_the_names_that_the_provider_gives_them() {
 }
 
 #[test]
-fn what_not_every_call_hands_over_is_not_offered() {
+fn fields_missing_in_one_request_are_not_offered() {
     let limits = |text: &str| match adapter_of(text).unwrap().limits(MediaKind::Music, "m") {
         Some(ModelLimits::Music(limits)) => limits.songs.fields.unwrap(),
         _ => panic!("no limits"),

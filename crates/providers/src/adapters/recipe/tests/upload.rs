@@ -90,7 +90,7 @@ fn each_file_goes_first_and_the_order_names_it() {
 }
 
 #[test]
-fn limits_tell_of_sound_and_references() {
+fn limits_include_sound_and_references() {
     let adapter = adapter_of(FORM).unwrap();
     let Some(ModelLimits::Video(limits)) = adapter.limits(MediaKind::Video, "x") else {
         panic!("no videos");

@@ -182,7 +182,7 @@ fn wrong_recipes_are_explained_by_line() {
 }
 
 #[test]
-fn maps_have_a_line_for_all_that_is_allowed() {
+fn maps_must_have_an_entry_for_every_allowed_value() {
     let mapped = short_recipe_with("{prompt}", "{prompt} in {tier|fineness}")
         .replace("[\"1280x720\"]", "[\"1280x720\", \"864x480\"]");
     let (line, message) = fault(&format!("{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n"));

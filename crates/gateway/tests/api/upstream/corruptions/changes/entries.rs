@@ -212,7 +212,7 @@ pub(super) const ENTRIES: &[Change] = &[
         kind: "entry",
         detail: "its id is not the id",
         sql: &[
-            "UPDATE ledger SET task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded') WHERE kind = 'adjust'",
+            "UPDATE ledger SET task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded') WHERE kind = 'adjust'",
         ],
     },
     Change {
@@ -288,7 +288,7 @@ pub(super) const ENTRIES: &[Change] = &[
         kind: "day",
         detail: "its entries sum to",
         sql: &[
-            "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at) SELECT task_id || ':adjust', account_id, key_id, task_id, 'adjust', 0, -5, 0, created_at, created_at FROM ledger WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded') AND kind = 'settle'",
+            "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at) SELECT task_id || ':adjust', account_id, key_id, task_id, 'adjust', 0, -5, 0, created_at, created_at FROM ledger WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded') AND kind = 'settle'",
         ],
     },
     Change {

@@ -167,7 +167,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "hours",
         detail: "by the submissions",
         sql: &[
-            "UPDATE submissions SET cost_millionths = cost_millionths + 1 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
+            "UPDATE submissions SET cost_millionths = cost_millionths + 1 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -183,7 +183,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "hours",
         detail: "by the submissions",
         sql: &[
-            "UPDATE submissions SET cost_millionths = NULL, cost_unit = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
+            "UPDATE submissions SET cost_millionths = NULL, cost_unit = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -191,7 +191,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "submission",
         detail: "has no unit",
         sql: &[
-            "UPDATE submissions SET cost_unit = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
+            "UPDATE submissions SET cost_unit = NULL WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -199,7 +199,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "hours",
         detail: "by the submissions",
         sql: &[
-            "UPDATE submissions SET cost_unit = 'credits' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
+            "UPDATE submissions SET cost_unit = 'credits' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -239,7 +239,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "hours",
         detail: "by the submissions",
         sql: &[
-            "UPDATE submissions SET ended_at = ended_at - 86400000000 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'told' AND state = 'succeeded')",
+            "UPDATE submissions SET ended_at = ended_at - 86400000000 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'stated' AND state = 'succeeded')",
         ],
     },
     Change {

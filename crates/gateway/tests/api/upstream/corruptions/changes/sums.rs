@@ -224,11 +224,11 @@ pub(super) const SUMS: &[Change] = &[
         kind: "hours",
         detail: "such tasks",
         sql: &[
-            "UPDATE hourly_sums SET spent_micros = spent_micros + CASE outcome WHEN 'succeeded' THEN -5 ELSE 5 END WHERE model = 'told' AND outcome IN ('succeeded', 'cancelled') AND account_id = (SELECT id FROM accounts WHERE handle = 'owls')",
+            "UPDATE hourly_sums SET spent_micros = spent_micros + CASE outcome WHEN 'succeeded' THEN -5 ELSE 5 END WHERE model = 'stated' AND outcome IN ('succeeded', 'cancelled') AND account_id = (SELECT id FROM accounts WHERE handle = 'owls')",
         ],
     },
     Change {
-        name: "an intent that leads to another account's task",
+        name: "an intent that has made another account's task",
         kind: "intent",
         detail: "its task",
         sql: &[
@@ -244,7 +244,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "an intent that leads nowhere",
+        name: "an intent whose task does not exist",
         kind: "intent",
         detail: "and was not removed",
         sql: &[
