@@ -61,7 +61,7 @@ pub struct StreamFormat {
 pub struct EncoderError(String);
 
 impl Encoder {
-    /// `quantiser` from 0, the finest, to 51: that of the lowest level, to which half of the frames
+    /// `quantiser` from 13, the finest, to 51: that of the lowest level, to which half of the frames
     /// belong. The highest is nine finer, and key frames thirteen.
     pub fn new(format: StreamFormat, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
@@ -80,7 +80,7 @@ impl Encoder {
         Ok(Self {
             inner,
             settings,
-            quantiser: i32::from(quantiser.min(51)),
+            quantiser: i32::from(quantiser).clamp(LEVEL_FINENESS[0] + KEY_FRAME_FINENESS, COARSEST),
             group: format.group,
             millis_per_frame: 1000.0 / f64::from(format.fps),
             frames: 0,
