@@ -1,5 +1,5 @@
-// The pictures in the README, light and dark. SCREENS is the folder that they are written to; without it, they are
-// discarded.
+// Pictures of the console, light and dark; the README shows "create". SCREENS is the folder that they are written to;
+// without it, they are discarded.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
