@@ -202,7 +202,7 @@ pub struct ClientLoad {
     pub connections: usize,
     /// How long requests are sent.
     pub seconds: f64,
-    /// Most requests of each connection.
+    /// Maximum number of requests on each connection.
     pub requests_each: usize,
     /// Whole requests, head and body; the connections take them in turn. [`NUMBER`] in a request is
     /// replaced by a different number each time.

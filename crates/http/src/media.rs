@@ -285,7 +285,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
     }
 }
 
-/// For a range outside the file, with the file's size.
+/// The response to a range outside the file, with the file's size.
 fn unsatisfiable(size: u64) -> Result<Response, Error> {
     let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,

@@ -169,7 +169,7 @@ impl Table {
         let masking_result = masking::judge(plain, &marked, RATE);
         self.signal_to_mark.push(masking_result.signal_to_mark);
         self.noise_to_mask.push(masking_result.noise_to_mask);
-        self.audible.push(masking_result.above);
+        self.audible.push(masking_result.audible_share);
         for (row, (attack, encoder_args, format, rate)) in self.rows.iter_mut().zip(ATTACKS) {
             let mut attacked = encode(&marked, encoder_args, format)?;
             if attack.ends_with("AAC at 96") {

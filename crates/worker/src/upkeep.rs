@@ -43,7 +43,7 @@ const DELETE_DELAY: Duration = Duration::from_hours(24);
 /// Maximum number of batches in one run.
 const MAX_BATCHES: u32 = 20;
 
-/// For how much longer a file is examined. After that it has been examined already, unless no
+/// How much longer a file is examined. After that it has been examined already, unless no
 /// upkeep was done for this long.
 const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 

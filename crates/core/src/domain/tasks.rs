@@ -74,7 +74,7 @@ fn is_expired(app: &Ctx, task: &Task) -> bool {
 pub async fn remove_expired(app: &Ctx) -> Result<(), Error> {
     /// Tasks per transaction.
     const BATCH: u32 = 200;
-    /// Most transactions per run.
+    /// Maximum number of transactions per run.
     const ROUNDS: u32 = 50;
     let Some(ttl) = app.config.record_ttl else {
         return Ok(());

@@ -62,7 +62,7 @@ async fn a_hanging_database_is_503_and_creates_nothing() {
     gateway.stop().await;
 }
 
-/// For longer than a proxy should send requests to a process without a database.
+/// It is silent for longer than a proxy should send requests to a process without a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
     let gateway = gateway().await;

@@ -128,7 +128,7 @@ async fn a_repetition_creates_nothing_when_its_task_is_removed() {
 async fn a_repetition_reports_the_cost_of_a_removed_order_which_can_then_be_placed_again() {
     let gateway = TestGateway::builder()
         .manual_clock()
-        .toml(crate::money::PRICED)
+        .toml(crate::money::PRICES)
         .set(|settings| settings.record_ttl = Some(TTL))
         .start()
         .await;

@@ -19,8 +19,8 @@ use crate::stage::Stage;
 
 /// How long callers try.
 const CALLERS: Duration = Duration::from_secs(45);
-/// The most waves of orders until the point is reached: a
-/// busy machine may need several tries to cancel a job while it runs.
+/// Maximum number of waves of orders until the point is reached: a busy machine may need several
+/// tries to cancel a job while it runs.
 const WAVES: u32 = 12;
 /// How long a wave lasts.
 const WAVE: Duration = Duration::from_secs(10);

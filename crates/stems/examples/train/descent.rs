@@ -258,7 +258,7 @@ fn packed(
         .collect()
 }
 
-/// For one piece of lanes, the weighted sums of rows.
+/// The weighted sums of rows, for one piece of their lanes.
 fn sums(weights: &[[f32; GROUP]], rows: &[Row], piece: usize) -> [[f32; PIECE]; GROUP] {
     let mut sums = [[0.0f32; PIECE]; GROUP];
     for (row, weights) in rows.iter().zip(weights) {

@@ -73,7 +73,7 @@ impl Drop for ExporterThread {
     fn drop(&mut self) {
         self.closing.cancel();
         if let Some(thread) = self.thread.take() {
-            // It ends within `LAST`, and has already logged any errors.
+            // It ends within `SHUTDOWN_TIMEOUT`, and has already logged any errors.
             let _ = thread.join();
         }
     }

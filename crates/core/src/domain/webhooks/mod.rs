@@ -28,7 +28,7 @@ use mediagate_store::webhooks::{deliveries, endpoints};
 use mediagate_store::{self as store, Conn, accounts};
 use signing_keys::SigningKeys;
 
-/// Most endpoints of an account.
+/// Maximum number of endpoints per account.
 pub const MAX_ENDPOINTS: i64 = 20;
 
 /// The owner of a secret, which its encryption depends on: an endpoint's, or an account's for
@@ -166,7 +166,7 @@ fn audit_value(endpoint: &WebhookEndpoint) -> Value {
     })
 }
 
-/// For an id that is malformed or not the account's.
+/// The error for an id that is malformed or not the account's.
 pub fn not_found() -> Error {
     let message = "There is no webhook endpoint with this id.";
     Error::plain(ErrorCode::WebhookNotFound, message)

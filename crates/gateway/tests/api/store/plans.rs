@@ -105,7 +105,7 @@ const ALLOWED: [(&str, &str); 8] = [
     ),
 ];
 
-/// The most rows that may be sorted: a page, a task's entries, a key's models.
+/// Maximum number of rows that may be sorted: a page, a task's entries, a key's models.
 const SORTED: u64 = 2000;
 
 #[tokio::test]

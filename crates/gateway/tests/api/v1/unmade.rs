@@ -5,7 +5,7 @@ use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::money::PRICED;
+use crate::money::PRICES;
 use crate::support::spec::{CHAT, USAGE, assert_fields};
 use crate::support::sse::Events;
 use crate::support::{Answer, Client, TestGateway, video_order};
@@ -14,7 +14,7 @@ const PATH: &str = "/v1/chat/completions";
 
 /// A gateway with prices and without workers.
 async fn priced_gateway() -> TestGateway {
-    let builder = TestGateway::builder().without_workers().toml(PRICED);
+    let builder = TestGateway::builder().without_workers().toml(PRICES);
     let wait = std::time::Duration::from_millis(20);
     builder
         .set(|settings| settings.wait_limit = Some(wait))

@@ -11,7 +11,7 @@ use super::super::{MarkKey, WatermarkError};
 use super::layout::SoundTileLayout;
 use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 
-/// Most seconds that are analysed.
+/// Maximum number of seconds that are analysed.
 pub const MAX_SECONDS: usize = 600;
 /// Positions of a step at which the tile may begin.
 const POSITIONS_PER_STEP: usize = 8;
