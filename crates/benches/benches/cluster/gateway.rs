@@ -141,7 +141,7 @@ impl Gateway {
     }
 
     /// Its CPU time.
-    pub(crate) fn used(&self) -> Duration {
+    pub(crate) fn cpu_time(&self) -> Duration {
         cpu_time_of(&self.process.id().to_string())
     }
 

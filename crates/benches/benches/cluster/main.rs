@@ -130,9 +130,9 @@ async fn all_of(
 }
 
 async fn share_of_a_core(gateway: &Gateway) -> f64 {
-    let used = gateway.used();
+    let cpu_before = gateway.cpu_time();
     tokio::time::sleep(WATCHED).await;
-    gateway.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64()
+    gateway.cpu_time().saturating_sub(cpu_before).as_secs_f64() / WATCHED.as_secs_f64()
 }
 
 /// Measures how soon a stream at one gateway shows that a task was cancelled at another one.
