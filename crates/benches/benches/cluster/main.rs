@@ -82,9 +82,9 @@ async fn idle(deployment: &Deployment) {
         let used = share_of_a_core(&idle).await;
         let statements = deployment.statements().await - statements_before;
         let statements = statements as f64 / WATCHED.as_secs_f64();
-        let each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
+        let kib_each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
         println!(
-            "{count:>7}   {statements:>19.1}   {each:>8.1}   {:>11.1}",
+            "{count:>7}   {statements:>19.1}   {kib_each:>8.1}   {:>11.1}",
             used * 100.0
         );
         drop(streams);
@@ -114,8 +114,8 @@ async fn chats(deployment: &Deployment) {
     let streams = all_of(opening).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let used = share_of_a_core(&gateway).await * 100.0;
-    let each = gateway.resident().saturating_sub(before) as f64 / 1024.0 / CHATS as f64;
-    println!("{CHATS} chats that a provider has: {each:.1} KiB each, {used:.1} % of a core");
+    let kib_each = gateway.resident().saturating_sub(before) as f64 / 1024.0 / CHATS as f64;
+    println!("{CHATS} chats that a provider has: {kib_each:.1} KiB each, {used:.1} % of a core");
     drop(streams);
 }
 

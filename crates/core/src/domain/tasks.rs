@@ -157,8 +157,8 @@ pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<Task
     }
     let requested = tasks.to_vec();
     let read = app.store.read(move |conn| {
-        let each = requested.iter().map(|task| task_extras(conn, task));
-        each.collect::<Result<Vec<_>, StoreError>>()
+        let extras = requested.iter().map(|task| task_extras(conn, task));
+        extras.collect::<Result<Vec<_>, StoreError>>()
     });
     let extras = read.await?;
     for (task, own_extras) in tasks.iter().zip(&extras) {

@@ -154,10 +154,10 @@ mod tests {
     #[tokio::test]
     async fn work_that_needs_more_than_the_total_runs_alone() {
         let (pool, account) = (MediaWorkPool::new(1 << 20, 1), AccountId::new());
-        let alone = pool
+        let result = pool
             .work(account, WorkKind::Recording, u64::MAX, |_| 7)
             .await;
-        assert_eq!(alone.unwrap(), 7);
+        assert_eq!(result.unwrap(), 7);
         let reserving = pool.work(account, WorkKind::Picture, 0, |slot| {
             let _held = slot.reserve(u64::MAX);
             8

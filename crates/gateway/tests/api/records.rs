@@ -85,9 +85,12 @@ async fn clips_and_personas_outlive_the_task_that_made_them() {
         .post("/musicgen/persona/create", &persona)
         .await
         .ok();
-    let again = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task});
-    let again = gateway.post("/musicgen/submit/music", &again).await.ok();
-    finished(&gateway, again["id"].as_str().unwrap()).await;
+    let second_order = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task});
+    let second_task = gateway
+        .post("/musicgen/submit/music", &second_order)
+        .await
+        .ok();
+    finished(&gateway, second_task["id"].as_str().unwrap()).await;
     gateway.stop().await;
 }
 

@@ -159,15 +159,15 @@ impl SpanSender {
         let until = Instant::now() + GATHER;
         while batch.len() < BATCH {
             let room = BATCH - batch.len();
-            let more = tokio::select! {
-                more = self.from.recv_many(&mut batch, room) => more,
+            let count = tokio::select! {
+                count = self.from.recv_many(&mut batch, room) => count,
                 () = tokio::time::sleep_until(until), if !batch.is_empty() => 0,
                 () = self.closing.cancelled(), if !self.from.is_closed() => {
                     self.from.close();
                     continue;
                 }
             };
-            if more == 0 {
+            if count == 0 {
                 break;
             }
         }

@@ -138,8 +138,8 @@ async fn task_after(end: PlannedEnd) -> Value {
     let view = gateway.get("/v1/tasks").await.ok()["data"][0].clone();
     assert_eq!(submissions(&simulator), 1);
     assert_eq!(answer.json["error"]["code"], view["error"]["code"]);
-    let transient = view["error"]["code"] == "generation_failed";
-    assert_eq!(answer.status, if transient { 503 } else { 422 });
+    let is_transient = view["error"]["code"] == "generation_failed";
+    assert_eq!(answer.status, if is_transient { 503 } else { 422 });
     gateway.stop().await;
     view
 }
@@ -245,12 +245,12 @@ async fn a_link_survives_a_crash() {
 /// Runs `work` while nothing can be written to the media folder.
 async fn without_media<T>(gateway: &TestGateway, work: impl Future<Output = T>) -> T {
     let media = gateway.app.config.media_path();
-    let aside = media.with_extension("aside");
-    std::fs::rename(&media, &aside).unwrap();
+    let aside_path = media.with_extension("aside");
+    std::fs::rename(&media, &aside_path).unwrap();
     std::fs::write(&media, "in the way").unwrap();
     let output = work.await;
     std::fs::remove_file(&media).unwrap();
-    std::fs::rename(&aside, &media).unwrap();
+    std::fs::rename(&aside_path, &media).unwrap();
     output
 }
 

@@ -88,14 +88,14 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
             };
             (0..count).map(sample).collect()
         };
-        let each = |change: &dyn Fn(&Vec<f32>) -> Vec<f32>| -> Vec<Vec<f32>> {
+        let per_channel = |change: &dyn Fn(&Vec<f32>) -> Vec<f32>| -> Vec<Vec<f32>> {
             stereo.iter().map(change).collect()
         };
         for (name, sound, rate) in [
             ("as it is", stereo.clone(), RATE),
-            ("a fifth as loud", each(&quiet), RATE),
-            ("cut", each(&late), RATE),
-            ("another rate", each(&slower), RATE * 2 / 3),
+            ("a fifth as loud", per_channel(&quiet), RATE),
+            ("cut", per_channel(&late), RATE),
+            ("another rate", per_channel(&slower), RATE * 2 / 3),
         ] {
             let mark = read(&sound, rate).unwrap_or_else(|| panic!("{seed}: not read: {name}"));
             assert_eq!((mark.key_id, mark.media_id), (key().id(), MEDIA), "{name}");
