@@ -120,7 +120,7 @@ pub(super) fn end(
     write_end(conn, task, money, cost, final_state, now)
 }
 
-/// Closes the money of a task that was cancelled while its provider's job continued: charged if
+/// Settles the money of a task that was cancelled while its provider's job continued: charged if
 /// there is a bill, else released.
 pub fn close(
     conn: &mut Conn<'_>,

@@ -81,8 +81,7 @@ pub async fn remove_expired(app: &Ctx) -> Result<(), Error> {
     };
     for _ in 0..ROUNDS {
         let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
-        // First looked up by a read: mostly there is nothing to delete, and a write would cost a
-        // commit.
+        // A read looks first: mostly there is nothing to delete, and a write would cost a commit.
         let expired = app
             .store
             .long_read(move |conn| store::record_expiry::expired_tasks(conn, before, BATCH))

@@ -178,8 +178,8 @@ impl ClientRegistry {
             .await;
     }
 
-    /// Waits until everything that was being accepted for clients with this body that have
-    /// disconnected is in the database.
+    /// Waits for the orders with this body whose clients disconnected while they were being
+    /// accepted: until all of them are in the database.
     pub(super) async fn wait_until_settled(&self, body: &RequestFingerprint) {
         self.wait_until_none(body, |entry| {
             entry.creation == CreationState::UnderWay && entry.disconnect.is_some()

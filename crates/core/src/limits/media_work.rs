@@ -35,7 +35,7 @@ pub struct MediaWorkPool {
 
 /// Granularity of the memory, in bytes.
 const UNIT: u64 = 64 * 1024;
-/// Recordings at once, in total and per account.
+/// Maximum number of recordings at once, in total and per account.
 const RECORDINGS: (u64, u64) = (2, 1);
 
 /// A slot in use.

@@ -22,7 +22,7 @@ use crate::stage::client;
 
 const OPENAI: &str = "openai-videos";
 const REPLICAS: usize = 3;
-/// Callers at once.
+/// Number of simultaneous callers.
 const CALLERS: usize = 6;
 /// How long it runs together with all other tests.
 const SHORT: Duration = Duration::from_secs(25);

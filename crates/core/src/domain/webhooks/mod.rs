@@ -378,8 +378,8 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &new_keys));
     let sealed = store::await_within_limit(write).await?;
-    // Two processes may make the first keys at once. Both continue with those that were written
-    // first.
+    // Two processes may make the first keys at the same time. Both continue with those that were
+    // written first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
     SigningKeys::unseal(app, &owner, &sealed)
 }

@@ -65,7 +65,7 @@ async fn requests_that_cannot_be_films_are_refused_before_anything_is_made() {
         assert_refused(&gateway.post(PATH, &order).await, field);
         let streamed = order_with(&json!({"stream": true, field: value}));
         assert_refused(&gateway.post(PATH, &streamed).await, field);
-        // Also as a connection test.
+        // The field is refused in a connection test, too.
         let short = order_with(&json!({"max_tokens": 5, field: value}));
         assert_refused(&gateway.post(PATH, &short).await, field);
         let quote = json!({"endpoint": PATH, "body": order});

@@ -27,7 +27,7 @@ use crate::run::{Run, SETTLE_TIMEOUT};
 use crate::stage::Stage;
 use parts::Deployment;
 
-/// Callers at once.
+/// Number of simultaneous callers.
 const CALLERS: u64 = 60;
 /// How long a caller retries.
 const CALLER_TIMEOUT: Duration = Duration::from_secs(45);

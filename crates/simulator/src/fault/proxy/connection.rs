@@ -221,7 +221,7 @@ impl DirectionPump<'_> {
             None => sink.write_all(message).await?,
             Some(rate) => {
                 // A slice takes a twentieth of a second. Otherwise a slow link would send nothing
-                // for a long time and then deliver a message at once.
+                // for a long time and then deliver a whole message.
                 let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MAX_MESSAGE);
                 for slice in message.chunks(slice) {
                     let length = u32::try_from(slice.len()).unwrap_or(u32::MAX);
