@@ -50,7 +50,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Size of the first piece of a file, and of the others.
 const PIECE_SIZES: (u64, u64) = (256 * 1024, 1024 * 1024);
-/// Bytes that are sent without first checking whether the store is available.
+/// Maximum number of bytes that are sent without first checking whether the store is available.
 const MAX_UNPROBED_BYTES: usize = 256 * 1024;
 
 #[derive(Clone)]

@@ -211,7 +211,7 @@ impl Adapter for KlingAdapter {
         Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 
-    /// In the units of its price list.
+    /// The cost in the units of Kling's price list.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         ProviderCost::at_pointer(
             &answer.json().ok()?,
