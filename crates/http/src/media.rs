@@ -210,7 +210,7 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
 }
 
 /// The characters to encode in an extended parameter (RFC 8187), and some that need not be.
-const UNENCODED: AsciiSet = NON_ALPHANUMERIC
+const ENCODED_CHARS: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -232,7 +232,7 @@ pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
     let mut text = format!("{how}; filename=\"{ascii}\"");
     if ascii != name {
         text.push_str("; filename*=UTF-8''");
-        text.extend(utf8_percent_encode(name, &UNENCODED));
+        text.extend(utf8_percent_encode(name, &ENCODED_CHARS));
     }
     HeaderValue::try_from(text).map_err(Error::internal)
 }

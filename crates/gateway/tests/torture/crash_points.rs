@@ -25,7 +25,7 @@ const WAVES: u32 = 12;
 /// How long a wave lasts.
 const WAVE: Duration = Duration::from_secs(10);
 /// How long jobs of the first wave run; those of each later wave run longer by this much.
-const RUNNING: Duration = Duration::from_secs(2);
+const RUN_TIME: Duration = Duration::from_secs(2);
 /// Points that are visited at the same time; each mostly waits.
 const AT_ONCE: usize = 4;
 
@@ -139,7 +139,7 @@ pub(crate) async fn spawn_callers(
     };
     for wave in 0..WAVES {
         // Long enough to cancel a job while it runs, however busy the machine is.
-        run.default_plan.running = RUNNING * (wave + 1);
+        run.default_plan.running = RUN_TIME * (wave + 1);
         faults::reset_providers(run.stage.simulator.world(), run.default_plan);
         let until = Instant::now() + CALLERS;
         for intent in workload(run) {

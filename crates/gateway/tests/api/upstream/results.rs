@@ -406,7 +406,7 @@ async fn a_result_that_can_never_be_fetched_ends_its_order_at_once() {
 /// Two linked films of one chat whose answer was lost; the links of `expired_count` of them have
 /// expired since.
 async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<String>, Value) {
-    const ENDED: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
+    const LINK_OUTPUT: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
@@ -431,7 +431,7 @@ async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<Stri
     for _ in 0..expired_count {
         let sql = "UPDATE tasks SET output = ?1 WHERE id = \
              (SELECT id FROM tasks WHERE output NOT LIKE '%films.example%' LIMIT 1)";
-        change(&gateway, sql, ENDED).await;
+        change(&gateway, sql, LINK_OUTPUT).await;
     }
     gateway.app.caches.ended_tasks.invalidate_all();
     // A closed connection is noticed within a second.
