@@ -210,7 +210,7 @@ pub struct ClientLoad {
 }
 
 impl ClientLoad {
-    /// Requests for this long, as many as `connections` get responses to.
+    /// Requests for this long, one after the other on each of the `connections`.
     pub fn new(address: SocketAddr, connections: usize, seconds: f64, request: String) -> Self {
         Self {
             address,

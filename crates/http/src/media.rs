@@ -69,7 +69,7 @@ const CROSS_ORIGIN: &str = "cross-origin";
 /// opened film would not start.
 const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox allow-scripts";
 /// How long a caller may reuse it without a new request.
-const REUSE: Duration = Duration::from_mins(1);
+const REUSE_TIME: Duration = Duration::from_mins(1);
 
 fn is_redirected(app: &App, asset: &Asset) -> bool {
     app.config.media.delivery == MediaDelivery::Redirect
@@ -86,7 +86,7 @@ async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     });
     let link = app.blobs.link(asset.id, asset.media, time).await?;
     let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
-    let reuse = format!("private, max-age={}", time.min(REUSE).as_secs());
+    let reuse = format!("private, max-age={}", time.min(REUSE_TIME).as_secs());
     let headers = [
         (header::LOCATION, String::from(link)),
         (header::CACHE_CONTROL, reuse),

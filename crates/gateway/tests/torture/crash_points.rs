@@ -18,12 +18,12 @@ use crate::settings::SONGS;
 use crate::stage::Stage;
 
 /// How long callers try.
-const CALLERS: Duration = Duration::from_secs(45);
+const CALLER_TIME: Duration = Duration::from_secs(45);
 /// Maximum number of waves of orders until the point is reached: a busy machine may need several
 /// tries to cancel a job while it runs.
 const WAVES: u32 = 12;
 /// How long a wave lasts.
-const WAVE: Duration = Duration::from_secs(10);
+const WAVE_TIME: Duration = Duration::from_secs(10);
 /// How long jobs of the first wave run; those of each later wave run longer by this much.
 const RUN_TIME: Duration = Duration::from_secs(2);
 /// Points that are visited at the same time; each mostly waits.
@@ -141,7 +141,7 @@ pub(crate) async fn spawn_callers(
         // Long enough to cancel a job while it runs, however busy the machine is.
         run.default_plan.running = RUN_TIME * (wave + 1);
         faults::reset_providers(run.stage.simulator.world(), run.default_plan);
-        let until = Instant::now() + CALLERS;
+        let until = Instant::now() + CALLER_TIME;
         for intent in workload(run) {
             let caller = run.caller(intent, until);
             group.callers.spawn(caller.run());
@@ -154,7 +154,7 @@ pub(crate) async fn spawn_callers(
         let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
         let cancelling = cancel_randomly(http, door, keys, seen, dice, 12);
         group.cancelling.push(tokio::spawn(cancelling));
-        let next = Instant::now() + WAVE;
+        let next = Instant::now() + WAVE_TIME;
         while Instant::now() < next {
             if is_reached(run) {
                 return group;

@@ -31,7 +31,7 @@ const QUEUE: usize = 8192;
 /// Spans in one request.
 const BATCH: usize = 512;
 /// How long spans are collected into one batch.
-const GATHER: Duration = Duration::from_secs(1);
+const GATHER_TIME: Duration = Duration::from_secs(1);
 /// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Shortest and longest pause before a batch is sent again.
@@ -156,7 +156,7 @@ impl SpanSender {
             // A closed queue still returns the spans it contains, and then that it is empty.
             () = self.closing.cancelled() => self.from.close(),
         }
-        let until = Instant::now() + GATHER;
+        let until = Instant::now() + GATHER_TIME;
         while batch.len() < BATCH {
             let room = BATCH - batch.len();
             let count = tokio::select! {

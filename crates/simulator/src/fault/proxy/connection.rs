@@ -20,7 +20,7 @@ const MAX_MESSAGE: usize = 64 * 1024;
 /// How many messages a direction buffers before it stops reading.
 const MAX_BUFFERED_MESSAGES: usize = 64;
 /// How long the server of a cut connection may continue to send.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN_TIME: Duration = Duration::from_secs(30);
 /// How finely a slow direction is divided.
 const SLICES: u32 = 20;
 
@@ -42,8 +42,8 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
             reset(&server);
         }
         Err(ConnectionEnd::Cut) => {
-            // Before `drain_server`, which may take as long as `DRAIN`. The client must learn at
-            // once that its connection is gone.
+            // Before `drain_server`, which may take as long as `DRAIN_TIME`. The client must learn
+            // at once that its connection is gone.
             reset(&client);
             drop(client);
             drain_server(server).await;
@@ -108,7 +108,7 @@ async fn drain_server(mut server: TcpStream) {
     // end.
     let _ = server.shutdown().await;
     let mut rest = tokio::io::sink();
-    let _ = tokio::time::timeout(DRAIN, tokio::io::copy(&mut server, &mut rest)).await;
+    let _ = tokio::time::timeout(DRAIN_TIME, tokio::io::copy(&mut server, &mut rest)).await;
 }
 
 /// One direction of a connection.
