@@ -401,7 +401,7 @@ pub async fn sweep_spool(app: &App) -> Result<(), Error> {
 /// Removes files that a crash left without a record. Only the recent files of each folder are
 /// examined, so the work does not grow with the archive.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
-    const AT_ONCE: usize = 100;
+    const FILES_AT_ONCE: usize = 100;
     if !app.clock.is_settled() {
         return Ok(());
     }
@@ -412,7 +412,7 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
             .blobs
             .made_between(folder, from, to)
             .await?
-            .chunks(AT_ONCE)
+            .chunks(FILES_AT_ONCE)
         {
             let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
             let existing_ids = app

@@ -15,7 +15,7 @@ use crate::provider::{Jobs, Provider};
 /// Jobs that are open at once.
 const OPEN_JOBS: usize = 10_000;
 /// Jobs of the comparison with a loop.
-const FEW: usize = 1000;
+const FEW_JOBS: usize = 1000;
 
 pub(crate) async fn measure() {
     let mut provider = Provider::start();
@@ -153,11 +153,11 @@ async fn against_a_loop(provider: &mut Provider) {
         latency_ms: 0,
     });
     let program = GatewayProcess::start(&models(&provider.url));
-    follow(&program, provider, "open", FEW).await;
-    let run = follow(&program, provider, "open", FEW).await;
-    run.print(&format!("{FEW} jobs of 15 to 30 s"));
+    follow(&program, provider, "open", FEW_JOBS).await;
+    let run = follow(&program, provider, "open", FEW_JOBS).await;
+    run.print(&format!("{FEW_JOBS} jobs of 15 to 30 s"));
     drop(program);
-    let looped = polling_loop::run(&provider.url, FEW).await;
+    let looped = polling_loop::run(&provider.url, FEW_JOBS).await;
     let ends = provider.ends();
     let late = looped
         .iter()

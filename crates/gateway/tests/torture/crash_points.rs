@@ -27,7 +27,7 @@ const WAVE_TIME: Duration = Duration::from_secs(10);
 /// How long jobs of the first wave run; those of each later wave run longer by this much.
 const RUN_TIME: Duration = Duration::from_secs(2);
 /// Points that are visited at the same time; each mostly waits.
-const AT_ONCE: usize = 4;
+const POINTS_AT_ONCE: usize = 4;
 
 /// The names of all points; none in a build that leaves them out.
 pub(crate) fn names() -> Vec<String> {
@@ -81,7 +81,7 @@ where
         PointSelection::All => remaining.len(),
         PointSelection::Third => remaining.len().div_ceil(3),
     };
-    let slots = Arc::new(Semaphore::new(AT_ONCE));
+    let slots = Arc::new(Semaphore::new(POINTS_AT_ONCE));
     let mut walks = JoinSet::new();
     for _ in 0..count {
         let index = dice.roll(remaining.len() as u64);
