@@ -38,7 +38,7 @@ pub(crate) fn write_file(
         // From the frame's number: a sum of thirtieths would drift.
         let seconds = f64::from(i) / f64::from(options.fps);
         muxer
-            .write_video(seconds, &packet.bytes, packet.key)
+            .write_video(seconds, &packet.bytes, packet.is_key)
             .map_err(EncodeError::file)?;
     }
     let seconds_per_packet = f64::from(aac::PACKET) / f64::from(sound::RATE);

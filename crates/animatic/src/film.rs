@@ -21,7 +21,7 @@ pub(crate) struct VideoPacket {
     /// Annex B.
     pub(crate) bytes: Vec<u8>,
     /// Whether playback can start here.
-    pub(crate) key: bool,
+    pub(crate) is_key: bool,
 }
 
 /// The result of [`render_film`].
@@ -125,7 +125,7 @@ fn encode(
         // A repeated frame is a fresh copy from before its retouch, so no frame is retouched twice.
         retouch(frame, &mut yuv.frame_planes_mut());
         let mut bytes = Vec::new();
-        let key = encoder.encode(&yuv, &mut bytes)?;
+        let is_key = encoder.encode(&yuv, &mut bytes)?;
         // The drawing thread may have finished and need no buffer.
         let _ = buffer_tx.send(yuv);
         total += bytes.len() as u64;
@@ -133,7 +133,7 @@ fn encode(
         if total > options.max_video_bytes() && quality.coarser().is_some() {
             return Ok(None);
         }
-        packets.push(VideoPacket { bytes, key });
+        packets.push(VideoPacket { bytes, is_key });
         #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
         (control.progress)(packets.len() as f32 / frames as f32);
     }

@@ -14,12 +14,12 @@ use h264::I420Frame;
 
 /// A picture prepared for showing parts of it.
 pub(crate) enum PlaneSampler {
-    /// For any part: luma and both chroma planes.
+    /// Shows any part: luma and both chroma planes.
     Whole([QuadPlane; 3]),
-    /// For parts that differ only in `left` and `width`: luma, and the chroma planes one below the
-    /// other.
+    /// Shows parts that differ only in `left` and `width`: luma, and the chroma planes one below
+    /// the other.
     Rows([QuadPlane; 2]),
-    /// For parts that differ only in `top` and `height`.
+    /// Shows parts that differ only in `top` and `height`.
     Columns([PlaneStrip; 3]),
 }
 

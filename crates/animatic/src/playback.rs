@@ -10,17 +10,17 @@ use openh264::formats::YUVSource as _;
 
 use crate::picture::Picture;
 
-/// Bytes of a film's tables that are read.
+/// Maximum number of bytes of a film's tables that are read.
 const MAX_TABLES: u64 = 32 << 20;
-/// Bytes of one encoded frame.
+/// Maximum size in bytes of one encoded frame.
 const MAX_SAMPLE: u32 = 16 << 20;
-/// Frames of a film: four hours at 60 a second.
+/// Maximum number of frames of a film: four hours at 60 a second.
 const MAX_SAMPLES: usize = 1_000_000;
-/// Number of top-level boxes of a file that are examined.
+/// Maximum number of top-level boxes of a file that are examined.
 const MAX_BOXES: u32 = 10_000;
 /// Longest side of a frame.
 const MAX_SIDE: usize = 4096;
-/// Frames that may fail to decode before the rest is given up.
+/// Maximum number of frames that may fail to decode before the rest is given up.
 const MAX_FAILED: u32 = 8;
 
 /// A frame.

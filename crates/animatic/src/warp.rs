@@ -172,7 +172,7 @@ fn sample_row(
     }
 }
 
-/// As [`sample_row`] for a path along the plate's rows: two of them are mixed once, and only
+/// Like [`sample_row`], for a path along the plate's rows: two of them are mixed once, and only
 /// neighbours in the mix are left to be mixed for each pixel.
 #[inline]
 fn level_row(

@@ -23,7 +23,7 @@ pub(crate) struct WorkingScale {
 }
 
 impl WorkingScale {
-    /// For the cubic resampler.
+    /// The scale for the cubic resampler.
     pub(crate) fn for_cubic(stations: &[CameraStation], frame_width: u32) -> Self {
         let (closest, _) = view_widths(stations);
         // At 1.0 a slow pan would pulse: a cubic kernel is sharpest on whole pixels and softest
@@ -35,7 +35,7 @@ impl WorkingScale {
         }
     }
 
-    /// For the tile sampler.
+    /// The scale for the tile sampler.
     pub(crate) fn for_tiles(
         stations: &[CameraStation],
         frame_width: u32,

@@ -226,7 +226,7 @@ impl LoudnessBars {
         (guess..self.levels.len()).find(|bar| self.edge(bar + 1) > sample)
     }
 
-    /// Each 0-1, the loudest being 1. All zero for silence.
+    /// The loudness of each bar: 1 for the loudest, less for the others. All are 0 for silence.
     fn loudness(&self) -> Vec<f32> {
         let mut levels = self.levels.clone();
         // If the clip was shorter than announced, its last bar is measured from the samples that

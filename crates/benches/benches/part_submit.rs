@@ -41,7 +41,7 @@ const KEYS: usize = 256;
 const CALLERS_OVER_HTTP: [usize; 3] = [1, 16, 64];
 const TIME: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 5;
-const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+const PRICES: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
 
 /// What is measured over HTTP.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ fn middle(mut rates: Vec<f64>) -> f64 {
 async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64) {
     let settings = match way {
         Way::TaskAlone => "",
-        Way::Whole | Way::Keyed => PRICED,
+        Way::Whole | Way::Keyed => PRICES,
     };
     let gateway = benches::BenchGateway::with_database(database, settings).await;
     let keys = gateway.callers(callers).await;
@@ -242,7 +242,7 @@ async fn task_alone(
 }
 
 async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
-    let gateway = Arc::new(benches::BenchGateway::with_database(database, PRICED).await);
+    let gateway = Arc::new(benches::BenchGateway::with_database(database, PRICES).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     count(move |number| {
         let (gateway, callers) = (gateway.clone(), callers.clone());
@@ -272,7 +272,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
 
 /// Like [`task_alone`], on one connection behind a lock, with a commit for each task.
 async fn one_commit_each() -> f64 {
-    let gateway = Arc::new(benches::BenchGateway::with_settings(PRICED).await);
+    let gateway = Arc::new(benches::BenchGateway::with_settings(PRICES).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     let conn = rusqlite::Connection::open(gateway.app.config.sqlite_path()).unwrap();
     conn.pragma_update(None, "synchronous", "FULL").unwrap();

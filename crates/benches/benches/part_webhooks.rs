@@ -35,7 +35,7 @@ const RECEIVER: &str = "MEDIAGATE_BENCH_RECEIVER";
 const SETTINGS: &str = "[fetch]\nallow_networks = [\"127.0.0.0/8\"]\n";
 /// Endpoints, five for each account.
 const ENDPOINTS: usize = 100;
-const WAITING: usize = 10_000;
+const WAITING_DELIVERIES: usize = 10_000;
 /// Events a second.
 const RATE: u32 = 100;
 const SECONDS: u32 = 10;
@@ -207,16 +207,16 @@ async fn throughput() -> (f64, f64) {
     );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     // All deliveries wait before the workers start, so that only sending is measured.
-    fill(&gateway, &to, WAITING).await;
+    fill(&gateway, &to, WAITING_DELIVERIES).await;
     let (begun, cpu) = (Instant::now(), benches::cpu_time());
     let workers = WorkerPool::start(&gateway.app).await;
     while count(&gateway, "waiting").await > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let rate = WAITING as f64 / begun.elapsed().as_secs_f64();
+    let rate = WAITING_DELIVERIES as f64 / begun.elapsed().as_secs_f64();
     let cpu = benches::cpu_time().checked_sub(cpu).unwrap();
     workers.stop().await;
-    (rate, cpu.as_secs_f64() * 1000.0 / WAITING as f64)
+    (rate, cpu.as_secs_f64() * 1000.0 / WAITING_DELIVERIES as f64)
 }
 
 /// The loop that one would write first: read what is due, post it, record it; 64 at a time.
@@ -303,7 +303,7 @@ async fn delays(beside_dead: bool) -> (i64, i64) {
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     if beside_dead {
         let dead = endpoints(&gateway, &receivers.2, "dead").await;
-        fill(&gateway, &dead, WAITING).await;
+        fill(&gateway, &dead, WAITING_DELIVERIES).await;
     }
     let workers = WorkerPool::start(&gateway.app).await;
     // Events come at a fixed rate, whether or not earlier ones are delivered. A gateway that falls

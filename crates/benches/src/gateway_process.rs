@@ -97,7 +97,7 @@ impl GatewayProcess {
     }
 
     /// Bytes that it has written to files so far.
-    pub fn written(&self) -> u64 {
+    pub fn bytes_written(&self) -> u64 {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
         let line = io
             .lines()

@@ -202,7 +202,7 @@ pub struct ClientLoad {
     pub connections: usize,
     /// How long requests are sent.
     pub seconds: f64,
-    /// Most requests of each connection.
+    /// Maximum number of requests on each connection.
     pub requests_each: usize,
     /// Whole requests, head and body; the connections take them in turn. [`NUMBER`] in a request is
     /// replaced by a different number each time.
@@ -210,7 +210,7 @@ pub struct ClientLoad {
 }
 
 impl ClientLoad {
-    /// Requests for this long, as many as `connections` get responses to.
+    /// Requests for this long, one after the other on each of the `connections`.
     pub fn new(address: SocketAddr, connections: usize, seconds: f64, request: String) -> Self {
         Self {
             address,

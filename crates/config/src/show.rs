@@ -38,7 +38,7 @@ mod tests {
     use mediagate_model::secret::SecretSource;
 
     /// Texts with a secret in every place that may have one; each of them has "hunter".
-    const PLANTED: [&str; 4] = [
+    const PLANTED_SECRETS: [&str; 4] = [
         "https://hunter1:hunter2@a.example:81/b?hunter3=hunter4#hunter5",
         "postgres://hunter1:hunter2@a.example/b?password=hunter3",
         "redis://hunter1:hunter2@a.example:6379",
@@ -80,7 +80,7 @@ mod tests {
             if is_path || NAMES.contains(&flag) || PATHS.contains(&flag) {
                 continue;
             }
-            for planted in PLANTED {
+            for planted in PLANTED_SECRETS {
                 let arguments = ["mediagate".to_owned(), format!("--{flag}={planted}")];
                 let Ok(matches) = command.clone().try_get_matches_from(arguments) else {
                     continue; // The setting's type does not accept such a text.

@@ -144,11 +144,11 @@ fn films() -> Vec<Vec<u8>> {
         };
         animatic::make(&request, &mut control).unwrap().mp4
     });
-    vec![FILM_SAMPLE.clone(), fragmented()]
+    vec![FILM_SAMPLE.clone(), fragmented_film()]
 }
 
 /// A fragmented film with almost no content.
-fn fragmented() -> Vec<u8> {
+fn fragmented_film() -> Vec<u8> {
     let mp4_box = |kind: &[u8; 4], content: &[u8]| {
         let length = u32::try_from(content.len() + 8).unwrap();
         [&length.to_be_bytes()[..], kind, content].concat()

@@ -367,8 +367,8 @@ mod tests {
         assert_eq!(threads.unwrap().join().unwrap(), 1);
     }
 
-    /// The number of threads with this thread's name while a film is encoded that is large enough
-    /// to be cut into slices.
+    /// The number of threads with this thread's name during the encoding of a film that is large
+    /// enough to be cut into slices.
     #[cfg(target_os = "linux")]
     fn threads_while_encoding() -> usize {
         let format = StreamFormat {

@@ -185,7 +185,7 @@ impl ChatResponse {
                     },
                     finish_reason: "stop",
                 }),
-                None => incomplete.push(missing(task, index)),
+                None => incomplete.push(missing_choice(task, index)),
             }
         }
         let videos: Vec<VideoFile> = choices
@@ -347,7 +347,7 @@ fn failure(tasks: &[Task]) -> Option<Error> {
     Some(failure.to_error().with_task(failed_task.id))
 }
 
-fn missing(task: &Task, index: u32) -> MissingChoice {
+fn missing_choice(task: &Task, index: u32) -> MissingChoice {
     let (code, message) = if let Some(failure) = &task.failure {
         (failure.code, failure.message.clone())
     } else {
@@ -367,7 +367,7 @@ fn failed_task(task: &Task) -> ChunkTask {
         id: task.id.to_string(),
         status: task.state.name(),
         progress: task.progress,
-        error: Some(missing(task, 0).message),
+        error: Some(missing_choice(task, 0).message),
     }
 }
 

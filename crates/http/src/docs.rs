@@ -27,8 +27,8 @@ pub fn openapi(config: &Config) -> OpenApi {
     finish(document, &config.persona_brand_field)
 }
 
-/// Server-sent events whose `data` is one of these as JSON, or an error, described as in `OpenAPI`
-/// 3.2.
+/// The schema of a server-sent event whose `data` is a `T` or an error, as JSON. Described as in
+/// `OpenAPI` 3.2.
 pub(super) struct EventSchema<T>(PhantomData<T>);
 
 impl<T: ToSchema> PartialSchema for EventSchema<T> {
@@ -82,7 +82,8 @@ pub(super) fn base() -> OpenApi {
         .build()
 }
 
-/// Adds what all endpoints share: the key and the errors.
+/// Completes the document: adds what all endpoints share (the key and the errors), merges flattened
+/// schemas, and sets the name of the brand field and the operation ids.
 pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenApi {
     let components = document.components.get_or_insert_default();
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
@@ -116,9 +117,9 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     document
 }
 
-/// Fields that several objects share are one struct, which serde flattens into each. utoipa
-/// describes that as a sum of schemas. Readers want one list of fields, and so do validators that
-/// allow no other fields.
+/// Replaces every `allOf` by one object with all fields. Fields that several objects share are in
+/// one struct, which serde flattens into each; utoipa describes that as `allOf`. Readers want one
+/// list of fields, and so do validators that allow no other fields.
 fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     // A copy, because parts refer to schemas that this loop changes.
     let originals = schemas.clone();
@@ -130,8 +131,8 @@ fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
 fn merge_flattened_in(schema: &mut RefOr<Schema>, originals: &BTreeMap<String, RefOr<Schema>>) {
     let RefOr::T(inner) = schema else { return };
     match inner {
-        Schema::AllOf(sum) => {
-            if let Some(object) = merge_all_of(sum, originals) {
+        Schema::AllOf(all_of) => {
+            if let Some(object) = merge_all_of(all_of, originals) {
                 *inner = Schema::Object(object);
             }
         }
@@ -150,10 +151,10 @@ fn merge_flattened_in(schema: &mut RefOr<Schema>, originals: &BTreeMap<String, R
 }
 
 /// Merges the parts into one object with the fields of all; `None` if a part is not an object.
-fn merge_all_of(sum: &AllOf, originals: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
+fn merge_all_of(all_of: &AllOf, originals: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
     let mut object = Object::with_type(Type::Object);
-    object.description.clone_from(&sum.description);
-    for part in &sum.items {
+    object.description.clone_from(&all_of.description);
+    for part in &all_of.items {
         let part = match part {
             RefOr::Ref(reference) => originals.get(reference.ref_location.rsplit('/').next()?)?,
             RefOr::T(_) => part,
@@ -203,8 +204,8 @@ fn add_error(operation: &mut Operation) {
         .insert("default".into(), RefOr::T(response));
 }
 
-/// The document as a process serves it: built when somebody asks for it first, which in most
-/// processes nobody does.
+/// The document as a process serves it: built for the first request, which most processes never
+/// get.
 #[derive(Clone)]
 pub(super) struct ServedDocument(Arc<DocumentForms>);
 

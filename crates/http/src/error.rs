@@ -169,7 +169,7 @@ fn headers(error: &Error) -> HeaderMap {
     headers
 }
 
-/// For a path without an endpoint.
+/// The error for a path without an endpoint.
 pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorResponse {
     // The path is the caller's text and can be as long as a request head.
     let excerpt: String = path.chars().take(200).collect();
@@ -184,7 +184,7 @@ pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorRes
     Error::plain(ErrorCode::RouteNotFound, message).into()
 }
 
-/// For a method that an endpoint does not have; the router adds `Allow`.
+/// The error for a method that an endpoint does not have; the router adds `Allow`.
 pub(super) async fn method_not_allowed(method: axum::http::Method) -> ErrorResponse {
     let message = format!(
         "This endpoint does not support {method}. The Allow header lists the supported methods."

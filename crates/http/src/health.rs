@@ -89,7 +89,8 @@ pub(super) async fn ready(
 }
 
 fn is_verbose(query: &str) -> bool {
-    // Not by `Query`: `?verbose` has no value, and a probe must never fail for its parameters.
+    // `Query` is not used: `?verbose` has no value, and a probe must never fail because of its
+    // parameters.
     let mut fields = url::form_urlencoded::parse(query.as_bytes());
     fields.any(|(name, value)| name == "verbose" && value != "false")
 }

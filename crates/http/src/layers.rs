@@ -30,8 +30,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Adds the layers around all endpoints.
 pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
     // axum would stop every body at 2 MB; here each reader has its own limit. Later layers are
-    // outside of earlier ones: `refusal_log` needs the request id of `frame`, and errors whose body
-    // `frame` has not written yet.
+    // outside of earlier ones: `log_refusal` needs the request id that `request_layer` chooses, and
+    // errors whose body `request_layer` has not written yet.
     let router = router
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(
@@ -54,10 +54,10 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(request_id.clone());
     request.extensions_mut().insert(rate.clone());
-    let traced = trace(&request, &request_id);
+    let trace_span = trace(&request, &request_id);
     // `tracing` records only declared fields, so the trace id gets an empty place first.
     let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
-    traces::record_trace_id(&span, &traced);
+    traces::record_trace_id(&span, &trace_span);
     let started = tokio::time::Instant::now();
     // Decided before the router: an overloaded gateway does nothing else for the request.
     let is_refused = request.extensions().get::<OverflowConnection>().is_some() && !is_probe(&path);
@@ -77,8 +77,8 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
         log(&method, &path, answer.status().as_u16(), started.elapsed());
         answer
     };
-    let mut answer = traced.around(answer.instrument(span)).await;
-    traces::record_status(&traced, answer.status().as_u16());
+    let mut answer = trace_span.around(answer.instrument(span)).await;
+    traces::record_status(&trace_span, answer.status().as_u16());
     let headers = answer.headers_mut();
     if let Ok(value) = HeaderValue::try_from(request_id.as_str()) {
         headers.insert(REQUEST_ID, value);
@@ -115,7 +115,7 @@ fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// For a connection beyond the caps.
+/// The error for requests on a connection beyond the limits.
 fn too_many_connections() -> Error {
     let message = "Too many open connections. Try again in a moment.";
     Error::retry_later(ErrorCode::Overloaded, message, 2)

@@ -69,7 +69,7 @@ const CROSS_ORIGIN: &str = "cross-origin";
 /// opened film would not start.
 const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox allow-scripts";
 /// How long a caller may reuse it without a new request.
-const REUSE: Duration = Duration::from_mins(1);
+const REUSE_TIME: Duration = Duration::from_mins(1);
 
 fn is_redirected(app: &App, asset: &Asset) -> bool {
     app.config.media.delivery == MediaDelivery::Redirect
@@ -86,7 +86,7 @@ async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     });
     let link = app.blobs.link(asset.id, asset.media, time).await?;
     let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
-    let reuse = format!("private, max-age={}", time.min(REUSE).as_secs());
+    let reuse = format!("private, max-age={}", time.min(REUSE_TIME).as_secs());
     let headers = [
         (header::LOCATION, String::from(link)),
         (header::CACHE_CONTROL, reuse),
@@ -210,7 +210,7 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
 }
 
 /// The characters to encode in an extended parameter (RFC 8187), and some that need not be.
-const UNENCODED: AsciiSet = NON_ALPHANUMERIC
+const ENCODED_CHARS: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -232,7 +232,7 @@ pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
     let mut text = format!("{how}; filename=\"{ascii}\"");
     if ascii != name {
         text.push_str("; filename*=UTF-8''");
-        text.extend(utf8_percent_encode(name, &UNENCODED));
+        text.extend(utf8_percent_encode(name, &ENCODED_CHARS));
     }
     HeaderValue::try_from(text).map_err(Error::internal)
 }
@@ -285,7 +285,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
     }
 }
 
-/// For a range outside the file, with the file's size.
+/// The response to a range outside the file, with the file's size.
 fn unsatisfiable(size: u64) -> Result<Response, Error> {
     let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,

@@ -34,7 +34,7 @@ pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: 
         response.status(),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
     );
-    // The error is still pending here; `frame` writes its body further out.
+    // The error is still pending here; `request_layer` writes its body further out.
     if is_refused && let Some(code) = code_of(&response) {
         let recording = async {
             let Some(key) = auth::holder(&mut request_parts, &app).await? else {

@@ -17,7 +17,7 @@ use url::Url;
 use mediagate_config::FetchRules;
 
 /// Timeout for the first byte of each response.
-const FIRST_BYTE: Duration = Duration::from_secs(10);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout in total.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -63,7 +63,7 @@ impl UrlFetcher {
             allow_networks: rules.allow_networks.clone(),
             allow_ports: Some(rules.allow_ports.clone()),
         };
-        let client = OutboundClient::new(rules, FIRST_BYTE)?;
+        let client = OutboundClient::new(rules, FIRST_BYTE_TIMEOUT)?;
         Ok(Self { client })
     }
 
@@ -116,7 +116,7 @@ impl UrlFetcher {
             // network. The client checks names when it resolves them, so that they cannot change in
             // between.
             let request = self.client.request(Method::GET, &url)?;
-            let response = tokio::time::timeout(FIRST_BYTE, request.send()).await;
+            let response = tokio::time::timeout(FIRST_BYTE_TIMEOUT, request.send()).await;
             let message = "the server did not respond within 10 seconds";
             let response = response.map_err(|_| FetchError::Failed(message.into()))?;
             let response = response.map_err(|error| describe_failure(&error))?;

@@ -60,7 +60,7 @@ impl Timestamp {
         Self(self.0.div_euclid(DAY) * DAY)
     }
 
-    /// In UTC, from 1 to 31.
+    /// The day of the month in UTC, from 1 to 31.
     pub fn day_of_month(self) -> i8 {
         jiff::Timestamp::from_microsecond(self.0)
             .map_or(1, |t| t.to_zoned(jiff::tz::TimeZone::UTC).day())

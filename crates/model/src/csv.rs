@@ -6,7 +6,7 @@ use std::fmt::Display;
 /// A text field with untrusted content.
 pub fn text(value: impl AsRef<str>) -> String {
     let value = value.as_ref();
-    // Spreadsheets evaluate a cell that begins with one of these, also if it is quoted.
+    // Spreadsheets evaluate a cell that begins with one of these, even if it is quoted.
     let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
     let escaped = if is_formula {
         format!("'{value}")

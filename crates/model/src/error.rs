@@ -388,7 +388,7 @@ impl Error {
         }
     }
 
-    /// For the caller.
+    /// The text for the caller.
     pub fn message(&self) -> String {
         match self {
             Self::Invalid(faults) => summarize_errors(faults),

@@ -69,7 +69,7 @@ impl FromStr for MicroDollars {
 
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        // Checked here, because the parser of integers would accept a sign, also after the point.
+        // Checked here, because the parser of integers would accept a sign, even after the point.
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if !is_number(whole) || !is_number(fraction) || fraction.len() > 6 {
             return Err(InvalidAmount);

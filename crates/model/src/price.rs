@@ -326,11 +326,11 @@ mod tests {
         };
         assert_eq!(price(PriceUnit::Task).cost_of(three_of_four).get(), 75_000);
         assert_eq!(price(PriceUnit::Stem).cost_of(three_of_four).get(), 300_000);
-        let more = WorkQuantity {
+        let five_parts = WorkQuantity {
             parts: 5,
             ..three_of_four
         };
-        assert_eq!(price(PriceUnit::Stem).cost_of(more).get(), 400_000);
+        assert_eq!(price(PriceUnit::Stem).cost_of(five_parts).get(), 400_000);
     }
 
     #[test]

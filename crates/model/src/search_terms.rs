@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 use crate::ids::AccountId;
 use crate::task::TaskPayload;
 
-/// Words of a task that are indexed, from the beginning.
+/// Maximum number of a task's words that are indexed, from the beginning.
 const MAX_TASK_TERMS: usize = 48;
-/// Words of a search.
+/// Maximum number of words of a search.
 pub const MAX_QUERY_TERMS: usize = 8;
-/// Characters of a word that are used.
+/// Maximum number of characters of a word that are used.
 const MAX_WORD_CHARS: usize = 40;
 
 /// The terms of a task.

@@ -169,7 +169,7 @@ impl Table {
         let masking_result = masking::judge(plain, &marked, RATE);
         self.signal_to_mark.push(masking_result.signal_to_mark);
         self.noise_to_mask.push(masking_result.noise_to_mask);
-        self.audible.push(masking_result.above);
+        self.audible.push(masking_result.audible_share);
         for (row, (attack, encoder_args, format, rate)) in self.rows.iter_mut().zip(ATTACKS) {
             let mut attacked = encode(&marked, encoder_args, format)?;
             if attack.ends_with("AAC at 96") {
@@ -279,7 +279,7 @@ fn encode(channels: &[Vec<f32>], encoder_args: &[&str], format: &str) -> Outcome
     let (rate, count) = (RATE.to_string(), channels.len().to_string());
     let mut command = ffmpeg(&["-f", "f32le", "-ar", &rate, "-ac", &count, "-i", "-"]);
     command.args(encoder_args).args(["-f", format, "-"]);
-    piped(command, &pcm)
+    pipe_through(command, &pcm)
 }
 
 fn decode(
@@ -295,7 +295,7 @@ fn decode(
         command.args(["-t", &seconds.to_string()]);
     }
     command.args(["-f", "f32le", "-ar", &rate, "-ac", &count, "-"]);
-    let pcm = piped(command, file)?;
+    let pcm = pipe_through(command, file)?;
     let mut sound = vec![Vec::new(); channels];
     for frame in pcm.chunks_exact(4 * channels) {
         for (channel, bytes) in sound.iter_mut().zip(frame.as_chunks::<4>().0) {
@@ -311,7 +311,7 @@ fn ffmpeg(args: &[&str]) -> Command {
     command
 }
 
-fn piped(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
+fn pipe_through(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

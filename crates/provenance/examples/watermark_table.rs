@@ -268,7 +268,7 @@ fn encode(input: &[u8], format: &str, filter: &str, kbits: usize) -> Outcome<Vec
     command.args([
         "-b:v", &rate, "-maxrate", &rate, "-bufsize", &rate, "-threads", "1", "-f", "h264", "-",
     ]);
-    piped(command, input)
+    pipe_through(command, input)
 }
 
 fn read(film: &[u8], width: usize, height: usize, key: &MarkKey) -> Outcome<Option<VideoMark>> {
@@ -277,7 +277,7 @@ fn read(film: &[u8], width: usize, height: usize, key: &MarkKey) -> Outcome<Opti
         "-v", "error", "-threads", "1", "-f", "h264", "-i", "-", "-f", "rawvideo", "-pix_fmt",
         "gray", "-",
     ]);
-    let lumas = piped(command, film)?;
+    let lumas = pipe_through(command, film)?;
     let mut detector = VideoDetector::new(width, height)?;
     for luma in lumas.chunks_exact(width * height) {
         detector.add(luma, width)?;
@@ -285,7 +285,7 @@ fn read(film: &[u8], width: usize, height: usize, key: &MarkKey) -> Outcome<Opti
     Ok(detector.read(key))
 }
 
-fn piped(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
+fn pipe_through(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

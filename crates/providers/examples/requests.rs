@@ -174,7 +174,7 @@ fn cases() -> Vec<Case> {
         case(
             "luma: dream machine frames",
             "ray-2",
-            video(5, hd, [linked(FirstFrame), linked(LastFrame)]),
+            video(5, hd, [web_picture(FirstFrame), web_picture(LastFrame)]),
         )
         .with(json!({"api": "dream-machine"})),
         case("luma: dream machine cancel", "ray-2", video(5, hd, []))
@@ -318,7 +318,7 @@ fn large(role: PictureRole) -> SourcePicture {
 }
 
 /// One that the provider can fetch.
-fn linked(role: PictureRole) -> SourcePicture {
+fn web_picture(role: PictureRole) -> SourcePicture {
     let url = "https://example.com/picture.png";
     picture(role, PICTURE.into(), Some(url.into()))
 }

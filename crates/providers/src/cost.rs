@@ -46,7 +46,7 @@ pub struct ProviderCost {
 }
 
 impl ProviderCost {
-    /// The amount at a JSON pointer, a number, also as a string; `None` if it is not a valid
+    /// The amount at a JSON pointer, a number or a string with one; `None` if it is not a valid
     /// amount.
     pub fn at_pointer(body: &Value, pointer: &str, unit: CostUnit) -> Option<Self> {
         Self::from_value(body.pointer(pointer)?, unit, 1.0)

@@ -11,8 +11,8 @@ use serde_json::Value;
 /// from here on count milliseconds.
 const MILLISECONDS_FROM: u64 = 100_000_000_000;
 
-/// A time in Unix seconds, Unix milliseconds or RFC 3339, also when a number is
-/// written as text. `None` for anything else, and for times before 1970.
+/// A time in Unix seconds, Unix milliseconds or RFC 3339, even when a number is written as text.
+/// `None` for anything else, and for times before 1970.
 pub fn read(value: &Value) -> Option<SystemTime> {
     match value {
         Value::Number(number) => match number.as_u64() {

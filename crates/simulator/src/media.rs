@@ -35,7 +35,7 @@ enum MediaKey {
     Audio(u64, u64),
 }
 
-/// Files that are cached; the tests need fewer.
+/// Maximum number of files that are cached; the tests need fewer.
 const MAX_CACHED_FILES: usize = 256;
 
 fn cached_file(key: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {

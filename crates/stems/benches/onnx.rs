@@ -1,12 +1,12 @@
 //! What our part of a separation by an ONNX model costs in addition to the runtime's.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph
-//! with an MDX-Net's published sizes and random weights, separates half a minute of stereo by it,
-//! and lets that Python run the same graph on as many inputs of the same shape, by the same library
-//! with the same number of threads and nothing else. The two take turns, so that both see the same
-//! machine, and CPU time is what counts where others use it too. Linux only.
+//! with an MDX-Net's published sizes and random weights, and separates half a minute of stereo with
+//! it. The given Python then only runs the same graph, on as many inputs of the same shape, with
+//! the same library and the same number of threads. The two take turns, so that both see the same
+//! machine. If others use the machine too, only the CPU times are comparable. Linux only.
 //!
-//! `tests/onnx/requirements.txt` lists what that Python needs.
+//! `tests/onnx/requirements.txt` lists the packages that Python needs.
 
 #![expect(
     clippy::print_stdout,
@@ -24,7 +24,7 @@ use stems::{Audio, SeparationControl, Stem};
 
 const RATE: u32 = 44_100;
 const SECONDS: u32 = 30;
-/// A chunk has 255 frames; this is three quarters of it from one to the next.
+/// Samples from the start of a chunk to that of the next: three quarters of its 255 hops.
 const STEP: usize = 255 * 1_024 * 3 / 4;
 const N_FFT: usize = 7_680;
 const THREADS: usize = 1;
@@ -37,7 +37,7 @@ fn main() {
     let home = tempfile::tempdir().unwrap();
     let graph = home.path().join("unet.onnx");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx/make.py");
-    let by_python = |arguments: &[&str]| {
+    let run_python = |arguments: &[&str]| {
         let run = Command::new(&python)
             .arg("-B")
             .arg(&script)
@@ -45,7 +45,7 @@ fn main() {
             .output();
         String::from_utf8(run.unwrap().stdout).unwrap()
     };
-    let library = by_python(&["--unet", graph.to_str().unwrap()]);
+    let library = run_python(&["--unet", graph.to_str().unwrap()]);
     let manifest = "name = 'unet'\nkind = 'mdx'\nfile = 'unet.onnx'\nstems = ['vocals']\n\
                     [mdx]\nn_fft = 7680\ndim_f = 3072\ndim_t = 256\n";
     std::fs::write(home.path().join("unet.toml"), manifest).unwrap();
@@ -64,7 +64,7 @@ fn main() {
                 .separate(&mix, &requested, SeparationControl::default())
                 .unwrap();
         });
-        let alone = by_python(&["--time", graph.to_str().unwrap(), &chunks.to_string()]);
+        let alone = run_python(&["--time", graph.to_str().unwrap(), &chunks.to_string()]);
         let mut alone = alone.split_whitespace().map(|x| x.parse::<f64>().unwrap());
         let alone = (alone.next().unwrap(), alone.next().unwrap());
         println!(
@@ -81,7 +81,7 @@ fn main() {
     println!("peak memory {} MB", peak_kilobytes() / 1_000);
 }
 
-/// The number of chunks that a separation of so many frames runs.
+/// The number of chunks in a separation of this many frames.
 fn chunks(frames: usize) -> usize {
     let (segment, trim) = (255 * 1_024, N_FFT / 2);
     let unaffected = segment - 2 * trim;

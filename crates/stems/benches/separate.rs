@@ -28,16 +28,16 @@ use stems::{BlockSeparator, ClipShape, SeparationControl, SeparationEngine, Stem
 
 const RATE: u32 = 44_100;
 /// Length of the clip that both programs get.
-const COMPARED: usize = 180;
+const CLIP_SECONDS: usize = 180;
 
 fn main() {
-    let ours = measure(COMPARED);
+    let ours = measure(CLIP_SECONDS);
     measure(600);
     match std::env::var_os("STEMS_BENCH_PYTHON") {
         Some(python) => {
             let theirs = librosa(&python);
             println!(
-                "librosa.decompose.hpss alone on the same {COMPARED} s: {theirs:.1} CPU s; all of the separation takes {:.2} times that",
+                "librosa.decompose.hpss alone on the same {CLIP_SECONDS} s: {theirs:.1} CPU s; all of the separation takes {:.2} times that",
                 ours / theirs
             );
         }
@@ -102,7 +102,7 @@ fn librosa(python: &std::ffi::OsStr) -> f64 {
     let path = format!("{}/music.f32", env!("CARGO_TARGET_TMPDIR"));
     let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
     let mut music = Music::default();
-    let seconds: Vec<_> = (0..COMPARED).map(|_| music.second()).collect();
+    let seconds: Vec<_> = (0..CLIP_SECONDS).map(|_| music.second()).collect();
     for side in 0..2 {
         for x in seconds.iter().flat_map(|second| &second[side]) {
             file.write_all(&x.to_le_bytes()).unwrap();

@@ -38,7 +38,7 @@ impl Audio {
         Ok(Self { rate, channels })
     }
 
-    /// For callers in the crate whose channels are equal by construction.
+    /// Like [`Self::new`], for callers in the crate whose channels are equal by construction.
     pub(crate) fn from_equal(rate: u32, channels: Vec<Vec<f32>>) -> Self {
         debug_assert!(rate > 0 && channels.windows(2).all(|w| w[0].len() == w[1].len()));
         Self { rate, channels }

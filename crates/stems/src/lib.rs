@@ -20,8 +20,8 @@
 //! a program composed and rendered (see `training/README.md`). It contains no recordings and
 //! no pretrained weights. Stems bleed into each other audibly, and a mono mix loses the strongest
 //! cue, its stereo image. It does not distinguish guitar, keys, strings, brass, synths or backing
-//! vocals, because no cue used here does; they all stay in `other`. With the feature `onnx`, models
-//! of the operator that do better run in its place.
+//! vocals, because no cue used here does; they all stay in `other`. With the feature `onnx`, better
+//! models that the operator supplies run in its place.
 //!
 //! # How it works
 //!

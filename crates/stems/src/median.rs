@@ -69,7 +69,7 @@ impl SpectralPlane {
     }
 }
 
-/// For each lane the values in the window, smallest first.
+/// The values of each lane in the window, smallest first.
 struct SortedWindow {
     values: Vec<MedianLanes>,
 }

@@ -1,7 +1,7 @@
 //! The stems of a mix, and their names.
 
 /// What a mix can be separated into. The built-in engine makes five of them
-/// ([`Stem::BUILT_IN`]); a model of the operator makes those that it was trained on.
+/// ([`Stem::BUILT_IN`]); an operator's model makes those that it was trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stem {
     /// Singing and speech.

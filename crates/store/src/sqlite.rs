@@ -32,7 +32,7 @@ const GROUP: usize = 256;
 const MAX_WAITING_WRITES: usize = 1000;
 
 /// How long another process may hold the write lock, for example for a backup.
-const BUSY: Duration = Duration::from_secs(3);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pages in the write-ahead log before a checkpoint. `SQLite`'s default of 1,000 would mean more
 /// than ten checkpoints a second under load, and most of these pages are soon written again.
@@ -200,7 +200,7 @@ impl SqliteBackend {
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let conn = Connection::open(path)?;
-    conn.busy_timeout(BUSY)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     // Otherwise a statement that can use a partial index is planned again whenever one of its

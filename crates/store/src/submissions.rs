@@ -172,8 +172,9 @@ pub fn set_cost(
     Ok(())
 }
 
-/// The reported cost of each job of the tasks that ledger entries between two positions settled or
-/// released, with its task; in the order of the submissions' ids, which is that of the jobs.
+/// The reported cost of each job, with its task, for the tasks whose money was settled or released
+/// by ledger entries between two positions; in the order of the submissions' ids, which is that of
+/// the jobs.
 pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),

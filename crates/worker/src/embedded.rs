@@ -60,7 +60,7 @@ pub(super) async fn run(
         return RunOutcome::failed(ErrorCode::ProviderRejected, message);
     }
     // A task whose child died may need very much memory, so no two such tasks run at the same time.
-    // It does not wait in this slot, so that other tasks can use the slot.
+    // A task that has to wait gives up its worker slot, so that other tasks can use the slot.
     let exclusive_permit = match task.deaths {
         None => None,
         Some(_) => match exclusive_slot.clone().try_acquire_owned() {

@@ -43,7 +43,7 @@ const DELETE_DELAY: Duration = Duration::from_hours(24);
 /// Maximum number of batches in one run.
 const MAX_BATCHES: u32 = 20;
 
-/// For how much longer a file is examined. After that it has been examined already, unless no
+/// How much longer a file is examined. After that it has been examined already, unless no
 /// upkeep was done for this long.
 const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 
@@ -401,7 +401,7 @@ pub async fn sweep_spool(app: &App) -> Result<(), Error> {
 /// Removes files that a crash left without a record. Only the recent files of each folder are
 /// examined, so the work does not grow with the archive.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
-    const AT_ONCE: usize = 100;
+    const FILES_AT_ONCE: usize = 100;
     if !app.clock.is_settled() {
         return Ok(());
     }
@@ -412,7 +412,7 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
             .blobs
             .made_between(folder, from, to)
             .await?
-            .chunks(AT_ONCE)
+            .chunks(FILES_AT_ONCE)
         {
             let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
             let existing_ids = app

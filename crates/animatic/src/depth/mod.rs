@@ -203,9 +203,9 @@ fn otsu_threshold(nearness: &FloatPlane) -> Option<f32> {
         share += count / total;
         sum += bin_centre(i) * count / total;
         // Otsu's criterion: the variance between the two parts, from the running share and mean.
-        let between = (mean * share - sum).powi(2) / (share * (1.0 - share)).max(1e-6);
-        if between > best {
-            (best, split) = (between, i + 1);
+        let variance_between = (mean * share - sum).powi(2) / (share * (1.0 - share)).max(1e-6);
+        if variance_between > best {
+            (best, split) = (variance_between, i + 1);
         }
     }
     let near_share: f32 = counts[split..].iter().sum::<f32>() / total;

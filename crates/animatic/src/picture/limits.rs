@@ -140,7 +140,7 @@ pub enum PictureError {
     },
 }
 
-/// In millions, rounded up.
+/// This many pixels in megapixels, rounded up.
 pub(super) fn megapixels(pixels: u64) -> u32 {
     u32::try_from(pixels.div_ceil(1_000_000)).unwrap_or(u32::MAX)
 }

@@ -23,7 +23,7 @@ impl Picture {
         (expected > 0 && rgb.len() as u64 == expected).then_some(Self { width, height, rgb })
     }
 
-    /// For decoded pixels, whose number fits the size.
+    /// A picture of decoded pixels, whose number fits the size.
     pub(super) fn from_decoded(width: u32, height: u32, rgb: Vec<u8>) -> Self {
         Self { width, height, rgb }
     }

@@ -5,7 +5,7 @@ use super::*;
 
 const SECONDS: usize = 6;
 
-fn synthesised(kind: Ambience, seed: u64) -> Vec<StereoSample> {
+fn track_of(kind: Ambience, seed: u64) -> Vec<StereoSample> {
     synthesise(&[kind], SECONDS * RATE as usize, seed)
 }
 
@@ -16,7 +16,7 @@ fn power(track: &[StereoSample]) -> f32 {
 #[test]
 fn every_kind_is_gentle_finite_and_faded() {
     for &kind in Ambience::ALL {
-        let track = synthesised(kind, 1);
+        let track = track_of(kind, 1);
         let lufs = loudness::measure(&track);
         assert!((-31.0..-24.0).contains(&lufs), "{kind:?}: {lufs} LUFS");
         assert!(
@@ -36,7 +36,7 @@ fn every_kind_is_gentle_finite_and_faded() {
 #[test]
 fn every_kind_is_wide_and_never_stuck_to_one_side() {
     for &kind in Ambience::ALL {
-        let track = synthesised(kind, 2);
+        let track = track_of(kind, 2);
         let (mut left, mut right, mut cross) = (0.0, 0.0, 0.0);
         for [l, r] in &track {
             left += l * l;
@@ -52,8 +52,8 @@ fn every_kind_is_wide_and_never_stuck_to_one_side() {
 #[test]
 fn sound_does_not_repeat_and_seeds_differ() {
     for &kind in Ambience::ALL {
-        let (track, other_seed) = (synthesised(kind, 5), synthesised(kind, 6));
-        assert!(track == synthesised(kind, 5), "{kind:?}");
+        let (track, other_seed) = (track_of(kind, 5), track_of(kind, 6));
+        assert!(track == track_of(kind, 5), "{kind:?}");
         assert!(track != other_seed, "{kind:?}");
         let second = RATE as usize;
         for shift in [second, second * 2] {

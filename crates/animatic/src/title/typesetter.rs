@@ -71,17 +71,17 @@ impl<'a> TitleTypesetter<'a> {
         let greedy = self.greedy_lines(text, size, measure);
         // The measure shrinks until one more line would be needed. The last lines before that are
         // the most even ones.
-        let mut even = greedy;
+        let mut most_even = greedy;
         let mut measure = measure;
         for _ in 0..12 {
             measure *= 0.94;
             let narrower = self.greedy_lines(text, size, measure);
-            if narrower.len() > even.len() || self.widest(&narrower, size) > measure {
+            if narrower.len() > most_even.len() || self.widest(&narrower, size) > measure {
                 break;
             }
-            even = narrower;
+            most_even = narrower;
         }
-        even
+        most_even
     }
 
     fn greedy_lines(&mut self, text: &str, size: f32, measure: f32) -> Vec<String> {

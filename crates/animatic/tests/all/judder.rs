@@ -21,16 +21,16 @@ const BEHIND_WEATHER: f32 = 0.11;
 
 /// A card full of fine detail that repeats nowhere: where a block stays behind, it shows.
 fn card() -> Picture {
-    painted(3, 20.0, 15.0)
+    paint(3, 20.0, 15.0)
 }
 
 /// Out of focus everywhere: a block that stays behind is off by little, and yet the eye sees it.
 fn soft() -> Picture {
-    painted(9, 2.5, 0.0)
+    paint(9, 2.5, 0.0)
 }
 
 /// Waves, squares of this contrast, and grains of these sides.
-fn painted(side: u32, grains: f64, squares: f64) -> Picture {
+fn paint(side: u32, grains: f64, squares: f64) -> Picture {
     let (width, height) = (1280, 720);
     let mut state = 7_u32;
     let mut noise = || {

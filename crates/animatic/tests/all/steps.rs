@@ -27,7 +27,7 @@ impl Frames {
     pub(crate) fn new<'a>(width: usize, frames: impl Iterator<Item = &'a [u8]>) -> Self {
         Self {
             width,
-            smooth: frames.map(|frame| smoothed(frame, width)).collect(),
+            smooth: frames.map(|frame| smooth(frame, width)).collect(),
         }
     }
 
@@ -42,11 +42,11 @@ impl Frames {
             for (pair, true_pair) in self.smooth.windows(2).zip(truth.smooth.windows(2)) {
                 let pair = Pair::new(pair, self.width, square);
                 let true_pair = Pair::new(true_pair, self.width, square);
-                let Some((step, part)) = true_pair.followed(previous_step) else {
+                let Some((step, part)) = true_pair.follow(previous_step) else {
                     continue;
                 };
                 previous_step = step;
-                if let Some(actual) = pair.refined(step, &part) {
+                if let Some(actual) = pair.refine(step, &part) {
                     let error = (actual.0 - step.0).abs().max((actual.1 - step.1).abs());
                     largest = largest.max(error);
                 }
@@ -88,17 +88,17 @@ impl<'a> Pair<'a> {
     }
 
     /// The step of the square, whose previous step was `guess`, and the pixels that take it.
-    fn followed(&self, guess: Step) -> Option<(Step, Part)> {
+    fn follow(&self, guess: Step) -> Option<(Step, Part)> {
         let whole = vec![true; self.square.2 * self.square.2];
         // A pixel of change from frame to frame at most: else look around.
         let close = self
-            .refined(guess, &whole)
+            .refine(guess, &whole)
             .filter(|step| (step.0 - guess.0).abs() < 1.0 && (step.1 - guess.1).abs() < 1.0);
-        let mut step = close.or_else(|| self.refined(self.searched(), &whole))?;
+        let mut step = close.or_else(|| self.refine(self.search(), &whole))?;
         let mut part = whole;
         for _ in 0..OUTLIER_ROUNDS {
             part = self.pixels_that_follow(step)?;
-            step = self.refined(step, &part)?;
+            step = self.refine(step, &part)?;
         }
         Some((step, part))
     }
@@ -122,7 +122,7 @@ impl<'a> Pair<'a> {
     }
 
     /// The whole step with the least difference, coarsely summed.
-    fn searched(&self) -> Step {
+    fn search(&self) -> Step {
         let (left, top, side) = self.square;
         let reach = MARGIN as isize - 2;
         let cost = |dx: isize, dy: isize| {
@@ -143,7 +143,7 @@ impl<'a> Pair<'a> {
     }
 
     /// The step of a part near a guess; `None` where it has no texture in both directions.
-    fn refined(&self, guess: Step, part: &Part) -> Option<Step> {
+    fn refine(&self, guess: Step, part: &Part) -> Option<Step> {
         let slopes: Vec<(f32, f32)> = self
             .pixel_indexes()
             .zip(part)
@@ -217,7 +217,7 @@ impl<'a> Pair<'a> {
 }
 
 /// A frame without its finest detail, which does not help to measure steps between pixels.
-fn smoothed(frame: &[u8], width: usize) -> Vec<f32> {
+fn smooth(frame: &[u8], width: usize) -> Vec<f32> {
     let height = frame.len() / width;
     let mut rows_smoothed = vec![0.0; frame.len()];
     for y in 0..height {

@@ -141,7 +141,7 @@ impl Gateway {
     }
 
     /// Its CPU time.
-    pub(crate) fn used(&self) -> Duration {
+    pub(crate) fn cpu_time(&self) -> Duration {
         cpu_time_of(&self.process.id().to_string())
     }
 
@@ -158,12 +158,12 @@ impl Gateway {
     pub(crate) async fn order(&self, count: usize) -> Vec<String> {
         let mut tasks = Vec::new();
         while tasks.len() < count {
-            let some = (0..16.min(count - tasks.len())).map(|number| {
+            let orders = (0..16.min(count - tasks.len())).map(|number| {
                 let prompt = format!("lake {}-{number}", tasks.len());
                 let body = json!({"model": "film", "prompt": prompt, "seconds": "4"});
                 async move { self.post("/v1/videos", &body).await }
             });
-            tasks.extend(futures_util::future::join_all(some).await);
+            tasks.extend(futures_util::future::join_all(orders).await);
         }
         tasks
     }

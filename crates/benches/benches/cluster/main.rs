@@ -36,7 +36,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 /// How long something cheap is observed.
-const WATCHED: Duration = Duration::from_secs(20);
+const WATCH_TIME: Duration = Duration::from_secs(20);
 /// Changes by which a bell is measured.
 const CHANGES: usize = 150;
 
@@ -81,10 +81,10 @@ async fn idle(deployment: &Deployment) {
         let statements_before = deployment.statements().await;
         let used = share_of_a_core(&idle).await;
         let statements = deployment.statements().await - statements_before;
-        let statements = statements as f64 / WATCHED.as_secs_f64();
-        let each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
+        let statements = statements as f64 / WATCH_TIME.as_secs_f64();
+        let kib_each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
         println!(
-            "{count:>7}   {statements:>19.1}   {each:>8.1}   {:>11.1}",
+            "{count:>7}   {statements:>19.1}   {kib_each:>8.1}   {:>11.1}",
             used * 100.0
         );
         drop(streams);
@@ -114,8 +114,8 @@ async fn chats(deployment: &Deployment) {
     let streams = all_of(opening).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let used = share_of_a_core(&gateway).await * 100.0;
-    let each = gateway.resident().saturating_sub(before) as f64 / 1024.0 / CHATS as f64;
-    println!("{CHATS} chats that a provider has: {each:.1} KiB each, {used:.1} % of a core");
+    let kib_each = gateway.resident().saturating_sub(before) as f64 / 1024.0 / CHATS as f64;
+    println!("{CHATS} chats that a provider has: {kib_each:.1} KiB each, {used:.1} % of a core");
     drop(streams);
 }
 
@@ -130,9 +130,9 @@ async fn all_of(
 }
 
 async fn share_of_a_core(gateway: &Gateway) -> f64 {
-    let used = gateway.used();
-    tokio::time::sleep(WATCHED).await;
-    gateway.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64()
+    let cpu_before = gateway.cpu_time();
+    tokio::time::sleep(WATCH_TIME).await;
+    gateway.cpu_time().saturating_sub(cpu_before).as_secs_f64() / WATCH_TIME.as_secs_f64()
 }
 
 /// Measures how soon a stream at one gateway shows that a task was cancelled at another one.
@@ -217,7 +217,7 @@ async fn limits(deployment: &Deployment) {
     let begun = Instant::now();
     let asking = gateways
         .iter()
-        .map(|gateway| gateway.ask_for(WATCHED, &key));
+        .map(|gateway| gateway.ask_for(WATCH_TIME, &key));
     let passed: usize = futures_util::future::join_all(asking).await.iter().sum();
     let due = 600.0 + begun.elapsed().as_secs_f64() * 10.0;
     println!(

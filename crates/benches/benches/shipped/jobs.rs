@@ -13,9 +13,9 @@ use crate::polling_loop;
 use crate::provider::{Jobs, Provider};
 
 /// Jobs that are open at once.
-const OPEN: usize = 10_000;
+const OPEN_JOBS: usize = 10_000;
 /// Jobs of the comparison with a loop.
-const FEW: usize = 1000;
+const FEW_JOBS: usize = 1000;
 
 pub(crate) async fn measure() {
     let mut provider = Provider::start();
@@ -27,9 +27,9 @@ pub(crate) async fn measure() {
     // Shows the gateway how long a job takes, as on any day but the first.
     provider.plan(slow_jobs());
     follow(&program, &mut provider, "open", 500).await;
-    let run = follow(&program, &mut provider, "open", OPEN).await;
+    let run = follow(&program, &mut provider, "open", OPEN_JOBS).await;
     run.print(&format!(
-        "{OPEN} jobs of 40 to 80 s, every response takes 100 ms"
+        "{OPEN_JOBS} jobs of 40 to 80 s, every response takes 100 ms"
     ));
     drop(program);
     against_a_loop(&mut provider).await;
@@ -153,11 +153,11 @@ async fn against_a_loop(provider: &mut Provider) {
         latency_ms: 0,
     });
     let program = GatewayProcess::start(&models(&provider.url));
-    follow(&program, provider, "open", FEW).await;
-    let run = follow(&program, provider, "open", FEW).await;
-    run.print(&format!("{FEW} jobs of 15 to 30 s"));
+    follow(&program, provider, "open", FEW_JOBS).await;
+    let run = follow(&program, provider, "open", FEW_JOBS).await;
+    run.print(&format!("{FEW_JOBS} jobs of 15 to 30 s"));
     drop(program);
-    let looped = polling_loop::run(&provider.url, FEW).await;
+    let looped = polling_loop::run(&provider.url, FEW_JOBS).await;
     let ends = provider.ends();
     let late = looped
         .iter()
@@ -183,9 +183,9 @@ async fn after_a_crash(provider: &mut Provider) {
     });
     let program = GatewayProcess::start(&models(&provider.url));
     let earlier = provider.polls().len();
-    order(&program, "open", OPEN).await;
+    order(&program, "open", OPEN_JOBS).await;
     let started = Instant::now();
-    while handles(&program) < OPEN {
+    while handles(&program) < OPEN_JOBS {
         assert!(started.elapsed() < Duration::from_mins(5));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -200,7 +200,7 @@ async fn after_a_crash(provider: &mut Provider) {
         .filter(|(_, end)| *end > now)
         .map(|(id, _)| id)
         .collect();
-    assert!(open.len() >= OPEN && before.len() == earlier + OPEN);
+    assert!(open.len() >= OPEN_JOBS && before.len() == earlier + OPEN_JOBS);
     let mut left = open;
     while !left.is_empty() {
         assert!(
@@ -213,7 +213,7 @@ async fn after_a_crash(provider: &mut Provider) {
         left.retain(|id| polls[id] <= before[id]);
     }
     println!(
-        "`kill -9` with {OPEN} jobs open: first response after {:.2} s, all jobs polled again after {:.1} s.\n",
+        "`kill -9` with {OPEN_JOBS} jobs open: first response after {:.2} s, all jobs polled again after {:.1} s.\n",
         restarted.as_secs_f64(),
         killed.elapsed().as_secs_f64()
     );

@@ -10,7 +10,7 @@ use crate::provider::{Jobs, Provider};
 
 const SECONDS: f64 = 4.0;
 /// Tasks that are open for the second row.
-const OPEN: usize = 10_000;
+const OPEN_JOBS: usize = 10_000;
 
 pub(crate) async fn measure() {
     println!(
@@ -28,17 +28,17 @@ pub(crate) async fn measure() {
     println!("| accepted only | {rate:.0} | {cpu:.0} |");
     drop(program);
     let program = GatewayProcess::start(&models(&provider.url));
-    order(&program, "open", OPEN).await;
+    order(&program, "open", OPEN_JOBS).await;
     let started = Instant::now();
-    while provider.polls().len() < OPEN {
+    while provider.polls().len() < OPEN_JOBS {
         assert!(started.elapsed() < Duration::from_mins(3));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let idle = idle_cpu(&program).await;
     let (rate, cpu) = run(&program, "waiting").await;
-    println!("| accepted only, {OPEN} jobs open at a provider | {rate:.0} | {cpu:.0} |");
+    println!("| accepted only, {OPEN_JOBS} jobs open at a provider | {rate:.0} | {cpu:.0} |");
     println!(
-        "\nThe {OPEN} open jobs are polled meanwhile; without orders that takes {:.0} % of a core.\n",
+        "\nThe {OPEN_JOBS} open jobs are polled meanwhile; without orders that takes {:.0} % of a core.\n",
         idle * 100.0
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use benches::gateway_process::GatewayProcess;
 
 /// How long an idle process is watched.
-const WATCHED: Duration = Duration::from_secs(30);
+const WATCH_TIME: Duration = Duration::from_secs(30);
 const STARTS: usize = 9;
 
 pub(crate) async fn measure() {
@@ -27,10 +27,10 @@ pub(crate) async fn measure() {
     );
     tokio::time::sleep(Duration::from_secs(5)).await;
     println!("| memory, MiB | {:.0} |", program.resident());
-    let (cpu, written) = (program.cpu(), program.written());
-    tokio::time::sleep(WATCHED).await;
-    let cpu = program.cpu_seconds_since(cpu) / WATCHED.as_secs_f64();
-    let written = (program.written() - written) as f64 / WATCHED.as_secs_f64() / 1024.0;
+    let (cpu, written) = (program.cpu(), program.bytes_written());
+    tokio::time::sleep(WATCH_TIME).await;
+    let cpu = program.cpu_seconds_since(cpu) / WATCH_TIME.as_secs_f64();
+    let written = (program.bytes_written() - written) as f64 / WATCH_TIME.as_secs_f64() / 1024.0;
     println!("| CPU, % of a core | {:.2} |", cpu * 100.0);
     println!("| written to the disk, KiB a second | {written:.1} |\n");
 }

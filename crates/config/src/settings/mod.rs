@@ -342,7 +342,7 @@ pub struct Settings {
     pub source: Option<SettingsFile>,
 }
 
-/// Only the file has these.
+/// Takes a setting that only the file can have.
 fn file_only<T>(flags: &mut T, file: T) {
     *flags = file;
 }

@@ -47,7 +47,7 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             mark
         }
     };
-    // Noted also for a missing folder, so that the next start expects the same one.
+    // Noted even for a missing folder, so that the next start expects the same one.
     if known_folders.here.as_ref() != Some(&mark) {
         let new_mark = mark.clone();
         store.write_blocking(move |conn| media_folders::note(conn, &location, &new_mark))?;

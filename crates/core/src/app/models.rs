@@ -36,8 +36,8 @@ impl ModelRegistry {
         })
     }
 
-    /// Reloads models, prices and providers; if anything is invalid, nothing changes. Blocks as
-    /// long as new models of the operator are being loaded.
+    /// Reloads models, prices and providers; if anything is invalid, nothing changes. Blocks while
+    /// new models of the operator are loaded.
     pub fn reload(
         &self,
         settings: &Settings,

@@ -82,7 +82,7 @@ pub(super) async fn draft(app: &AppParts, handle: &str) -> Result<(Account, Asse
     Ok((account, avatar))
 }
 
-/// For a handle that no account has.
+/// The error for a handle that no account has.
 pub fn not_found() -> Error {
     let message = "There is no account with this handle.";
     Error::plain(ErrorCode::AccountNotFound, message)

@@ -3,7 +3,7 @@
 //! A key is `sk-mg-`, 43 base62 characters with 256 random bits, and a checksum of 6
 //! (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum rejects typos without a lookup and
 //! lets secret scanners match the format. Only the SHA-256 is stored: a key has full entropy, so a
-//! slow hash would add nothing. `changes` has what an operator does with keys that exist.
+//! slow hash would add nothing. `changes` has an operator's changes to keys.
 
 mod changes;
 mod last_use;
@@ -58,13 +58,14 @@ pub struct NewKey {
     pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
-    /// Whether requests are refused that a chat interface sends on its own, for titles and tags.
+    /// Whether to refuse the requests that a chat interface sends on its own, for titles and tags.
     pub refuses_housekeeping: bool,
     /// Lifetime; unlimited if `None`.
     pub expires_in: Option<Duration>,
 }
 
-/// Creates a key for this account, by command. The secret is returned once and not stored.
+/// Creates a key for this account, for the command `keys create`. The secret is returned once and
+/// not stored.
 pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
     let issued = issue(
         app,
@@ -160,7 +161,7 @@ pub enum KeyMatch {
     Ambiguous,
 }
 
-/// The key with this id, or with this prefix (the 12 characters that lists show, or more), or the
+/// Looks up a key by its id, by its prefix (the 12 characters that lists show, or more), or by the
 /// key itself.
 pub async fn find(app: &Ctx, query: &str) -> Result<KeyMatch, Error> {
     let keys = list(app).await?;

@@ -85,11 +85,11 @@ fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
         // The sums include this request. The message states what was used without it.
         let used = key.counted.plus(key.held).minus(cost);
         let budget = key.budget.unwrap_or_default();
-        let per = key
+        let per_period = key
             .period
             .map_or_else(String::new, |period| format!(" per {}", period.name()));
         return refuse(format!(
-            "{used} USD of the API key's budget of {budget} USD{per} are already used"
+            "{used} USD of the API key's budget of {budget} USD{per_period} are already used"
         ));
     }
     if is_overdrawn(sums.account.available()) {
@@ -120,7 +120,7 @@ pub(super) fn end(
     write_end(conn, task, money, cost, final_state, now)
 }
 
-/// Closes the money of a task that was cancelled while its provider's job continued: charged if
+/// Settles the money of a task that was cancelled while its provider's job continued: charged if
 /// there is a bill, else released.
 pub fn close(
     conn: &mut Conn<'_>,

@@ -454,7 +454,7 @@ pub async fn clip(app: &Ctx, account: AccountId, id: ClipId) -> Result<Clip, Err
     found.ok_or_else(clip_not_found)
 }
 
-/// For an id that is malformed or not the account's.
+/// The error for an id that is malformed or not the account's.
 pub fn clip_not_found() -> Error {
     Error::plain(ErrorCode::ClipNotFound, "There is no clip with this id.")
 }

@@ -21,7 +21,7 @@ use mediagate_store::{self as store, Conn};
 
 mod upstream;
 
-/// Most clips per persona.
+/// Maximum number of clips per persona.
 pub const MAX_CLIPS: usize = 20;
 
 /// A persona to create; lengths and counts have been checked.
@@ -211,7 +211,7 @@ pub async fn get(
     Ok((persona, clips))
 }
 
-/// For an id that is malformed or not the account's.
+/// The error for an id that is malformed or not the account's.
 pub fn not_found() -> Error {
     Error::plain(
         ErrorCode::PersonaNotFound,

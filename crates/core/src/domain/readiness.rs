@@ -94,7 +94,7 @@ async fn database_answers(app: &Ctx) -> bool {
 
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
-    // Locked while the probe runs, so that many checks at once share its result.
+    // Locked while the probe runs, so that simultaneous checks share its result.
     let mut cached = app.process.writable.lock().await;
     if let Some((at, is_writable)) = *cached
         && at.elapsed() < WRITABLE_TTL

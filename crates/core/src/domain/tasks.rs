@@ -74,15 +74,14 @@ fn is_expired(app: &Ctx, task: &Task) -> bool {
 pub async fn remove_expired(app: &Ctx) -> Result<(), Error> {
     /// Tasks per transaction.
     const BATCH: u32 = 200;
-    /// Most transactions per run.
+    /// Maximum number of transactions per run.
     const ROUNDS: u32 = 50;
     let Some(ttl) = app.config.record_ttl else {
         return Ok(());
     };
     for _ in 0..ROUNDS {
         let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
-        // First looked up by a read: mostly there is nothing to delete, and a write would cost a
-        // commit.
+        // A read looks first: mostly there is nothing to delete, and a write would cost a commit.
         let expired = app
             .store
             .long_read(move |conn| store::record_expiry::expired_tasks(conn, before, BATCH))
@@ -157,8 +156,8 @@ pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<Task
     }
     let requested = tasks.to_vec();
     let read = app.store.read(move |conn| {
-        let each = requested.iter().map(|task| task_extras(conn, task));
-        each.collect::<Result<Vec<_>, StoreError>>()
+        let extras = requested.iter().map(|task| task_extras(conn, task));
+        extras.collect::<Result<Vec<_>, StoreError>>()
     });
     let extras = read.await?;
     for (task, own_extras) in tasks.iter().zip(&extras) {

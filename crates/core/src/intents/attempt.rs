@@ -30,7 +30,7 @@ pub struct IntentRecord {
     intent: Intent,
     /// Whether the intent is in the database already.
     reserved: bool,
-    /// For a request without a key; keys are kept unique by the database.
+    /// Present for a request without a key; keys are kept unique by the database.
     unkeyed: Option<UnkeyedOrder>,
 }
 

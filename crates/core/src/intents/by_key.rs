@@ -35,9 +35,9 @@ impl Intents {
         is_reserved: bool,
     ) -> Result<Option<Lookup>, Error> {
         let Some(intent) = self.by_key(request.account, key).await? else {
-            // Of requests with the same new key at once, the database accepts one; the others join
-            // it. They do not wait for each other: requests with one body and different keys are
-            // strangers.
+            // Of simultaneous requests with the same new key, the database accepts one; the others
+            // join it. They do not wait for each other: requests with one body and different keys
+            // are strangers.
             let (new, socket) = (self.draft(request), request.socket.clone());
             let body = new.body.clone();
             let client = self.0.clients.enter(new.id, 1, body, socket, false);

@@ -129,7 +129,7 @@ impl ClientRegistry {
     /// or with one that is repeated on request. If a client has waited for long, it first gets a
     /// moment in which its disconnection can be noticed.
     pub(super) async fn disconnected_intents(&self, body: &RequestFingerprint) -> Vec<IntentId> {
-        let disconnected = self.disconnected(body);
+        let disconnected = self.gone_intents(body);
         let may_leave = |entry: &ClientEntry| {
             entry.disconnect.is_none() && entry.since.elapsed() > MIN_CONNECTED
         };
@@ -137,12 +137,12 @@ impl ClientRegistry {
             return disconnected;
         }
         drop(tokio::time::timeout(DISCONNECT_WAIT, self.wait_for_disconnect(body)).await);
-        let disconnected = self.disconnected(body);
+        let disconnected = self.gone_intents(body);
         self.wait_until_settled(body).await;
         disconnected
     }
 
-    fn disconnected(&self, body: &RequestFingerprint) -> Vec<IntentId> {
+    fn gone_intents(&self, body: &RequestFingerprint) -> Vec<IntentId> {
         let (now, table) = (self.now(), self.table());
         let of_body = table.with_body(body);
         of_body
@@ -178,8 +178,8 @@ impl ClientRegistry {
             .await;
     }
 
-    /// Waits until everything that was being accepted for clients with this body that have
-    /// disconnected is in the database.
+    /// Waits for the orders with this body whose clients disconnected while they were being
+    /// accepted: until all of them are in the database.
     pub(super) async fn wait_until_settled(&self, body: &RequestFingerprint) {
         self.wait_until_none(body, |entry| {
             entry.creation == CreationState::UnderWay && entry.disconnect.is_some()

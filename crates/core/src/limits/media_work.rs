@@ -35,7 +35,7 @@ pub struct MediaWorkPool {
 
 /// Granularity of the memory, in bytes.
 const UNIT: u64 = 64 * 1024;
-/// Recordings at once, in total and per account.
+/// Maximum number of recordings at once, in total and per account.
 const RECORDINGS: (u64, u64) = (2, 1);
 
 /// A slot in use.
@@ -154,10 +154,10 @@ mod tests {
     #[tokio::test]
     async fn work_that_needs_more_than_the_total_runs_alone() {
         let (pool, account) = (MediaWorkPool::new(1 << 20, 1), AccountId::new());
-        let alone = pool
+        let result = pool
             .work(account, WorkKind::Recording, u64::MAX, |_| 7)
             .await;
-        assert_eq!(alone.unwrap(), 7);
+        assert_eq!(result.unwrap(), 7);
         let reserving = pool.work(account, WorkKind::Picture, 0, |slot| {
             let _held = slot.reserve(u64::MAX);
             8

@@ -26,7 +26,7 @@ const FETCHES: u64 = 64;
 const FETCHES_OF_ACCOUNT: u64 = 8;
 /// Simultaneous uploads per account.
 const UPLOADS: usize = 8;
-/// Bytes of bodies in memory at once, of all accounts and of one.
+/// Maximum number of bytes of bodies in memory at once, for all accounts and for one.
 const BODIES: u64 = 512_000_000;
 const BODIES_OF_ACCOUNT: u64 = 128_000_000;
 

@@ -228,7 +228,7 @@ impl<'a> ClipOperation<'a> {
         }
     }
 
-    /// For any other music task.
+    /// The operation of any other music task.
     pub fn song(job: &'a SongJob) -> Self {
         Self {
             task: &job.task,

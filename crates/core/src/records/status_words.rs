@@ -3,7 +3,8 @@
 use mediagate_model::music::ClipState;
 use mediagate_model::task::TaskState;
 
-/// In the `OpenAI` Videos API. Cancelled is `failed`, with the reason in `error.code`.
+/// A task's state in the `OpenAI` Videos API. Cancelled is `failed`, with the reason in
+/// `error.code`.
 pub const fn video(state: TaskState) -> &'static str {
     match state {
         TaskState::Queued => "queued",

@@ -66,7 +66,7 @@ impl CircuitBreaker {
             // The exponent is capped only against overflow. The pause reaches its own limit before.
             let backoff = FIRST_PAUSE.saturating_mul(1 << self.times_opened.min(10));
             self.times_opened += 1;
-            // Capped also if the provider asks for longer, so that no response closes a route for
+            // Capped even if the provider asks for longer, so that no response closes a route for
             // hours.
             self.open_until = Some(now.plus(pause.unwrap_or(backoff).min(MAX_PAUSE)));
         }

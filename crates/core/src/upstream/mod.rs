@@ -29,7 +29,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::route::{BreakerSnapshot, StoredRouteState};
 use mediagate_model::submission::Submission;
 
-/// Former providers that are remembered.
+/// Maximum number of former providers that are remembered.
 const MAX_FORMER_SITES: usize = 64;
 
 /// Maximum number of polls per second of one provider, unless it or the operator allows fewer.

@@ -186,8 +186,8 @@ impl PacerState {
     fn refill(&mut self) {
         let now = Instant::now();
         let elapsed = now.duration_since(self.refilled_at).as_secs_f64();
-        let most = (self.rate * BURST.as_secs_f64()).max(1.0);
-        self.tokens = (self.tokens + elapsed * self.rate).min(most);
+        let max_tokens = (self.rate * BURST.as_secs_f64()).max(1.0);
+        self.tokens = (self.tokens + elapsed * self.rate).min(max_tokens);
         self.refilled_at = now;
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn positive(text: &str) -> Result<MicroDollars, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// Also accepts `none`.
+/// Like [`positive`], but also accepts `none`.
 pub(super) fn positive_or_none(text: &str) -> Result<OptionalLimit, String> {
     if text == "none" {
         return Ok(OptionalLimit(None));

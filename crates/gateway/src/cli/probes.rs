@@ -10,7 +10,7 @@ use mediagate_core::app::App;
 use mediagate_http as http;
 use mediagate_http::server::{ConnectionLimits, Shutdown};
 
-/// Simultaneous connections.
+/// Maximum number of simultaneous connections.
 const MAX_CONNECTIONS: usize = 64;
 
 /// Serves probes and metrics until `work` has ended, if the settings name an address for them.

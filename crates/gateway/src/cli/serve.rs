@@ -29,7 +29,7 @@ use mediagate_telemetry::traces;
 use mediagate_worker::WorkerPool;
 
 /// How often the configuration file is checked for changes.
-const FILE_POLL: Duration = Duration::from_millis(500);
+const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Options for starting a process.
 #[derive(Debug, Args)]
@@ -303,7 +303,7 @@ fn watch_settings(
         loop {
             tokio::select! {
                 _ = hangup.recv() => {}
-                () = tokio::time::sleep(FILE_POLL) => {
+                () = tokio::time::sleep(FILE_POLL_INTERVAL) => {
                     let before = std::mem::replace(&mut last, current_marks());
                     // The file must look the same twice. While it is being written it may be
                     // incomplete, and an empty file would be valid and remove every price.

@@ -22,7 +22,7 @@ use crate::support::{
 
 const DAY: Duration = Duration::from_hours(24);
 /// Longer than any answer may take; a hang is what fails.
-const HANG: Duration = Duration::from_secs(30);
+const HANG_TIME: Duration = Duration::from_secs(30);
 
 fn asset_of(address: &str) -> AssetId {
     let name = address.rsplit('/').next().unwrap();
@@ -312,7 +312,7 @@ async fn survives_an_outage(outage: Outage) {
             gateway.send(upload_request.multipart(form())),
         )
     };
-    let answers = tokio::time::timeout(HANG, requests).await.unwrap();
+    let answers = tokio::time::timeout(HANG_TIME, requests).await.unwrap();
     for answer in [&answers.0, &answers.1, &answers.2, &answers.3] {
         answer.refused(503, "overloaded");
         assert!(answer.header("retry-after").is_some(), "{outage:?}");
@@ -389,7 +389,7 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_recovers() {
         let request = gateway.without_key().request(Method::GET, address);
         request.send().await?.error_for_status()?.bytes().await
     };
-    let result = tokio::time::timeout(HANG, reading).await.unwrap();
+    let result = tokio::time::timeout(HANG_TIME, reading).await.unwrap();
     bucket.proxy.wait_for_strikes(1).await;
     if let Ok(result) = result {
         assert_eq!(result, whole);

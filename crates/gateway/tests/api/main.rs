@@ -12,11 +12,11 @@
 )]
 #![expect(
     clippy::disallowed_methods,
-    reason = "what a test starts ends with its runtime"
+    reason = "a task that a test spawns ends with the test's runtime"
 )]
 #![expect(
     clippy::case_sensitive_file_extension_comparisons,
-    reason = "the gateway writes the endings of its addresses in lower case"
+    reason = "the gateway writes the file extensions in its URLs in lower case"
 )]
 
 mod admin;

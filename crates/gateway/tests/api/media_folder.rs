@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::support::{TestGateway, path_of, sound, video_order, videos_order};
 
 /// The gateway's folder, moved away until it is put back.
-struct Aside {
+struct MovedFolder {
     folder: PathBuf,
     moved_to: PathBuf,
 }
 
-impl Aside {
+impl MovedFolder {
     fn move_away(folder: &Path) -> Self {
         let moved_to = folder.with_extension("aside");
         std::fs::rename(folder, &moved_to).unwrap();
@@ -82,7 +82,7 @@ async fn tasks_wait_for_a_folder_that_is_missing() {
     let folder = gateway.app.config.media_path();
     // Missing, and empty like the mount point of a missing mount.
     for is_mount in [false, true] {
-        let aside = Aside::move_away(&folder);
+        let aside = MovedFolder::move_away(&folder);
         if is_mount {
             std::fs::create_dir(&folder).unwrap();
         }
@@ -119,7 +119,7 @@ async fn upkeep_marks_nothing_as_removed_while_the_folder_is_away() {
     let gateway = TestGateway::builder().manual_clock().start().await;
     let (gateway, _) = order_film(gateway).await;
     let before = count_removed(&gateway).await;
-    let aside = Aside::move_away(&gateway.app.config.media_path());
+    let aside = MovedFolder::move_away(&gateway.app.config.media_path());
     gateway.app.clock.advance(Duration::from_hours(24 * 40));
     assert!(
         mediagate_worker::remove_expired_media(&gateway.app)
@@ -140,7 +140,7 @@ async fn upkeep_marks_nothing_as_removed_while_the_folder_is_away() {
 async fn a_folder_that_is_missing_at_the_start_is_not_created() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
-    let aside = Aside::move_away(&folder);
+    let aside = MovedFolder::move_away(&folder);
     let gateway = gateway.restart_idle().await;
     assert!(!folder.exists(), "nothing takes its place");
     assert_unavailable(&gateway, &paths[1..]).await;
@@ -153,7 +153,7 @@ async fn a_folder_that_is_missing_at_the_start_is_not_created() {
 async fn another_folder_is_not_accepted_in_its_place() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
-    let aside = Aside::move_away(&folder);
+    let aside = MovedFolder::move_away(&folder);
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("folder-id"), "of-another-gateway").unwrap();
     assert_unavailable(&gateway, &paths).await;
@@ -185,7 +185,7 @@ async fn a_folder_of_files_without_a_mark_gets_one() {
     assert!(mark.exists());
     forget_folder(&gateway).await;
     std::fs::remove_file(&mark).unwrap();
-    let aside = Aside::move_away(&folder);
+    let aside = MovedFolder::move_away(&folder);
     let gateway = gateway.restart_idle().await;
     assert_unavailable(&gateway, &paths[1..]).await;
     assert!(!folder.exists());

@@ -11,7 +11,7 @@ use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, eventually, videos_order};
 
 /// Longer than any answer may take; a hang is what fails.
-const HANG: Duration = Duration::from_secs(30);
+const HANG_TIME: Duration = Duration::from_secs(30);
 
 async fn gateway() -> TestGateway {
     let builder = TestGateway::builder().behind_proxy().without_workers();
@@ -43,7 +43,7 @@ async fn a_hanging_database_is_503_and_creates_nothing() {
             gateway.post(&cancel, &empty_body),
         )
     };
-    let answers = tokio::time::timeout(HANG, requests).await.unwrap();
+    let answers = tokio::time::timeout(HANG_TIME, requests).await.unwrap();
     for answer in [&answers.0, &answers.1, &answers.2, &answers.3, &answers.4] {
         answer.refused(503, "overloaded");
         assert!(answer.header("retry-after").is_some());
@@ -62,7 +62,7 @@ async fn a_hanging_database_is_503_and_creates_nothing() {
     gateway.stop().await;
 }
 
-/// For longer than a proxy should send requests to a process without a database.
+/// It is silent for longer than a proxy should send requests to a process without a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
     let gateway = gateway().await;

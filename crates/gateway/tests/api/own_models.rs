@@ -1,4 +1,4 @@
-//! Separation models of the operator: two files in the models folder.
+//! The operator's separation models: two files in the models folder.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has the `onnxruntime` package,
 //! whose library runs them. The graph was made by the stems crate's

@@ -87,10 +87,10 @@ async fn a_persona_has_every_field_and_a_picture() {
     assert_eq!(audio.status, 200);
 
     let path = format!("/musicgen/personas/{}", persona["id"].as_str().unwrap());
-    let again = gateway.get(&path).await.ok();
-    assert_persona(&again, BRAND_FIELD);
+    let reread = gateway.get(&path).await.ok();
+    assert_persona(&reread, BRAND_FIELD);
     assert_eq!(
-        again["image_s3_id"], persona["image_s3_id"],
+        reread["image_s3_id"], persona["image_s3_id"],
         "the address is the same all day"
     );
     gateway.stop().await;

@@ -85,9 +85,12 @@ async fn clips_and_personas_outlive_the_task_that_made_them() {
         .post("/musicgen/persona/create", &persona)
         .await
         .ok();
-    let again = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task});
-    let again = gateway.post("/musicgen/submit/music", &again).await.ok();
-    finished(&gateway, again["id"].as_str().unwrap()).await;
+    let second_order = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task});
+    let second_task = gateway
+        .post("/musicgen/submit/music", &second_order)
+        .await
+        .ok();
+    finished(&gateway, second_task["id"].as_str().unwrap()).await;
     gateway.stop().await;
 }
 
@@ -128,7 +131,7 @@ async fn a_repetition_creates_nothing_when_its_task_is_removed() {
 async fn a_repetition_reports_the_cost_of_a_removed_order_which_can_then_be_placed_again() {
     let gateway = TestGateway::builder()
         .manual_clock()
-        .toml(crate::money::PRICED)
+        .toml(crate::money::PRICES)
         .set(|settings| settings.record_ttl = Some(TTL))
         .start()
         .await;

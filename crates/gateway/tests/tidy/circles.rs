@@ -155,13 +155,13 @@ fn dependencies_of(modules: &Modules, name: &str) -> BTreeSet<String> {
         ancestors.push(rest);
         dependencies.extend(module(modules, &ancestors.join("::")));
     }
-    let below = format!("{name}::");
+    let child_prefix = format!("{name}::");
     for child in modules
         .keys()
-        .filter_map(|other| other.strip_prefix(&below))
+        .filter_map(|other| other.strip_prefix(&child_prefix))
     {
         if !child.contains("::") && !paths(text, &format!("{child}::")).is_empty() {
-            dependencies.insert(format!("{below}{child}"));
+            dependencies.insert(format!("{child_prefix}{child}"));
         }
     }
     dependencies.remove(name);

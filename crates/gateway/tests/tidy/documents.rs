@@ -102,9 +102,9 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, bool, &str)> {
     let mut fenced = false;
     let lines = text.lines().enumerate();
     lines.filter_map(move |(number, line)| {
-        let fence = line.trim_start().starts_with("```");
-        fenced ^= fence;
-        (!fence).then_some((number + 1, fenced, line))
+        let is_fence = line.trim_start().starts_with("```");
+        fenced ^= is_fence;
+        (!is_fence).then_some((number + 1, fenced, line))
     })
 }
 

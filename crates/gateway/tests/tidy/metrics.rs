@@ -56,7 +56,7 @@ fn recorded_metrics() -> BTreeMap<String, BTreeSet<String>> {
     labels
 }
 
-/// The text until the parenthesis is closed that was opened before it.
+/// The text up to the end of the parenthesis that was opened before it.
 fn until_closed(text: &str) -> &str {
     let mut depth = 1;
     let end = text.find(|c| {

@@ -17,7 +17,7 @@ const NOUNS: &str = "
     Timestamp Upstream Video World";
 /// Names that several types of one crate share: request formats of several APIs, and variants for
 /// builds with and without a feature.
-const SHARED: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
+const SHARED_NAMES: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
 /// Associated types, whose names their traits gave them.
 const OF_TRAITS: &[&str] = &[
     "Data",
@@ -90,7 +90,7 @@ fn types_have_names_that_can_be_searched_for() {
             if is_one_word(&name) && !nouns.contains(&name.as_str()) {
                 wrong.push(format!("{krate}: {name} is one word"));
             }
-            if files > 1 && !SHARED.contains(&name.as_str()) {
+            if files > 1 && !SHARED_NAMES.contains(&name.as_str()) {
                 wrong.push(format!("{krate}: {files} types are called {name}"));
             }
         }

@@ -16,7 +16,7 @@ use crate::tries::{Answer, Try, TryOutcome, send};
 /// The longest pause that a caller makes because an answer asks for it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
 /// A disconnect is noticed within a second; a caller stays away for this long.
-const AWAY: Duration = Duration::from_millis(1500);
+const AWAY_TIME: Duration = Duration::from_millis(1500);
 
 /// What a caller wanted, and its tries.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Caller {
                 .answer()
                 .is_some_and(|answer| answer.is("submission_unconfirmed"));
             let pause = match self.record(attempt) {
-                Next::Again(_) if hung_up => AWAY,
+                Next::Again(_) if hung_up => AWAY_TIME,
                 Next::Again(pause) => pause,
                 Next::Stop if unconfirmed && self.dice.chance(50) => Duration::ZERO,
                 Next::Done | Next::Stop => return,

@@ -18,16 +18,16 @@ use crate::settings::SONGS;
 use crate::stage::Stage;
 
 /// How long callers try.
-const CALLERS: Duration = Duration::from_secs(45);
-/// The most waves of orders until the point is reached: a
-/// busy machine may need several tries to cancel a job while it runs.
+const CALLER_TIME: Duration = Duration::from_secs(45);
+/// Maximum number of waves of orders until the point is reached: a busy machine may need several
+/// tries to cancel a job while it runs.
 const WAVES: u32 = 12;
 /// How long a wave lasts.
-const WAVE: Duration = Duration::from_secs(10);
+const WAVE_TIME: Duration = Duration::from_secs(10);
 /// How long jobs of the first wave run; those of each later wave run longer by this much.
-const RUNNING: Duration = Duration::from_secs(2);
+const RUN_TIME: Duration = Duration::from_secs(2);
 /// Points that are visited at the same time; each mostly waits.
-const AT_ONCE: usize = 4;
+const POINTS_AT_ONCE: usize = 4;
 
 /// The names of all points; none in a build that leaves them out.
 pub(crate) fn names() -> Vec<String> {
@@ -81,7 +81,7 @@ where
         PointSelection::All => remaining.len(),
         PointSelection::Third => remaining.len().div_ceil(3),
     };
-    let slots = Arc::new(Semaphore::new(AT_ONCE));
+    let slots = Arc::new(Semaphore::new(POINTS_AT_ONCE));
     let mut walks = JoinSet::new();
     for _ in 0..count {
         let index = dice.roll(remaining.len() as u64);
@@ -139,9 +139,9 @@ pub(crate) async fn spawn_callers(
     };
     for wave in 0..WAVES {
         // Long enough to cancel a job while it runs, however busy the machine is.
-        run.default_plan.running = RUNNING * (wave + 1);
+        run.default_plan.running = RUN_TIME * (wave + 1);
         faults::reset_providers(run.stage.simulator.world(), run.default_plan);
-        let until = Instant::now() + CALLERS;
+        let until = Instant::now() + CALLER_TIME;
         for intent in workload(run) {
             let caller = run.caller(intent, until);
             group.callers.spawn(caller.run());
@@ -154,7 +154,7 @@ pub(crate) async fn spawn_callers(
         let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
         let cancelling = cancel_randomly(http, door, keys, seen, dice, 12);
         group.cancelling.push(tokio::spawn(cancelling));
-        let next = Instant::now() + WAVE;
+        let next = Instant::now() + WAVE_TIME;
         while Instant::now() < next {
             if is_reached(run) {
                 return group;

@@ -46,7 +46,7 @@
 )]
 #![expect(
     clippy::disallowed_methods,
-    reason = "what a test starts ends with its runtime"
+    reason = "a task that a test spawns ends with the test's runtime"
 )]
 
 #[path = "../api/support/balancer.rs"]

@@ -22,10 +22,10 @@ use crate::stage::client;
 
 const OPENAI: &str = "openai-videos";
 const REPLICAS: usize = 3;
-/// Callers at once.
+/// Number of simultaneous callers.
 const CALLERS: usize = 6;
 /// How long it runs together with all other tests.
-const SHORT: Duration = Duration::from_secs(25);
+const SHORT_RUN: Duration = Duration::from_secs(25);
 /// How long to wait until a process stops at its point.
 const POINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long all tasks may take to end once faults stop.
@@ -222,7 +222,7 @@ async fn order(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas() {
-    torture(SHORT).await;
+    torture(SHORT_RUN).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

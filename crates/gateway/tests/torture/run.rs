@@ -21,7 +21,7 @@ use crate::totals::Totals;
 /// How long it may take until every task has ended, once faults stop.
 pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long a copy runs: long enough to claim every task that it would claim.
-const COPY_LIVES: Duration = Duration::from_secs(2);
+const COPY_TIME: Duration = Duration::from_secs(2);
 /// The signal with which `abort` ends a process.
 const ABORTED: i32 = 6;
 
@@ -256,7 +256,7 @@ impl Run {
         let copy = self.stage.silent_copy().await;
         let before = ordered(self);
         let server = copy.must_start().await;
-        tokio::time::sleep(COPY_LIVES).await;
+        tokio::time::sleep(COPY_TIME).await;
         let log = server.kill();
         self.read_log(&log);
         let after = ordered(self);

@@ -11,13 +11,13 @@ use crate::faults::Counts;
 use crate::stage::Stage;
 use crate::tries::TryOutcome;
 
-/// Counted over all rounds.
+/// Counted over all rounds, except for `states`.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) rounds: u64,
     pub(crate) kills: u64,
     pub(crate) crashes: BTreeMap<String, u64>,
-    /// Changes of the providers' settings.
+    /// How often the settings changed the providers' addresses and keys.
     pub(crate) moves: u64,
     pub(crate) wrong_clocks: u64,
     /// Runs of a copied folder.
@@ -33,6 +33,7 @@ pub(crate) struct Totals {
     pub(crate) submissions: u64,
     pub(crate) repeats: u64,
     pub(crate) faults: Counts,
+    /// The states of all tasks at the last check.
     pub(crate) states: BTreeMap<String, u64>,
     pub(crate) checks: u64,
 }

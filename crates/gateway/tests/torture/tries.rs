@@ -39,7 +39,7 @@ pub(crate) enum TryOutcome {
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The code of an error, also of one in a stream.
+    /// The code of an error, which may be in a stream.
     pub(crate) code: Option<String>,
     pub(crate) should_retry: bool,
     pub(crate) retry_after: Option<u64>,

@@ -157,7 +157,7 @@ impl FormLimits {
     }
 }
 
-/// For a form that cannot be parsed; `reason` comes from the parser.
+/// The error for a form that cannot be parsed; `reason` comes from the parser.
 fn malformed_form(reason: &str) -> Error {
     let message = format!("The form is malformed: {reason}.");
     Error::plain(ErrorCode::InvalidValue, message)

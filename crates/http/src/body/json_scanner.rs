@@ -5,10 +5,10 @@
 
 use mediagate_model::error::{Error, ErrorCode};
 
-/// Bytes of JSON outside `data:` URLs.
+/// Maximum number of bytes of JSON outside `data:` URLs.
 const MAX_PLAIN_BYTES: usize = 1_000_000;
-/// Values and member names. In memory, a parsed object with one member takes about 700 bytes,
-/// however short its text.
+/// Maximum number of values and member names. In memory, a parsed object with one member takes
+/// about 700 bytes, however short its text.
 const MAX_VALUES: usize = 150_000;
 /// The parser's own limit.
 const MAX_DEPTH: usize = 128;

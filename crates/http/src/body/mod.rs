@@ -153,7 +153,7 @@ pub(super) fn memory_share(request: &Request, app: &App) -> Result<QuotaShare, E
     Ok(app.limits.bodies.open(account))
 }
 
-/// For a body that there is no memory for.
+/// The error for a body for which there is no memory.
 pub(super) fn no_memory(exhausted: QuotaExhausted) -> Error {
     let message = match exhausted {
         QuotaExhausted::Account => {
@@ -208,7 +208,7 @@ fn parse(bytes: &[u8]) -> Result<Value, Error> {
     })
 }
 
-/// For input longer than its limit.
+/// The error for input longer than its limit.
 pub(super) fn too_large(subject: &str, limit: usize) -> Error {
     Error::plain(
         ErrorCode::BodyTooLarge,

@@ -132,7 +132,7 @@ pub struct ChatOrder {
     pub stream: bool,
     /// Whether a chunk with the usage is wanted.
     pub include_usage: bool,
-    /// The most tokens of the answer, if they are too few for a URL: then nothing is made.
+    /// Maximum number of tokens in the answer, if they are too few for a URL: then nothing is made.
     pub token_limit: Option<usize>,
 }
 
@@ -275,7 +275,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     })
 }
 
-/// The most tokens of the answer, if they are too few for a URL.
+/// Maximum number of tokens in the answer, if they are too few for a URL.
 fn token_limit(request: &ChatRequest) -> Option<usize> {
     let limits = [request.max_tokens, request.max_completion_tokens];
     // Both may be set, and the answer must fit both.

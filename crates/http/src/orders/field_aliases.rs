@@ -230,8 +230,8 @@ impl FieldType for LastFrames {
 fn schema() -> RefOr<Schema> {
     let list = ArrayBuilder::new().items(PictureField::schema());
     let list = list.max_items(Some(1));
-    let any = AnyOfBuilder::new().item(PictureField::schema());
-    any.item(list).into()
+    let any_of = AnyOfBuilder::new().item(PictureField::schema());
+    any_of.item(list).into()
 }
 
 /// The pictures under a name. The caller, which knows our own name of the field, checks how many

@@ -236,9 +236,9 @@ impl FieldType for PictureField {
         };
         let nested = ObjectBuilder::new().schema_type(Type::Object);
         let nested = nested.property("image_url", wrapped("url"));
-        let any = AnyOfBuilder::new().item(address());
-        let any = any.item(wrapped("url")).item(wrapped("image_url"));
-        any.item(nested.required("image_url")).into()
+        let any_of = AnyOfBuilder::new().item(address());
+        let any_of = any_of.item(wrapped("url")).item(wrapped("image_url"));
+        any_of.item(nested.required("image_url")).into()
     }
 }
 
@@ -283,8 +283,8 @@ impl FieldType for PictureList {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<RequestedPicture>> {
         let value = body.value(name)?;
         if matches!(value, Value::String(_) | Value::Object(_)) {
-            let only = picture(body, value, body.path(name));
-            return Some(only.into_iter().collect());
+            let single = picture(body, value, body.path(name));
+            return Some(single.into_iter().collect());
         }
         let items = body.array(name, MAX_REFERENCES)?.iter().enumerate();
         let pictures = items.filter_map(|(index, item)| {

@@ -28,7 +28,7 @@ use mediagate_core::intents::PeerSocket;
 /// Read and write buffer of a connection, in bytes; a request head must fit.
 const BUFFER: usize = 128 * 1024;
 /// How often an HTTP/2 connection is pinged.
-const PING: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// An accepted connection.
 pub(super) struct AcceptedConnection {
@@ -73,7 +73,7 @@ impl AcceptedConnection {
             // disconnected.
             .http2()
             .timer(TokioTimer::new())
-            .keep_alive_interval(PING);
+            .keep_alive_interval(PING_INTERVAL);
         let io = TokioIo::new(StallTimeoutStream::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
         let mut silence = pin!(wait_idle_timeout(&self.connection, &self.limits));

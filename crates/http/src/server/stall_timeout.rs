@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// How long a write may make no progress.
-const STALL: Duration = Duration::from_mins(1);
+const STALL_LIMIT: Duration = Duration::from_mins(1);
 
 pub(super) struct StallTimeoutStream {
     /// Shared with those who check whether the peer is still connected.
@@ -59,7 +59,7 @@ impl StallTimeoutStream {
         }
         let stalled = self
             .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL_LIMIT)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

@@ -103,7 +103,7 @@ fn route(route: &RouteQuote) -> RouteQuoteObject {
     }
 }
 
-/// All routes as one.
+/// All routes as one, without their names.
 fn hidden(quote: &Quote) -> RouteQuoteObject {
     RouteQuoteObject {
         provider: "hosted".to_owned(),

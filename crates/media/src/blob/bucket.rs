@@ -34,7 +34,7 @@ use mediagate_model::media::MediaType;
 
 /// Files of at least this size are stored in parts of this size.
 pub(super) const PART_SIZE: usize = 8 * 1024 * 1024;
-/// Requests at once.
+/// Maximum number of requests at once.
 const MAX_REQUESTS: usize = 64;
 /// How long a request waits for a free slot.
 const PERMIT_WAIT: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Size of the first piece of a file, and of the others.
 const PIECE_SIZES: (u64, u64) = (256 * 1024, 1024 * 1024);
-/// Bytes that are sent without first checking whether the store is available.
+/// Maximum number of bytes that are sent without first checking whether the store is available.
 const MAX_UNPROBED_BYTES: usize = 256 * 1024;
 
 #[derive(Clone)]
@@ -159,7 +159,7 @@ impl S3Bucket {
         BucketUpload::new(self.clone(), name)
     }
 
-    /// Stores an object by one request.
+    /// Stores an object with one request.
     pub(super) async fn put_whole(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
         // If the store is unavailable, a small request detects that sooner than a large upload.
         if bytes.len() > MAX_UNPROBED_BYTES && !self.0.health.answered_within(PERMIT_WAIT) {
@@ -258,7 +258,7 @@ impl S3Bucket {
         Ok(Some(stream::iter([Ok(first)]).chain(rest).boxed()))
     }
 
-    /// A part of a file, complete.
+    /// Reads a part of a file; fails if it is incomplete.
     async fn read_exact(
         &self,
         path: &Path,
@@ -280,7 +280,8 @@ impl S3Bucket {
         }
     }
 
-    /// A part of a file, shorter if the file ends in it, and the file's size.
+    /// Reads a part of a file, or less if the file ends before it does. Also returns the file's
+    /// size.
     async fn read_range(
         &self,
         path: &Path,
@@ -377,14 +378,14 @@ impl S3Bucket {
     }
 
     /// A small text next to the media files, which is not a media file itself.
-    pub(super) async fn note(&self, name: &str) -> Result<String, BlobError> {
+    pub(super) async fn read_note(&self, name: &str) -> Result<String, BlobError> {
         let path = self.folder(name);
         let read = async { self.0.s3.get(&path).await?.bytes().await };
         let bytes = self.request("note", REQUEST_TIMEOUT, read).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(super) async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
+    pub(super) async fn write_note(&self, name: &str, text: String) -> Result<(), BlobError> {
         let path = self.folder(name);
         let write = self.0.s3.put(&path, text.into_bytes().into());
         self.request("keep_note", REQUEST_TIMEOUT, write).await?;

@@ -140,7 +140,7 @@ impl BlobStore {
     pub async fn note(&self, name: &str) -> Result<Option<String>, BlobError> {
         match &self.0 {
             BlobBackend::Folder(_) => Ok(None),
-            BlobBackend::Bucket(bucket) => match bucket.note(name).await {
+            BlobBackend::Bucket(bucket) => match bucket.read_note(name).await {
                 Ok(text) => Ok(Some(text)),
                 Err(BlobError::Missing) => Ok(None),
                 Err(error) => Err(error),
@@ -152,7 +152,7 @@ impl BlobStore {
     pub async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
         match &self.0 {
             BlobBackend::Folder(_) => Ok(()),
-            BlobBackend::Bucket(bucket) => bucket.keep_note(name, text).await,
+            BlobBackend::Bucket(bucket) => bucket.write_note(name, text).await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Upload of a file to a bucket while its bytes arrive: small ones by one request, others in
+//! Upload of a file to a bucket while its bytes arrive: small ones with one request, others in
 //! parts.
 
 use bytes::{Bytes, BytesMut};

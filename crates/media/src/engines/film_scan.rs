@@ -51,7 +51,7 @@ impl ScanPurpose {
 /// The results of a scan.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilmScan {
-    /// For the registry, with the keys of a stored film.
+    /// The fingerprint for the registry, with the keys of a stored film.
     pub kept: PerceptualFingerprint,
     /// The fingerprint to search for.
     pub asked: PerceptualFingerprint,

@@ -46,7 +46,7 @@ pub struct EngineControl {
 }
 
 impl EngineControl {
-    /// From 0 to 99: only a task that has ended is at 100.
+    /// The progress in percent, at most 99: only a task that has ended is at 100.
     pub fn progress(&self) -> u8 {
         self.progress.load(Ordering::Relaxed)
     }

@@ -184,8 +184,8 @@ impl OriginMarker {
         self.keys.iter().map(|(key, _)| *key).collect()
     }
 
-    /// Signs a file; returns it unchanged if this program cannot sign. Blocks, also for a service
-    /// that signs or stamps.
+    /// Signs a file; returns it unchanged if this program cannot sign. Blocks, even while a
+    /// service signs or stamps.
     pub fn sign(
         &self,
         file: Vec<u8>,

@@ -11,24 +11,24 @@ const EDGES: [f32; 24] = [
     2320.0, 2700.0, 3150.0, 3700.0, 4400.0, 5300.0, 6400.0, 7700.0, 9500.0, 12_000.0, 15_500.0,
 ];
 const FRAME: usize = 2048;
-/// What the mark reaches, in hertz.
+/// The range of the mark, in hertz.
 const LOWEST: f32 = 300.0;
 const HIGHEST: f32 = 7980.0;
-/// Energy in a band below which there is nothing to hear: about 90 dB under full scale.
+/// A band with less energy than this is inaudible: about 90 dB under full scale.
 const QUIET: f32 = 1e-3;
 
-pub(crate) struct Hidden {
+pub(crate) struct MaskingResult {
     /// In dB, over the whole excerpt.
     pub(crate) signal_to_mark: f64,
-    /// In dB: the mean of the ratio over the bands that hold any of the mark, and frames.
+    /// In dB: the mean ratio, over the bands of all frames that hold any of the mark.
     pub(crate) noise_to_mask: f64,
-    /// Part of them in which the mark lies above the mask.
-    pub(crate) above: f64,
+    /// The share of these bands in which the mark lies above the mask.
+    pub(crate) audible_share: f64,
 }
 
-pub(crate) fn judge(plain: &[Vec<f32>], marked: &[Vec<f32>], rate: u32) -> Hidden {
+pub(crate) fn judge(plain: &[Vec<f32>], marked: &[Vec<f32>], rate: u32) -> MaskingResult {
     let (mut signal, mut noise) = (0.0f64, 0.0f64);
-    let (mut ratios, mut above, mut count) = (0.0f64, 0usize, 0usize);
+    let (mut ratios, mut audible, mut count) = (0.0f64, 0usize, 0usize);
     for (plain, marked) in plain.iter().zip(marked) {
         let mark: Vec<f32> = marked.iter().zip(plain).map(|(a, b)| a - b).collect();
         signal += plain.iter().map(|x| f64::from(x * x)).sum::<f64>();
@@ -38,16 +38,16 @@ pub(crate) fn judge(plain: &[Vec<f32>], marked: &[Vec<f32>], rate: u32) -> Hidde
             for (band, (mark, mask)) in bands(&mark, rate).iter().zip(mask).enumerate() {
                 if (3..22).contains(&band) && *mark > QUIET {
                     ratios += f64::from(mark / mask);
-                    above += usize::from(*mark > mask);
+                    audible += usize::from(*mark > mask);
                     count += 1;
                 }
             }
         }
     }
-    Hidden {
+    MaskingResult {
         signal_to_mark: 10.0 * (signal / noise).log10(),
         noise_to_mask: 10.0 * (ratios / count.max(1) as f64).log10(),
-        above: above as f64 / count.max(1) as f64,
+        audible_share: audible as f64 / count.max(1) as f64,
     }
 }
 

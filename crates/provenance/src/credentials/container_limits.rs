@@ -1,6 +1,6 @@
 //! Limits of the parts that the library parses besides the manifest: Merkle boxes of a film, and
 //! the ID3 tag that MP3 and FLAC have in front. It parses them whenever it looks for the manifest's
-//! position, also before a file is signed.
+//! position, even before a file is signed.
 
 use super::CredentialsError;
 use super::cbor_depth::{be32, check_cbor};

@@ -1,9 +1,9 @@
 //! Content Credentials: signs files, and reports a file's credentials and whether they are valid.
 //! It needs the feature `c2pa`.
 //!
-//! It owns the use of the crate `c2pa`, and the limits of incoming files. It must not know where
-//! certificates are stored, tasks, or the current time. No connection is opened: remote manifests
-//! and revocation lists are not fetched, and time stamps come through a callback.
+//! It alone uses the crate `c2pa`, and sets the limits of incoming files. It must not know about
+//! tasks, the current time, or where certificates are stored. No connection is opened: remote
+//! manifests and revocation lists are not fetched, and time stamps come through a callback.
 
 use c2pa::Context;
 use c2pa::http::http::{Request, Response};
@@ -29,13 +29,13 @@ pub use sign::{AssetOrigin, Ingredient, OriginStatement, SourceType, sign};
 pub use signer::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
 pub use signer_check::try_out;
 
-/// Most bytes of a file that is signed or read.
+/// Maximum size in bytes of a file that is signed or read.
 pub const MAX_FILE_BYTES: usize = 1 << 30;
-/// Most bytes of an incoming manifest store, including its ingredients' manifests.
+/// Maximum size in bytes of an incoming manifest store, including its ingredients' manifests.
 pub const MAX_MANIFEST_BYTES: u64 = 16 << 20;
-/// Actions, problems and ingredients that are reported for one manifest.
+/// Maximum number of actions, of problems and of ingredients that are reported for one manifest.
 pub const MAX_LISTED: usize = 64;
-/// Most characters of a text that is written or reported.
+/// Maximum length in characters of a text that is written or reported.
 pub const MAX_TEXT_CHARS: usize = 512;
 
 /// The kind of a file that is signed or read.
@@ -94,9 +94,9 @@ pub enum CredentialsError {
     Settings(String),
 }
 
-/// The assertion of metadata that is not C2PA's own: CAWG, Metadata Assertion 1.0, 2024.
+/// The label of the metadata assertion, which CAWG defines: Metadata Assertion 1.0, 2024.
 const METADATA: &str = "cawg.metadata";
-/// IPTC's extension schema for XMP, which has [`PROMPT`] since 2025.1.
+/// IPTC's extension schema for XMP, which has had [`PROMPT`] since 2025.1.
 const IPTC: (&str, &str) = ("Iptc4xmpExt", "http://iptc.org/std/Iptc4xmpExt/2008-02-29/");
 /// The property for the prompt that was given to the service.
 const PROMPT: &str = "AIPromptInformation";

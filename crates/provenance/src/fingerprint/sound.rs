@@ -9,7 +9,7 @@ use rustfft::num_complex::Complex32;
 
 use super::PrintMatch;
 
-/// Seconds of sound in one print.
+/// Maximum number of seconds of sound in one print.
 pub const MAX_SECONDS: usize = 3600;
 /// The paper's threshold for blocks of 256, at which it expects one false alarm in 10^19.
 pub const THRESHOLD: f32 = 0.35;
@@ -24,7 +24,7 @@ const LOWEST: f32 = 300.0;
 const HIGHEST: f32 = 2000.0;
 /// Half the resampler's length in periods of the lower rate.
 const REACH: f64 = 12.0;
-/// Positions of one sub-fingerprint, and offsets, that are examined.
+/// Maximum number of positions of one sub-fingerprint, and of offsets, that are examined.
 const MAX_POSITIONS: usize = 64;
 const MAX_OFFSETS: usize = 64;
 

@@ -4,14 +4,14 @@
 
 use super::PrintMatch;
 
-/// Frames in one print: three hours.
+/// Maximum number of frames in one print: three hours.
 pub const MAX_FRAMES: usize = 10_800;
 /// Below this distance two films count as similar.
 pub const THRESHOLD: f32 = 0.20;
 /// Frames that have to overlap, or the whole shorter print.
 const MIN_OVERLAP: usize = 3;
-/// Comparisons of hashes, whatever the lengths: for longer prints, only offsets up to a limit are
-/// tried.
+/// Maximum number of comparisons of hashes, whatever the lengths: for longer prints, only offsets
+/// up to a limit are tried.
 const MAX_STEPS: usize = 4_000_000;
 /// Side of the small picture, and of the block of frequencies.
 const SMALL: usize = 32;

@@ -20,13 +20,13 @@ mod wav;
 
 use source::LimitedSource;
 
-/// Containers, boxes, chunks or frames that are read in one file.
+/// Maximum number of containers, boxes, chunks or frames that are read in one file.
 pub const MAX_PARTS: u32 = 20_000;
-/// Most bytes that are read of one file, whatever its size.
+/// Maximum number of bytes that are read of one file, whatever its size.
 pub const MAX_READ_BYTES: u64 = 32 << 20;
-/// Bytes of one piece of text (XMP, a comment) that are read.
+/// Maximum size in bytes of one piece of text (XMP, a comment) that is read.
 pub const MAX_TEXT_BYTES: u64 = 1 << 20;
-/// Most characters of a value that is reported.
+/// Maximum length in characters of a value that is reported.
 pub const MAX_VALUE_CHARS: usize = 512;
 /// Deepest nesting of boxes.
 pub const MAX_DEPTH: u32 = 6;

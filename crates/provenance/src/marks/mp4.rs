@@ -15,7 +15,7 @@ const C2PA: [u8; 16] = [
 const XMP: [u8; 16] = [
     0xbe, 0x7a, 0xcf, 0xcb, 0x97, 0xa9, 0x42, 0xe8, 0x9c, 0x71, 0x99, 0x94, 0x91, 0xe3, 0xaf, 0xac,
 ];
-/// Most keys of `mdta` that are remembered to name the items of `ilst`.
+/// Maximum number of keys of `mdta` that are remembered to name the items of `ilst`.
 const MAX_KEYS: usize = 256;
 
 struct Mp4Box {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::source::LimitedSource;
 use super::{FileMarks, MAX_VALUE_CHARS, MarksError};
 
-/// Bytes of a manifest that are searched, from its end.
+/// Maximum number of bytes of a manifest that are searched, from its end.
 const MAX_SEARCHED: u64 = 8 << 20;
 const PIECE: u64 = 1 << 16;
 /// Both vocabularies of source types end like this.

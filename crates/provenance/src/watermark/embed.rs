@@ -30,7 +30,7 @@ pub struct VideoEmbedder {
     power: f32,
     /// The strength in each square.
     strengths: Vec<i16>,
-    /// For each pixel of a row.
+    /// The strength at each pixel of a row.
     spread: Vec<i16>,
     differences: Vec<u8>,
 }

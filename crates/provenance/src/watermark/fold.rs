@@ -10,7 +10,7 @@ use super::period::TilePeriod;
 
 /// Samples per cell along a side of the folded tile.
 const SAMPLES_PER_CELL: usize = 3;
-const FOLDED: usize = SIDE * SAMPLES_PER_CELL;
+const FOLDED_SIDE: usize = SIDE * SAMPLES_PER_CELL;
 /// Number and size of the steps by which the period is varied around the one that was found.
 const PERIOD_TRIES: i8 = 2;
 const PERIOD_STEP: f32 = 0.000_5;
@@ -81,21 +81,21 @@ fn fold(plane: &[f32], width: usize, period: TilePeriod) -> Vec<f32> {
     )]
     let sample_index = |pixel: usize, period: f32| {
         let position = (pixel as f32 + 0.5) / period;
-        let position = position.fract() * FOLDED as f32;
+        let position = position.fract() * FOLDED_SIDE as f32;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "between 0 and 72"
         )]
         {
-            (position as usize).min(FOLDED - 1)
+            (position as usize).min(FOLDED_SIDE - 1)
         }
     };
     let columns: Vec<usize> = (0..width).map(|x| sample_index(x, period.0)).collect();
-    let mut sums = vec![(0.0f32, 0.0f32); FOLDED * FOLDED];
+    let mut sums = vec![(0.0f32, 0.0f32); FOLDED_SIDE * FOLDED_SIDE];
     for (y, row) in plane.chunks_exact(width).enumerate() {
-        let line = sample_index(y, period.1) * FOLDED;
-        let Some(sums) = sums.get_mut(line..line + FOLDED) else {
+        let line = sample_index(y, period.1) * FOLDED_SIDE;
+        let Some(sums) = sums.get_mut(line..line + FOLDED_SIDE) else {
             continue;
         };
         for (value, column) in row.iter().zip(&columns) {
@@ -113,9 +113,9 @@ fn fold(plane: &[f32], width: usize, period: TilePeriod) -> Vec<f32> {
 /// The pilot at the folded tile's size.
 fn pilot(layout: &VideoTileLayout) -> PlaneSpectrum {
     let cells = layout.pilot();
-    let mut plane = Vec::with_capacity(FOLDED * FOLDED);
-    for y in 0..FOLDED {
-        for x in 0..FOLDED {
+    let mut plane = Vec::with_capacity(FOLDED_SIDE * FOLDED_SIDE);
+    for y in 0..FOLDED_SIDE {
+        for x in 0..FOLDED_SIDE {
             plane.push(
                 cells
                     .get(y / SAMPLES_PER_CELL * SIDE + x / SAMPLES_PER_CELL)
@@ -124,13 +124,13 @@ fn pilot(layout: &VideoTileLayout) -> PlaneSpectrum {
             );
         }
     }
-    PlaneSpectrum::from_plane(&plane, FOLDED, FOLDED, FOLDED)
+    PlaneSpectrum::from_plane(&plane, FOLDED_SIDE, FOLDED_SIDE, FOLDED_SIDE)
 }
 
 /// The position at which the pilot fits best, and how far it stands out. The folded tile's spectrum
 /// is partly flattened, because repeating parts of the picture itself have few frequencies.
 fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
-    let matched = PlaneSpectrum::from_plane(folded, FOLDED, FOLDED, FOLDED)
+    let matched = PlaneSpectrum::from_plane(folded, FOLDED_SIDE, FOLDED_SIDE, FOLDED_SIDE)
         .zip_with(pilot, |value, pilot| {
             let norm = value.norm().sqrt();
             if norm > 0.0 {
@@ -153,7 +153,7 @@ fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
 
 /// The value of each cell, of a tile that begins at sample `start`.
 fn cells(folded: &[f32], start: usize) -> [f32; CELLS] {
-    let (left, top) = (start % FOLDED, start / FOLDED);
+    let (left, top) = (start % FOLDED_SIDE, start / FOLDED_SIDE);
     std::array::from_fn(|cell| {
         let (x, y) = (
             cell % SIDE * SAMPLES_PER_CELL + left,
@@ -162,7 +162,7 @@ fn cells(folded: &[f32], start: usize) -> [f32; CELLS] {
         let mut sum = 0.0;
         for down in 0..SAMPLES_PER_CELL {
             for across in 0..SAMPLES_PER_CELL {
-                let sample = (y + down) % FOLDED * FOLDED + (x + across) % FOLDED;
+                let sample = (y + down) % FOLDED_SIDE * FOLDED_SIDE + (x + across) % FOLDED_SIDE;
                 sum += folded.get(sample).copied().unwrap_or(0.0);
             }
         }

@@ -33,7 +33,10 @@ fn frame(number: usize, width: usize, height: usize) -> Vec<u8> {
         .collect()
 }
 
-fn marked(frames: usize, change: impl Fn(&[u8]) -> (Vec<u8>, usize, usize)) -> Option<VideoMark> {
+fn find_mark(
+    frames: usize,
+    change: impl Fn(&[u8]) -> (Vec<u8>, usize, usize),
+) -> Option<VideoMark> {
     let mut embedder = VideoEmbedder::new(&key(), 0x12_3456_789a, WIDTH, HEIGHT).unwrap();
     let mut detector: Option<VideoDetector> = None;
     for number in 0..frames {
@@ -84,7 +87,7 @@ fn a_mark_is_read_back() {
         ("smaller", smaller),
         ("darker", darker),
     ] {
-        let mark = marked(24, change).unwrap_or_else(|| panic!("not read: {name}"));
+        let mark = find_mark(24, change).unwrap_or_else(|| panic!("not read: {name}"));
         assert_eq!(
             (mark.key_id, mark.media_id),
             (key().id(), 0x12_3456_789a),

@@ -54,7 +54,7 @@ fn with_content(boxes: &[u8], label: &str, kind: &[u8], content: &[u8]) -> Vec<u
     out
 }
 
-/// Each manifest of the store compressed.
+/// The store with each of its manifests compressed.
 fn compressed(store: &[u8]) -> Vec<u8> {
     let description = u32::from_be_bytes(store[8..12].try_into().unwrap()) as usize;
     let (head, mut rest) = store[8..].split_at(description);
@@ -80,7 +80,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// In several segments, each with the head of the store's box before it.
+/// A JPEG with the store in several segments, each with the head of the store's box before it.
 fn jpeg(store: &[u8]) -> Vec<u8> {
     let mut file = JPEG[..2].to_vec();
     for (number, piece) in (1u32..).zip(store[8..].chunks(5_000)) {

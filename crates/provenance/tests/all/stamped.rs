@@ -55,9 +55,9 @@ fn authority() -> tempfile::TempDir {
 }
 
 /// A signer whose signatures are stamped.
-struct Stamped<'a>(PemSigner, &'a Path);
+struct StampingSigner<'a>(PemSigner, &'a Path);
 
-impl ContentSigner for Stamped<'_> {
+impl ContentSigner for StampingSigner<'_> {
     fn algorithm(&self) -> SignatureAlgorithm {
         self.0.algorithm()
     }
@@ -111,7 +111,7 @@ fn a_signature_is_stamped_by_an_authority_and_its_time_is_reported() {
         origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     let before = today();
-    let signer = Stamped(signer, folder.path());
+    let signer = StampingSigner(signer, folder.path());
     let signed = sign(FILM, MediaFormat::Mp4, &statement, &signer).unwrap();
     let report = read(&signed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
     assert_eq!(report.status, CredentialsStatus::Valid, "{report:?}");

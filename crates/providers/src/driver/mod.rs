@@ -51,7 +51,7 @@ use crate::error::ProviderError;
 use crate::port::JobHandle;
 use crate::secret::Secret;
 
-/// Downloads that run at once in this process.
+/// Maximum number of downloads that run at once in this process.
 const MAX_DOWNLOADS: usize = 32;
 
 /// Sends calls. Cheap to clone; one for a process.

@@ -45,10 +45,10 @@ pub struct ProviderRules {
     pub work_timeout: Duration,
     /// Timeout between two chunks of an answer.
     pub idle_timeout: Duration,
-    /// Submissions in flight at once.
+    /// Maximum number of submissions in flight.
     pub submissions_at_once: usize,
-    /// Polls and all other calls in flight at once. Submissions do not wait for them, nor they for
-    /// submissions, which may take as long as the work.
+    /// Maximum number of polls and all other calls in flight. Submissions do not wait for them, nor
+    /// they for submissions, which may take as long as the work.
     pub calls_at_once: usize,
 }
 

@@ -42,8 +42,8 @@ pub struct EndDoubt {
 }
 
 impl EndDoubt {
-    /// Notes the result of a poll, `elapsed` after the provider accepted the job. Returns whether
-    /// the answers are accepted now.
+    /// Notes the result of a poll, `elapsed` after this process began to follow the job. Returns
+    /// whether the answers are accepted now.
     pub fn note(&mut self, elapsed: Duration, error: Option<&ProviderError>) -> bool {
         match error {
             // Any successful answer resets the doubt: only uncontradicted answers are accepted.

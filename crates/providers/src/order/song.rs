@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::SourceRecording;
 
-/// A song by the fields of the music API, which `suno-family` providers have too. Ids in it are the
-/// provider's own.
+/// A song, described with the fields of the music API, which `suno-family` providers have too. Ids
+/// in it are the provider's own.
 #[derive(Debug, Clone)]
 pub struct SongSpec {
     /// The operation, such as `generate`, `extend` or `cover`.

@@ -17,9 +17,9 @@ use super::{AddressGuard, AddressRefusal, OutboundRules};
 #[derive(Debug, Clone)]
 pub struct OutboundClient {
     rules: Arc<OutboundRules>,
-    /// For ports that are allowed at any public host.
+    /// The client for ports that are allowed at any public host.
     usual_ports: reqwest::Client,
-    /// For all others: only to the allowed networks.
+    /// The client for all other ports: only to the allowed networks.
     other_ports: reqwest::Client,
 }
 

@@ -1,5 +1,5 @@
-//! Model names that others than the operator can influence: a route for `*` passes on the caller's
-//! name, and some protocols put it into a path.
+//! Model names that someone other than the operator can influence: a route for `*` passes on the
+//! caller's name, and some protocols put it into a path.
 //!
 //! A name that passes is sent unchanged. Nothing in it can be read as another path, so the name
 //! that the gateway looked up is the one that the provider gets.

@@ -87,7 +87,7 @@ impl AdapterStep {
         }
     }
 
-    /// Not known to be done: the status word is undocumented.
+    /// The job is not known to be done: its status word is undocumented.
     pub fn unknown(word: impl Into<String>) -> Self {
         Self::Running {
             progress: None,

@@ -20,7 +20,7 @@ fn case(name: &'static str, recipe: &str, model: &'static str) -> Case {
 }
 
 /// A recipe that is part of the program.
-fn shipped(name: &'static str, protocol: &'static str, model: &'static str) -> Case {
+fn shipped_case(name: &'static str, protocol: &'static str, model: &'static str) -> Case {
     Case {
         protocol,
         options: json!({}),
@@ -69,54 +69,54 @@ fn shipped_cases() -> Vec<Case> {
     let hunyuan = |name, order| Case {
         order,
         secret: "simulated-id:simulated-key",
-        ..shipped(name, "recipe:hunyuan", "hunyuan")
+        ..shipped_case(name, "recipe:hunyuan", "hunyuan")
     };
     vec![
-        shipped("recipe/pixverse: text", pixverse, "v6"),
+        shipped_case("recipe/pixverse: text", pixverse, "v6"),
         Case {
             order: with_first_frame("v6"),
-            ..shipped("recipe/pixverse: picture", pixverse, "v6")
+            ..shipped_case("recipe/pixverse: picture", pixverse, "v6")
         },
         Case {
             order: with_two_frames("v5.5"),
-            ..shipped("recipe/pixverse: two frames", pixverse, "v5.5")
+            ..shipped_case("recipe/pixverse: two frames", pixverse, "v5.5")
         },
         hunyuan("recipe/hunyuan: text", orders::video("hunyuan")),
         hunyuan("recipe/hunyuan: picture", with_first_frame("hunyuan")),
-        shipped("recipe/vidu: text", vidu, "viduq3-pro"),
+        shipped_case("recipe/vidu: text", vidu, "viduq3-pro"),
         Case {
             order: with_two_frames("viduq3-turbo"),
-            ..shipped("recipe/vidu: two frames", vidu, "viduq3-turbo")
+            ..shipped_case("recipe/vidu: two frames", vidu, "viduq3-turbo")
         },
         Case {
             order: with_three_references("viduq2"),
-            ..shipped("recipe/vidu: references", vidu, "viduq2")
+            ..shipped_case("recipe/vidu: references", vidu, "viduq2")
         },
         Case {
             order: with_length_and_size(orders::video("ltx-2-3-pro"), 8, full_hd),
-            ..shipped("recipe/ltx: text", ltx, "ltx-2-3-pro")
+            ..shipped_case("recipe/ltx: text", ltx, "ltx-2-3-pro")
         },
         Case {
             order: with_length_and_size(with_first_frame("ltx-2-5-fast"), 5, full_hd),
-            ..shipped("recipe/ltx: picture", ltx, "ltx-2-5-fast")
+            ..shipped_case("recipe/ltx: picture", ltx, "ltx-2-5-fast")
         },
         Case {
             order: with_eight_seconds(orders::video(veo)),
-            ..shipped("recipe/openrouter: text", openrouter, veo)
+            ..shipped_case("recipe/openrouter: text", openrouter, veo)
         },
         Case {
             order: with_eight_seconds(with_two_frames(veo)),
-            ..shipped("recipe/openrouter: two frames", openrouter, veo)
+            ..shipped_case("recipe/openrouter: two frames", openrouter, veo)
         },
-        shipped("recipe/wavespeed: text", wavespeed, wan_text),
+        shipped_case("recipe/wavespeed: text", wavespeed, wan_text),
         Case {
             order: with_first_frame(wan_picture),
-            ..shipped("recipe/wavespeed: picture", wavespeed, wan_picture)
+            ..shipped_case("recipe/wavespeed: picture", wavespeed, wan_picture)
         },
-        shipped("recipe/kie: text", kie, seedance),
+        shipped_case("recipe/kie: text", kie, seedance),
         Case {
             order: with_urls(with_two_frames(seedance)),
-            ..shipped("recipe/kie: two frames", kie, seedance)
+            ..shipped_case("recipe/kie: two frames", kie, seedance)
         },
     ]
 }
@@ -132,7 +132,7 @@ fn song_cases() -> Vec<Case> {
         Case {
             order,
             makes: Makes::Clips(if protocol == suno { 2 } else { 1 }),
-            ..shipped(name, protocol, model)
+            ..shipped_case(name, protocol, model)
         }
     };
     let cover = |name, fields| {
@@ -189,7 +189,7 @@ fn song_cases() -> Vec<Case> {
         Case {
             order: orders::persona("V5"),
             makes: Makes::Persona,
-            ..shipped("recipe/kie-suno: persona", suno, "V5")
+            ..shipped_case("recipe/kie-suno: persona", suno, "V5")
         },
     ]
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::plain::{GAP, driver_and_provider, handle, provider, secret};
 use super::server::{CLOSE, ReceivedRequest, Server, json};
 
-fn running() -> Value {
+fn running_body() -> Value {
     json!({"status": "running"})
 }
 
@@ -21,7 +21,7 @@ fn running() -> Value {
 async fn a_poll_is_tried_twice() {
     let number = AtomicUsize::new(0);
     let server = Server::start(move |_| match number.fetch_add(1, Ordering::Relaxed) {
-        1 => json(200, &running()),
+        1 => json(200, &running_body()),
         _ => json(500, &json!({})),
     })
     .await;
@@ -94,7 +94,7 @@ async fn a_token_is_exchanged_once_and_again_when_it_is_revoked() {
         }
         let latest = format!("Bearer token-{}", issued.load(Ordering::Relaxed));
         match request.header("authorization") {
-            Some(sent) if sent == latest => json(200, &running()),
+            Some(sent) if sent == latest => json(200, &running_body()),
             _ => json(401, &json!({"message": "expired"})),
         }
     })
@@ -123,7 +123,7 @@ fn batch_states(request: &ReceivedRequest) -> Value {
     let state_of = |id: &str| match id {
         "done" => json!({"status": "done", "url": "https://x.test/"}),
         "odd" => json!({"status": "pondering"}),
-        _ => running(),
+        _ => running_body(),
     };
     let states: Map<String, Value> = ids.map(|id| (id.to_owned(), state_of(id))).collect();
     Value::Object(states)
@@ -223,7 +223,7 @@ async fn a_failed_batch_fails_for_every_job() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_jobs_are_polled_over_few_connections() {
-    let server = Server::start(|_| json(200, &running())).await;
+    let server = Server::start(|_| json(200, &running_body())).await;
     let (driver, provider, secret) = driver_and_provider(&server.url());
     let ids: Vec<_> = (0..10_000).map(|id| handle(&id.to_string())).collect();
     let polls = ids

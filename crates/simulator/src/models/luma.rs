@@ -215,18 +215,18 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn object(request: &SimulatedRequest, job: &Job) -> Value {
-    let agents = job.provider_data == AGENTS;
+    let is_agents = job.provider_data == AGENTS;
     let phase = match job.phase() {
         // Agents checks the content while it works. Dream Machine has refused such an order
         // already.
-        JobPhase::Ended(_) if agents && is_forbidden(&job.input) => {
+        JobPhase::Ended(_) if is_agents && is_forbidden(&job.input) => {
             JobPhase::Ended(PlannedEnd::Refusal)
         }
         phase => phase,
     };
     let (state, code, reason) = match phase {
         JobPhase::Queued => ("queued", None, None),
-        JobPhase::Running(_) if agents => ("processing", None, None),
+        JobPhase::Running(_) if is_agents => ("processing", None, None),
         JobPhase::Running(_) => ("dreaming", None, None),
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => ("completed", None, None),
         JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => (
@@ -257,7 +257,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
         "id": job.id, "state": state, "failure_reason": reason, "model": job.input["model"],
         "created_at": request.timestamp(job.accepted_at),
     });
-    if agents {
+    if is_agents {
         body["type"] = json!("video");
         body["failure_code"] = json!(code);
         let output = url.map(|url| json!({"type": "video", "url": url}));

@@ -103,12 +103,12 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
     let model = body["model"].as_str().unwrap_or_default();
     let (first, last) = (&body["first_frame_image"], &body["last_frame_image"]);
     let subject = &body["subject_reference"][0];
-    let first_generation = model.contains("2V-01");
+    let is_first_generation = model.contains("2V-01");
     // Each generation has its own resolutions. 1080P is made for six seconds only, and 512P from a
     // picture only.
     let is_offered = match (body["resolution"].as_str(), body["duration"].as_u64()) {
-        (Some("720P"), Some(6)) => first_generation,
-        (Some("768P"), Some(6 | 10)) | (Some("1080P"), Some(6)) => !first_generation,
+        (Some("720P"), Some(6)) => is_first_generation,
+        (Some("768P"), Some(6 | 10)) | (Some("1080P"), Some(6)) => !is_first_generation,
         (Some("512P"), Some(6 | 10)) => model == "MiniMax-Hailuo-02" && !first.is_null(),
         _ => false,
     };

@@ -181,10 +181,10 @@ impl SimulatedRequest {
     ) -> (Vec<Job>, bool) {
         let mut jobs = self.world.jobs(provider);
         jobs.retain(matches);
-        let more = jobs.len() > offset.saturating_add(limit);
+        let has_more = jobs.len() > offset.saturating_add(limit);
         // `jobs` has the oldest first. Providers' lists begin with the newest.
         let page = jobs.into_iter().rev().skip(offset).take(limit);
-        (page.collect(), more)
+        (page.collect(), has_more)
     }
 }
 

@@ -163,7 +163,7 @@ impl<'a> Worker<'a> {
         for layer in 1..self.sizes.len() {
             let (inputs, outputs) = (self.sizes[layer - 1], self.sizes[layer]);
             let (matrix, biases) = weights[start..].split_at(inputs * outputs);
-            let matrix = packed(outputs, inputs, |o, i| matrix[o * inputs + i]);
+            let matrix = pack_weights(outputs, inputs, |o, i| matrix[o * inputs + i]);
             let biases = &biases[..outputs];
             start += (inputs + 1) * outputs;
             let (before, after) = self.values.split_at_mut(layer);
@@ -213,7 +213,7 @@ impl<'a> Worker<'a> {
             slopes_of_weights(&above[0], values, gradient);
             // The slopes over the cues themselves are not needed.
             if layer > 1 {
-                let matrix = packed(inputs, outputs, |i, o| weights[start + o * inputs + i]);
+                let matrix = pack_weights(inputs, outputs, |i, o| weights[start + o * inputs + i]);
                 backward_layer(&above[0], values, &mut below[layer - 1], &matrix);
             }
             end = start;
@@ -247,7 +247,7 @@ fn lane_value(rows: &[Row], row: usize, lane: usize) -> f32 {
 }
 
 /// The weights of `GROUP` outputs side by side, for each input.
-fn packed(
+fn pack_weights(
     outputs: usize,
     inputs: usize,
     weight: impl Fn(usize, usize) -> f32,
@@ -258,7 +258,7 @@ fn packed(
         .collect()
 }
 
-/// For one piece of lanes, the weighted sums of rows.
+/// The weighted sums of rows, for one piece of their lanes.
 fn sums(weights: &[[f32; GROUP]], rows: &[Row], piece: usize) -> [[f32; PIECE]; GROUP] {
     let mut sums = [[0.0f32; PIECE]; GROUP];
     for (row, weights) in rows.iter().zip(weights) {

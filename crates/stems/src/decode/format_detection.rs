@@ -15,7 +15,7 @@ pub(super) fn detect(bytes: &[u8]) -> Result<DetectedFormat<'_>, DecodeError> {
     if bytes.is_empty() {
         return Err(DecodeError::Empty);
     }
-    let tagged = bytes.starts_with(b"ID3");
+    let has_tag = bytes.starts_with(b"ID3");
     let body = without_tags(bytes);
     if let Some(format) = by_magic(body)? {
         return Ok(DetectedFormat { format, body });
@@ -26,7 +26,7 @@ pub(super) fn detect(bytes: &[u8]) -> Result<DetectedFormat<'_>, DecodeError> {
             body: &body[offset..],
         });
     }
-    if tagged {
+    if has_tag {
         // In practice only MP3 files have such a tag, so this one was truncated.
         return Err(DecodeError::Damaged {
             format: AudioFormat::Mp3,

@@ -6,7 +6,9 @@ use crate::Stem;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StemFormulas {
     pub(super) estimates: Vec<Stem>,
+    /// The stems that the model separates itself, without remainders.
     pub(super) separable: Vec<Stem>,
+    /// All stems that have a formula.
     pub(super) offered: Vec<Stem>,
 }
 
@@ -18,7 +20,7 @@ pub(super) enum StemFormula {
 }
 
 impl StemFormulas {
-    /// For a model that makes these estimates, in this order.
+    /// The formulas of a model that makes these estimates, in this order.
     pub(super) fn new(estimates: Vec<Stem>) -> Self {
         let is_remainder = |stem: &Stem| matches!(stem, Stem::Other | Stem::Instrumental);
         let mut separable_stems: Vec<Stem> = estimates
@@ -28,8 +30,8 @@ impl StemFormulas {
             .collect();
         if separable_stems.is_empty() {
             // A lone instrumental also gives the vocals, as the remainder.
-            let instrumental = estimates.contains(&Stem::Instrumental);
-            separable_stems = vec![if instrumental {
+            let has_instrumental = estimates.contains(&Stem::Instrumental);
+            separable_stems = vec![if has_instrumental {
                 Stem::Vocals
             } else {
                 Stem::Other

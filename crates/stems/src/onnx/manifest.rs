@@ -293,7 +293,7 @@ impl RawManifest {
             return Err(ModelError::field("stems", "an MDX-Net makes one stem"));
         };
         let graph = self.graph()?;
-        let mdx = self.mdx.ok_or_else(|| missing("mdx"))?;
+        let mdx = self.mdx.ok_or_else(|| missing_field("mdx"))?;
         MdxSettings {
             graph,
             stem,
@@ -336,7 +336,7 @@ impl RawManifest {
                 return Err(ModelError::field(field, reason));
             }
         }
-        let raw = self.openunmix.ok_or_else(|| missing("openunmix"))?;
+        let raw = self.openunmix.ok_or_else(|| missing_field("openunmix"))?;
         let mut checksums = raw.sha256;
         let mut graphs = BTreeMap::new();
         for (name, file) in raw.files {
@@ -379,14 +379,14 @@ impl RawManifest {
     }
 
     fn graph(&self) -> Result<GraphFile, ModelError> {
-        let file = self.file.clone().ok_or_else(|| missing("file"))?;
+        let file = self.file.clone().ok_or_else(|| missing_field("file"))?;
         check_file("file", &file)?;
         let sha256 = check_sha256("sha256", self.sha256.clone())?;
         Ok(GraphFile { file, sha256 })
     }
 
     fn stems(&self) -> Result<Vec<Stem>, ModelError> {
-        let names = self.stems.as_ref().ok_or_else(|| missing("stems"))?;
+        let names = self.stems.as_ref().ok_or_else(|| missing_field("stems"))?;
         check_range("stems", names.len(), 1, Stem::ALL.len())?;
         let mut stems = Vec::new();
         for (i, name) in names.iter().enumerate() {
@@ -423,7 +423,7 @@ impl MdxSettings {
     }
 }
 
-fn missing(field: &str) -> ModelError {
+fn missing_field(field: &str) -> ModelError {
     ModelError::field(field, "is missing")
 }
 

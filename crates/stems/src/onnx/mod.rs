@@ -1,4 +1,4 @@
-//! Separation models of the operator: ONNX graphs of three published families.
+//! The operator's separation models: ONNX graphs of three published families.
 //!
 //! A graph does not contain how its spectra were made, so a [`ModelManifest`] next to it does; a
 //! [`ModelFolder`] finds both, and a [`SeparationModel`] separates as the built-in engine does:

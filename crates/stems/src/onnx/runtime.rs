@@ -72,7 +72,7 @@ pub(super) struct GraphPort {
     /// Size of each dimension; -1 if dynamic.
     pub(super) dims: Vec<i64>,
     /// Whether it has 32-bit floats.
-    pub(super) float: bool,
+    pub(super) is_float: bool,
 }
 
 impl GraphPort {
@@ -84,7 +84,7 @@ impl GraphPort {
                 .tensor_shape()
                 .map(|s| s.to_vec())
                 .unwrap_or_default(),
-            float: outlet.dtype().tensor_type() == Some(TensorElementType::Float32),
+            is_float: outlet.dtype().tensor_type() == Some(TensorElementType::Float32),
         }
     }
 
@@ -96,7 +96,7 @@ impl GraphPort {
             format!("{reason}: the graph's `{name}` has shape {dims:?}, expected is {shape:?}")
         };
         let first = fields.first().copied().unwrap_or("file");
-        if !self.float {
+        if !self.is_float {
             return Err(ModelError::field(first, describe("no 32-bit floats")));
         }
         if self.dims.len() != shape.len() {

@@ -32,7 +32,7 @@ impl std::fmt::Debug for CentredStft {
 }
 
 impl CentredStft {
-    /// For sounds of `length` samples, which is more than half of `n_fft`.
+    /// The transform for sounds of `length` samples, which is more than half of `n_fft`.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

@@ -12,7 +12,7 @@ use crate::postgres::write_group::QueuedWrite;
 
 /// Maximum number of waiting reads, and of waiting writes; more are refused at once.
 const MAX_WAITING: usize = 1000;
-/// Long reads at once: they must leave connections for others.
+/// Maximum number of long reads that run together: they must leave connections for others.
 const MAX_LONG_READS: usize = 4;
 
 pub(super) struct WorkQueue {

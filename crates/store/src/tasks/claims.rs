@@ -32,7 +32,7 @@ pub struct DueWork {
 }
 
 impl DueWork {
-    /// For a poll without an answer.
+    /// All kinds of work, for when a poll got no answer.
     pub const ALL: Self = Self {
         embedded: true,
         hosted: true,

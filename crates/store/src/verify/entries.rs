@@ -101,7 +101,7 @@ struct EntryRecord {
     keys_account: Option<String>,
     /// `None` if there is no such task.
     task_facts: Option<EntryTask>,
-    /// When the entry was written that ended its task's reservation.
+    /// The time of the entry that ended its task's reservation.
     settled_at: Option<i64>,
 }
 

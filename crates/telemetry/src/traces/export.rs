@@ -31,7 +31,7 @@ const QUEUE: usize = 8192;
 /// Spans in one request.
 const BATCH: usize = 512;
 /// How long spans are collected into one batch.
-const GATHER: Duration = Duration::from_secs(1);
+const GATHER_TIME: Duration = Duration::from_secs(1);
 /// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Shortest and longest pause before a batch is sent again.
@@ -73,7 +73,7 @@ impl Drop for ExporterThread {
     fn drop(&mut self) {
         self.closing.cancel();
         if let Some(thread) = self.thread.take() {
-            // It ends within `LAST`, and has already logged any errors.
+            // It ends within `SHUTDOWN_TIMEOUT`, and has already logged any errors.
             let _ = thread.join();
         }
     }
@@ -156,18 +156,18 @@ impl SpanSender {
             // A closed queue still returns the spans it contains, and then that it is empty.
             () = self.closing.cancelled() => self.from.close(),
         }
-        let until = Instant::now() + GATHER;
+        let until = Instant::now() + GATHER_TIME;
         while batch.len() < BATCH {
             let room = BATCH - batch.len();
-            let more = tokio::select! {
-                more = self.from.recv_many(&mut batch, room) => more,
+            let count = tokio::select! {
+                count = self.from.recv_many(&mut batch, room) => count,
                 () = tokio::time::sleep_until(until), if !batch.is_empty() => 0,
                 () = self.closing.cancelled(), if !self.from.is_closed() => {
                     self.from.close();
                     continue;
                 }
             };
-            if more == 0 {
+            if count == 0 {
                 break;
             }
         }

@@ -382,7 +382,7 @@ fn job_close(job: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose
     }
 }
 
-/// The share of the usual duration that has passed, as a percentage.
+/// A guess of the progress in percent, which reaches `MAX_GUESS` after the usual duration.
 fn guess(elapsed: Duration, usual_duration: Duration) -> u8 {
     let share = elapsed.as_secs_f64() / usual_duration.as_secs_f64().max(0.001);
     #[expect(

@@ -46,6 +46,7 @@ pub(super) struct AcceptedJob {
     pub(super) credential: Arc<ProviderCredential>,
     pub(super) route_model: String,
     pub(super) accepted_at: Timestamp,
+    /// The job to poll; or in `Err` the outputs, if the provider sent them with its acceptance.
     pub(super) result: Result<JobHandle, Vec<JobOutput>>,
     /// Whether the acceptance is on disk.
     pub(super) is_persisted: bool,

@@ -9,7 +9,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The submission slots of all models.
 pub(super) struct SubmitSlots {
-    /// For each model.
     slots_per_model: usize,
     models: Mutex<HashMap<String, Arc<ModelSlots>>>,
 }

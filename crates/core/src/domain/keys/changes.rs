@@ -63,14 +63,14 @@ impl KeyDependents {
         })
     }
 
-    /// For the audit log.
+    /// The value that the audit log records.
     fn audit_value(&self) -> Value {
         let ids = self.webhooks.iter().map(|webhook| webhook.id.to_string());
         json!({"sessions_ended": self.sessions_ended, "webhooks": ids.collect::<Vec<_>>()})
     }
 }
 
-/// For an id that is malformed or unknown.
+/// The error for an id that is malformed or unknown.
 pub fn not_found() -> Error {
     Error::plain(ErrorCode::KeyNotFound, "There is no API key with this id.")
 }

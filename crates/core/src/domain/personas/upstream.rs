@@ -80,7 +80,7 @@ pub(super) async fn create(
             if !matches!(error, SubmitError::Unclear(_))
                 && let Err(error) = record.mark_sent(false).await
             {
-                // The mark stays, so for a while a repetition is answered that the outcome is
+                // The mark stays, so for a while the answer to a repetition is that the outcome is
                 // unknown.
                 tracing::warn!(inside = ?error.internal_cause(), "cannot record the failure of a persona");
             }

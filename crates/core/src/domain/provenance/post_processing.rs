@@ -26,12 +26,12 @@ use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
 use mediagate_model::task::{Task, TaskResult, VideoOutput};
 use mediagate_store as store;
 
-/// Most films that are read from the list at once, and examined by one child.
+/// Maximum number of films that are read from the list at once, and examined by one child.
 const BATCH: u32 = 20;
 /// A child gets no further film once its films have this total size: with a bucket, they have to be
 /// fetched.
 const MAX_FETCHED_BYTES: u64 = 256 << 20;
-/// Most films per run, so that shutdown is not delayed.
+/// Maximum number of films per run, so that shutdown is not delayed.
 const MAX_FILMS: usize = 100;
 /// Memory of a child that examines one film: some frames of 4K.
 const SCAN_MEMORY_BYTES: u64 = 128 << 20;

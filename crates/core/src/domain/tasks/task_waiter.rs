@@ -36,7 +36,7 @@ pub struct TaskWaiter {
 }
 
 impl TaskWaiter {
-    /// For a task that is about to be accepted: it is not looked up before its bell rings.
+    /// A waiter for a task that is about to be accepted: it is not looked up before its bell rings.
     pub fn for_new_task(app: &AppParts, task: &Task) -> Self {
         Self::listen(app, task.account, task.id, Some(task.event_seq))
     }

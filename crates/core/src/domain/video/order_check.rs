@@ -56,7 +56,12 @@ fn setting_in(app: &AppParts, route: &Route, text: &str) -> Option<&'static str>
 }
 
 /// Whether this number of pictures is accepted; [`refusals`] gives the reason if not.
-fn accepts_pictures(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> bool {
+fn accepts_pictures(
+    offered: &VideoLimits,
+    frames: usize,
+    has_end: bool,
+    references: usize,
+) -> bool {
     let pictures = &offered.pictures;
     let share_slots = pictures.purpose == PicturePurpose::References;
     let in_slots = if share_slots {
@@ -65,9 +70,9 @@ fn accepts_pictures(offered: &VideoLimits, frames: usize, end: bool, references:
         frames
     };
     in_slots <= pictures.max
-        && (!end || (frames == 1 && pictures.takes_last_frame()))
+        && (!has_end || (frames == 1 && pictures.takes_last_frame()))
         && references <= pictures.most_references()
-        && (references == 0 || share_slots || (frames == 0 && !end))
+        && (references == 0 || share_slots || (frames == 0 && !has_end))
 }
 
 /// Refuses an order that no single route of its model can make.

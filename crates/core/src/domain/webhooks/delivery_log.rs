@@ -17,7 +17,7 @@ const DELIVERED_TTL: Duration = Duration::from_hours(7 * 24);
 /// Deliveries that are deleted in one write.
 const BATCH: u32 = 1000;
 
-/// For an id that is malformed or not the account's.
+/// The error for an id that is malformed or not the account's.
 pub fn not_found() -> Error {
     let message = "There is no webhook delivery with this id.";
     Error::plain(ErrorCode::DeliveryNotFound, message)

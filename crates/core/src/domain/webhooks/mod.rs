@@ -28,7 +28,7 @@ use mediagate_store::webhooks::{deliveries, endpoints};
 use mediagate_store::{self as store, Conn, accounts};
 use signing_keys::SigningKeys;
 
-/// Most endpoints of an account.
+/// Maximum number of endpoints per account.
 pub const MAX_ENDPOINTS: i64 = 20;
 
 /// The owner of a secret, which its encryption depends on: an endpoint's, or an account's for
@@ -166,7 +166,7 @@ fn audit_value(endpoint: &WebhookEndpoint) -> Value {
     })
 }
 
-/// For an id that is malformed or not the account's.
+/// The error for an id that is malformed or not the account's.
 pub fn not_found() -> Error {
     let message = "There is no webhook endpoint with this id.";
     Error::plain(ErrorCode::WebhookNotFound, message)
@@ -378,8 +378,8 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &new_keys));
     let sealed = store::await_within_limit(write).await?;
-    // Two processes may make the first keys at once. Both continue with those that were written
-    // first.
+    // Two processes may make the first keys at the same time. Both continue with those that were
+    // written first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
     SigningKeys::unseal(app, &owner, &sealed)
 }

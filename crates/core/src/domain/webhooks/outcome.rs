@@ -55,8 +55,8 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, outcome: &AttemptOutcome) -> Resu
         (endpoint.enabled, endpoint.disabled_why) = (false, Some(reason));
         events::endpoint_disabled(conn, &endpoint, attempt.at)?;
     }
-    // Also if it was disabled while this delivery was in flight: the delivery can only be held now
-    // that it is pending again.
+    // It may also have been disabled while this delivery was in flight: the delivery can be held
+    // only now that it is pending again.
     if !endpoint.enabled {
         deliveries::hold(conn, id, attempt.at)?;
     }

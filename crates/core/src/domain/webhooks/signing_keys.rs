@@ -129,7 +129,7 @@ fn mac(seed: &[u8], signed: &str) -> Result<impl AsRef<[u8]>, Error> {
 }
 
 fn pair(seed: &[u8]) -> Result<Ed25519KeyPair, Error> {
-    // Unchecked, because no public half is stored that the seed could be compared with.
+    // Unchecked, because there is no stored public half to compare the seed with.
     Ed25519KeyPair::from_seed_unchecked(seed).map_err(|error| Error::internal(error.to_string()))
 }
 

@@ -10,7 +10,7 @@ use crate::support::{TestGateway, videos_order};
 use mediagate_core::domain::keys::NewKey;
 
 /// A configuration whose secret the operator's shell does not have.
-const HOSTED: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
+const CONFIG_WITH_SECRET: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
     base_url = \"https://api.acme.example/v1\"\napi_key = \"env:NOBODY_HAS_THIS_KEY\"\n\
     [models.film]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
     routes = [{ provider = \"acme\", model = \"sora-2\" }]\n";
@@ -18,7 +18,7 @@ const HOSTED: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
 /// What a command prints and its exit code, with the configuration and data of this folder.
 async fn run(folder: &Path, args: &[&str]) -> (String, Option<i32>) {
     let (data, config) = (folder.join("data"), folder.join("m.toml"));
-    std::fs::write(&config, HOSTED).unwrap();
+    std::fs::write(&config, CONFIG_WITH_SECRET).unwrap();
     let mut full_args = args.to_vec();
     full_args.extend(["--data", data.to_str().unwrap()]);
     full_args.extend(["--config", config.to_str().unwrap()]);

@@ -310,7 +310,7 @@ async fn a_budget_renews_and_holds_count_until_they_end() {
         let mut builder = TestGateway::builder()
             .without_workers()
             .manual_clock()
-            .toml(crate::money::PRICED);
+            .toml(crate::money::PRICES);
         if postgres {
             builder = builder.on_postgres();
         }

@@ -37,7 +37,7 @@ pub(crate) async fn operator(gateway: &TestGateway) -> Client {
 async fn start(postgres: bool) -> (TestGateway, Client) {
     let mut builder = TestGateway::builder()
         .without_workers()
-        .toml(crate::money::PRICED);
+        .toml(crate::money::PRICES);
     if postgres {
         builder = builder.on_postgres();
     }

@@ -77,7 +77,7 @@ async fn settings_are_shown_masked_and_every_reload_is_logged() {
 }
 
 /// Every kind of setting that may contain a secret; each contains "hunter".
-const PLANTED: &str = r#"database = "sqlite"
+const SECRET_SETTINGS: &str = r#"database = "sqlite"
 [webhooks]
 proxy = "http://hunter1:hunter2@127.0.0.1:9/"
 [provenance]
@@ -95,14 +95,14 @@ routes = [{ provider = "acme", model = "sora-2", extra = { partner_token = "hunt
 
 #[tokio::test]
 async fn no_secret_in_the_settings_is_shown() {
-    let gateway = TestGateway::builder().toml(PLANTED).start().await;
+    let gateway = TestGateway::builder().toml(SECRET_SETTINGS).start().await;
     let operator = operator(&gateway).await;
     let config = operator.get("/v1/admin/config").await.ok();
     let served = config["toml"].as_str().unwrap().to_owned();
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
-    std::fs::write(&file, PLANTED).unwrap();
+    std::fs::write(&file, SECRET_SETTINGS).unwrap();
     let path = file.to_str().unwrap();
     let result = output(program(&["config", "check", "--config", path])).await;
     let printed = [&result.stdout, &result.stderr].map(|bytes| text(bytes).to_owned());
@@ -123,7 +123,7 @@ async fn no_secret_in_the_settings_is_shown() {
     }
 
     // The errors of a faulty file reveal no more.
-    let faulty = PLANTED.replace(
+    let faulty = SECRET_SETTINGS.replace(
         "http://127.0.0.1:1/v1",
         "http://hunter1:hunter2@a.example/v1/",
     );
@@ -141,7 +141,7 @@ async fn no_secret_in_the_settings_is_shown() {
 async fn every_address_can_come_from_a_variable() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
-    let toml = PLANTED
+    let toml = SECRET_SETTINGS
         .replace(
             "\"http://hunter1:hunter2@127.0.0.1:9/\"",
             "\"env:MG_PROXY\"",

@@ -217,7 +217,7 @@ fn a_cancelled_job_ends_its_child() {
     assert!(is_empty(spool.path()));
 }
 
-const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+const PRICES: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
 
 /// A gateway that is killed repeatedly.
 struct Victim {
@@ -235,7 +235,7 @@ impl Victim {
     async fn start_with(settings: &str) -> Self {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("mediagate.toml");
-        std::fs::write(&file, format!("{settings}\n{PRICED}")).unwrap();
+        std::fs::write(&file, format!("{settings}\n{PRICES}")).unwrap();
         let server = Self::launch(data.path()).await;
         let key = server.first_key().await;
         Self { data, key, server }

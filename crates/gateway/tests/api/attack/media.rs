@@ -100,19 +100,19 @@ fn silence(channels: usize, rate: u32, seconds: usize) -> Vec<u8> {
 /// A black square in 16-bit RGBA: all of its bytes but the first are encoded
 /// as copies of 258 bytes, in 13 bits each.
 fn black_png(side: u32) -> Vec<u8> {
-    const COPIED: u64 = 258;
+    const COPY_LENGTH: u64 = 258;
     let zeros = u64::from(side) * (1 + 8 * u64::from(side));
     let mut bits = Bits::default();
     // One final block, with the fixed codes.
     bits.push(0b011, 3);
     let zero = |bits: &mut Bits| bits.push(0b0000_1100, 8);
     zero(&mut bits);
-    for _ in 0..(zeros - 1) / COPIED {
+    for _ in 0..(zeros - 1) / COPY_LENGTH {
         // Length 258, from one byte before.
         bits.push(0b1010_0011, 8);
         bits.push(0, 5);
     }
-    for _ in 0..(zeros - 1) % COPIED {
+    for _ in 0..(zeros - 1) % COPY_LENGTH {
         zero(&mut bits);
     }
     bits.push(0, 7);

@@ -33,7 +33,7 @@ pub(crate) async fn provider() -> (Simulator, String) {
     (simulator, toml)
 }
 
-fn hosted(number: u32) -> Value {
+fn film_order(number: u32) -> Value {
     json!({"model": "film", "prompt": format!("lake {number}"), "seconds": "4"})
 }
 
@@ -41,7 +41,7 @@ fn hosted(number: u32) -> Value {
 async fn order(client: &Client, numbers: std::ops::Range<u32>) -> Vec<String> {
     let mut tasks = Vec::new();
     for number in numbers {
-        let answer = client.post("/v1/videos", &hosted(number)).await;
+        let answer = client.post("/v1/videos", &film_order(number)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         tasks.push(answer.header("x-task-id").unwrap().to_owned());
     }

@@ -10,7 +10,7 @@ use crate::support::program::Server;
 
 use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
 
-/// Callers at once.
+/// Number of simultaneous callers.
 const CALLERS: u32 = 100;
 /// The memory that they may use, each with a waiting request.
 const MEMORY: u64 = 100 << 20;

@@ -7,7 +7,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 
-use super::{NOTICED, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks};
+use super::{NOTICE_TIME, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks};
 use crate::support::balancer::Balancer;
 use crate::support::{TestGateway, sound};
 
@@ -15,7 +15,7 @@ use crate::support::{TestGateway, sound};
 async fn a_caller_that_got_its_answer_gets_a_new_task() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let first = gateway.post("/v1/videos", &prompt("a lake")).await;
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     let second = gateway.post("/v1/videos", &prompt("a lake")).await;
     assert_ne!(task_of(&first), task_of(&second));
     assert_eq!(second.header("idempotent-replayed"), None);
@@ -31,7 +31,7 @@ async fn a_caller_that_hung_up_comes_back_to_its_task() {
     let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert_eq!(task_of(&answer), task);
     answer.clone().ok();
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert_ne!(task_of(&next), task, "it has its answer now");
     gateway.stop().await;
@@ -59,7 +59,7 @@ async fn a_lost_answer_whose_film_has_expired_is_410() {
     for task in &finished_tasks {
         assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     gateway.app.clock.advance(2 * HOUR);
     for body in [&chat("a lake"), &two_videos] {
         let answer = gateway.post("/v1/chat/completions", body).await;
@@ -88,7 +88,7 @@ async fn a_lost_answer_whose_film_has_expired_is_410() {
     content.refused(410, "link_expired");
     assert_eq!(task_of(&content), finished_tasks[0]);
     // The caller knows now: the next request is a new order.
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert!(!finished_tasks.contains(&task_of(&next)), "{}", next.text());
     next.ok();
@@ -102,7 +102,7 @@ async fn a_hang_up_behind_a_proxy_is_noticed() {
     let proxy = Balancer::in_front_of(&[port.parse().unwrap()]).await;
     gateway.client.base.clone_from(&proxy.base);
     let task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     gateway.start_workers().await;
     gateway.finished(&task).await;
     let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
@@ -127,7 +127,7 @@ async fn three_callers_without_answers_join_three_tasks() {
         request.abort();
         drop(request.await);
     }
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     let mut lost_tasks = tasks(&gateway).await;
     lost_tasks.sort();
     let mut joined_tasks = Vec::new();
@@ -140,7 +140,7 @@ async fn three_callers_without_answers_join_three_tasks() {
         repetitions.push(tokio::spawn(async move { client.send(request).await }));
     }
     // All three wait for identical tasks.
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     assert_eq!(tasks(&gateway).await.len(), 3);
     while let Some(task) = claim(&gateway).await {
         gateway.fail(task, ErrorCode::ContentPolicy).await;
@@ -168,7 +168,7 @@ async fn while_the_first_caller_waits_the_same_body_is_a_new_intent() {
     second.next().await.unwrap();
     assert_eq!(tasks(&gateway).await.len(), 2);
     drop((first, second));
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     let mut third = open_stream().await;
     third.next().await.unwrap();
     assert_eq!(tasks(&gateway).await.len(), 2, "one of them was joined");
@@ -216,10 +216,10 @@ async fn the_retry_of_an_sdk_joins_its_first_try_while_that_is_open_or_just_ende
     assert_eq!(task_of(&retry().await), task_of(&first), "its task is open");
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::ContentPolicy).await;
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     gateway.app.clock.advance(Duration::from_secs(9));
     assert_eq!(task_of(&retry().await), task_of(&first));
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     gateway.app.clock.advance(Duration::from_secs(11));
     assert_ne!(task_of(&retry().await), task_of(&first));
     gateway.stop().await;
@@ -323,7 +323,7 @@ async fn an_unconfirmed_submission_is_reported_again_for_ten_minutes() {
     gateway.fail(task, ErrorCode::SubmissionUnconfirmed).await;
     let first = first.await.unwrap();
     first.refused(424, "submission_unconfirmed");
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     for _ in 0..2 {
         let repetition = send().await.unwrap();
         repetition.refused(424, "submission_unconfirmed");

@@ -81,4 +81,4 @@ fn chat(text: &str) -> Value {
 }
 
 /// Longer than it takes to notice that a caller left.
-const NOTICED: Duration = Duration::from_millis(300);
+const NOTICE_TIME: Duration = Duration::from_millis(300);

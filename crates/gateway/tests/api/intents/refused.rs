@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::Value;
 use simulator::{LinkState, NetworkState};
 
-use super::{NOTICED, chat, claim_soon, keyed, prompt, retried, task_of, tasks};
+use super::{NOTICE_TIME, chat, claim_soon, keyed, prompt, retried, task_of, tasks};
 use crate::support::postgres::TestDatabase;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Answer, Client, TestGateway, eventually};
@@ -128,12 +128,12 @@ async fn a_lost_answer_is_found_before_a_refused_try_makes_another() {
     other.refused(429, "too_many_tasks");
     waiting.abort();
     drop(waiting.await);
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     gateway.fail(task, ErrorCode::ContentPolicy).await;
     // Two orders, two tasks, whichever comes back first.
     let first = attempt(&client, "/v1/chat/completions", &chat("a lake"), 1).await;
     assert_eq!(task_of(&first), task.to_string());
-    tokio::time::sleep(NOTICED).await;
+    tokio::time::sleep(NOTICE_TIME).await;
     let second = client.request(Method::POST, "/v1/chat/completions");
     let second = second.header("x-stainless-retry-count", "1");
     let second = tokio::spawn(second.json(&chat("a lake")).send());

@@ -5,7 +5,7 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use serde_json::{Value, json};
 
-use super::{PRICED, verify_and_stop};
+use super::{PRICES, verify_and_stop};
 use crate::support::{Client, TestGateway, videos_order};
 
 async fn account(caller: &Client) -> Value {
@@ -27,7 +27,7 @@ fn figures(account: &Value) -> [&str; 5] {
 async fn the_figures_follow_a_tasks_life() {
     let mut gateway = TestGateway::builder()
         .without_workers()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await;
     let new = NewKey {
@@ -127,7 +127,7 @@ async fn only_the_operator_sees_the_other_keys() {
 async fn the_operator_sees_that_a_ledger_does_not_add_up() {
     let mut gateway = TestGateway::builder()
         .without_workers()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await;
     gateway.post("/v1/videos", &videos_order()).await.ok();

@@ -14,14 +14,14 @@ use mediagate_model::task::{Task, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use serde_json::json;
 
-use super::{PRICED, rows, verify_and_stop, videos};
+use super::{PRICES, rows, verify_and_stop, videos};
 use crate::support::gateway::SCRIPT;
 use crate::support::{Client, TestGateway, videos_order};
 
 async fn gateway() -> TestGateway {
     TestGateway::builder()
         .without_workers()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await
 }
@@ -171,7 +171,7 @@ async fn a_refund_counts_only_in_the_period_of_its_order() {
         let gateway = TestGateway::builder()
             .without_workers()
             .manual_clock()
-            .toml(PRICED)
+            .toml(PRICES)
             .start()
             .await;
         let new = NewKey {

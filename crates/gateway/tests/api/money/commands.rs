@@ -7,7 +7,7 @@ use mediagate_model::error::Error;
 use mediagate_store::Store;
 use serde_json::{Value, json};
 
-use super::PRICED;
+use super::PRICES;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, gateway::finished, videos_order};
 
@@ -33,7 +33,7 @@ fn assert_success((code, out, err): (i32, String, String)) -> String {
 /// A server with prices, and a caller of the account `owls`.
 async fn server(folder: &Path) -> (Server, Client) {
     let file = folder.join("m.toml");
-    std::fs::write(&file, PRICED).unwrap();
+    std::fs::write(&file, PRICES).unwrap();
     let server = Server::start(folder, &["--config", file.to_str().unwrap()]).await;
     let created = run(
         folder,

@@ -1,5 +1,5 @@
-//! Money as callers and operators see it: quotes, budgets, accounts, usage,
-//! prices with dates, and the commands.
+//! Money as callers and operators see it: quotes, budgets, accounts, usage, prices with dates, and
+//! the commands.
 
 mod account;
 mod budgets;
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use crate::support::TestGateway;
 
 /// A dime a second for videos, a nickel for each stem.
-pub(crate) const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n\
+pub(crate) const PRICES: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n\
                       [models.stems-dsp-1]\nprice = { unit = \"stem\", usd = \"0.05\" }\n";
 
-/// An order of this many videos of a second.
+/// An order for this many videos, each a second long.
 pub(crate) fn videos(count: u32) -> Value {
     let mut order = crate::support::video_order();
     order["n"] = json!(count);
@@ -41,15 +41,15 @@ async fn quote(gateway: &TestGateway, endpoint: &str, body: &Value) -> Value {
 
 /// How many tasks, entries and files there are.
 async fn rows(gateway: &TestGateway) -> [i64; 3] {
-    let counted = gateway.app.store.read(|conn| -> Result<_, Error> {
+    let count = gateway.app.store.read(|conn| -> Result<_, Error> {
         let sql = "SELECT (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM assets)";
         Ok(conn.one(sql, &[], |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]))?)
     });
-    counted.await.unwrap().unwrap()
+    count.await.unwrap().unwrap()
 }
 
 /// What all entries of the ledger spend, in micro-dollars.
-async fn spent(gateway: &TestGateway) -> i64 {
+async fn total_spent(gateway: &TestGateway) -> i64 {
     let read = gateway.app.store.read(|conn| -> Result<_, Error> {
         let entries = mediagate_store::ledger::list(conn, &LedgerFilter::default(), 10_000)?;
         Ok(entries.iter().map(|entry| entry.spent.get()).sum())

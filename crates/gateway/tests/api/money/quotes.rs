@@ -4,7 +4,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use serde_json::{Value, json};
 
-use super::{PRICED, quote, quote_request, rows, verify_and_stop, videos};
+use super::{PRICES, quote, quote_request, rows, verify_and_stop, videos};
 use crate::support::{TestGateway, sound, video_order, videos_order};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -83,7 +83,7 @@ async fn a_quote_equals_what_the_request_holds_and_costs() {
 async fn several_videos_are_quoted_together() {
     let gateway = TestGateway::builder()
         .without_workers()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await;
     let quoted = quote(&gateway, CHAT, &videos(3)).await;
@@ -103,7 +103,7 @@ async fn several_videos_are_quoted_together() {
 async fn a_quote_creates_nothing() {
     let gateway = TestGateway::builder()
         .without_workers()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await;
     let clip = gateway.upload("Ferry").await["id"].clone();
@@ -243,7 +243,7 @@ async fn a_quote_is_rejected_like_its_request() {
 async fn a_quote_says_what_cannot_be_afforded() {
     let gateway = TestGateway::builder()
         .without_workers()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await;
     let new = NewKey {

@@ -12,7 +12,7 @@ use mediagate_store::ledger::LedgerFilter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{PRICED, spent, verify_and_stop};
+use super::{PRICES, total_spent, verify_and_stop};
 use crate::support::gateway::Builder;
 use crate::support::{TestGateway, videos_order};
 
@@ -43,7 +43,7 @@ async fn usage_sums_up_to_the_ledger_on_postgres() {
 
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn sums_up(builder: Builder) {
-    let mut gateway = builder.without_workers().toml(PRICED).start().await;
+    let mut gateway = builder.without_workers().toml(PRICES).start().await;
     let named = |name: &str| NewKey {
         name: name.into(),
         ..NewKey::default()
@@ -92,7 +92,7 @@ async fn sums_up(builder: Builder) {
     let strangers_usage = stranger.get("/v1/usage").await.ok();
     assert_eq!(
         sum + micros(&strangers_usage["total"]["cost_usd"]),
-        spent(&gateway).await
+        total_spent(&gateway).await
     );
     let laptop_rows: Vec<&Value> = data
         .iter()
@@ -224,7 +224,7 @@ async fn money_counts_on_the_day_on_which_it_moved() {
     let gateway = TestGateway::builder()
         .without_workers()
         .manual_clock()
-        .toml(PRICED)
+        .toml(PRICES)
         .start()
         .await;
     let first = gateway.get("/v1/usage").await.ok()["to"].clone();

@@ -132,9 +132,9 @@ async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE daily_sums SET spent_micros = spent_micros + 5", &[]))
         .await;
     let mismatches_found = db.read(mismatches).await;
-    let what = kinds(&mismatches_found);
+    let kinds_found = kinds(&mismatches_found);
     assert_eq!(
-        what,
+        kinds_found,
         ["account", "key", "day", "hours", "day", "hours"],
         "{mismatches_found:?}"
     );
@@ -188,8 +188,8 @@ async fn hourly_sums_equal_their_daily_sum(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE hourly_sums SET hour = hour + 240", &[]))
         .await;
     let mismatches_found = db.read(mismatches).await;
-    let what = kinds(&mismatches_found);
-    assert_eq!(what, ["hours"; 6], "{mismatches_found:?}");
+    let kinds_found = kinds(&mismatches_found);
+    assert_eq!(kinds_found, ["hours"; 6], "{mismatches_found:?}");
 }
 
 fn kinds(mismatches: &[Mismatch]) -> Vec<&'static str> {

@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// A task in the model.
-struct Known {
+struct ModelTask {
     id: TaskId,
     due: i64,
     state: TaskState,
@@ -54,7 +54,7 @@ struct Known {
     events: Vec<(TaskState, u8)>,
 }
 
-impl Known {
+impl ModelTask {
     fn is_held_by(&self, worker: &str) -> bool {
         !self.state.is_terminal() && self.holder == Some(worker)
     }
@@ -82,7 +82,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     .unwrap();
     let owner: (AccountId, KeyId) = owner(conn).unwrap();
     let mut now = 0;
-    let mut model: Vec<Known> = Vec::new();
+    let mut model: Vec<ModelTask> = Vec::new();
     let mut held_until = [i64::MIN; WORKERS.len()];
     conn.execute("DELETE FROM workers", &[]).unwrap();
     for step in steps {
@@ -91,7 +91,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
             Step::Accept => {
                 let task = task(owner, at(now));
                 tasks::insert(conn, &task).unwrap();
-                model.push(Known {
+                model.push(ModelTask {
                     id: task.id,
                     due: now,
                     state: TaskState::Queued,

@@ -29,7 +29,7 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables that grow with the business.
-const GROWING: [&str; 19] = [
+const GROWING_TABLES: [&str; 19] = [
     "hourly_sums",
     "audit",
     "prints",
@@ -73,7 +73,7 @@ const SMALL: [&str; 17] = [
 ];
 
 /// Statements that may read a whole table, and why.
-const ALLOWED: [(&str, &str); 8] = [
+const ALLOWED_SCANS: [(&str, &str); 8] = [
     (
         "FROM accounts a ORDER BY a.created_at",
         "the operator's list of accounts",
@@ -105,8 +105,8 @@ const ALLOWED: [(&str, &str); 8] = [
     ),
 ];
 
-/// The most rows that may be sorted: a page, a task's entries, a key's models.
-const SORTED: u64 = 2000;
+/// Maximum number of rows that may be sorted: a page, a task's entries, a key's models.
+const MAX_SORTED_ROWS: u64 = 2000;
 
 #[tokio::test]
 async fn every_statement_uses_an_index() {
@@ -536,7 +536,7 @@ fn call_sites() -> BTreeSet<(String, u32)> {
 }
 
 fn is_allowed(sql: &str) -> bool {
-    ALLOWED.iter().any(|(part, _)| sql.contains(part))
+    ALLOWED_SCANS.iter().any(|(part, _)| sql.contains(part))
 }
 
 /// Enough tasks to make the databases use indexes.
@@ -585,7 +585,7 @@ fn is_slow_on_sqlite(step: &str, sql: &str, tables: &BTreeMap<String, String>) -
             let name = words.next().unwrap_or_default();
             let is_growing = tables
                 .get(name)
-                .is_some_and(|table| GROWING.contains(&&**table));
+                .is_some_and(|table| GROWING_TABLES.contains(&&**table));
             let index = step.split("INDEX ").nth(1).unwrap_or_default();
             let is_small = SMALL.contains(&index);
             // The first rows of an index, in its order.
@@ -681,7 +681,7 @@ fn collect_slow_nodes(node: &Value, is_limited: bool, reasons: &mut Vec<String>)
     let table = node["Relation Name"].as_str().unwrap_or_default();
     let index = node["Index Name"].as_str().unwrap_or_default();
     let rows = node["Plan Rows"].as_u64().unwrap_or(0);
-    let is_growing = GROWING.contains(&table);
+    let is_growing = GROWING_TABLES.contains(&table);
     match kind {
         "Seq Scan" if is_growing => reasons.push(format!("reads all of {table}")),
         "Index Scan" | "Index Only Scan" => {
@@ -692,7 +692,7 @@ fn collect_slow_nodes(node: &Value, is_limited: bool, reasons: &mut Vec<String>)
         }
         "Sort" => {
             let sorted_rows = node["Plans"][0]["Plan Rows"].as_u64().unwrap_or(rows);
-            if sorted_rows > SORTED {
+            if sorted_rows > MAX_SORTED_ROWS {
                 reasons.push(format!("sorts {sorted_rows} rows"));
             }
         }

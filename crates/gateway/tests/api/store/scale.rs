@@ -20,7 +20,7 @@ use super::{Fixture, postgres, sqlite};
 type Work = fn(&mut Conn<'_>, AccountId) -> Result<usize, StoreError>;
 
 /// The measured operations, and their limits at a million tasks.
-const MEASURED: [(&str, Duration, Work); 9] = [
+const OPERATIONS: [(&str, Duration, Work); 9] = [
     ("tasks?status=cancelled", SHORT, |conn, account| {
         list_length(conn, account, Some(TaskState::Cancelled), None)
     }),
@@ -121,7 +121,7 @@ async fn costs_stay_low_with_a_million_tasks() {
         .await
         .unwrap();
     let mut slow = slow_filters(&db, account).await;
-    for (name, limit, work) in MEASURED {
+    for (name, limit, work) in OPERATIONS {
         // The first one prepares the statement, and reads from the disk.
         let mut best = Duration::MAX;
         for _ in 0..if limit == SHORT { 3 } else { 1 } {

@@ -58,7 +58,7 @@ impl Pair {
         self.standby().follow(self.primary());
     }
 
-    /// Both by these ports, whichever is the server.
+    /// The URL of the servers at both ports, for whichever accepts writes.
     pub(crate) fn url(ports: [u16; 2]) -> String {
         let [first, second] = ports;
         format!(

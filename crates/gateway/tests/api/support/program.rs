@@ -193,7 +193,7 @@ impl Server {
         ids.filter(is_child).collect()
     }
 
-    /// The most memory that it has had at once, in bytes.
+    /// The peak of its memory, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();

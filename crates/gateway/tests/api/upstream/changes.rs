@@ -96,9 +96,9 @@ async fn a_job_waits_while_its_provider_has_another_address() {
 async fn a_job_waits_while_its_provider_has_another_protocol() {
     let first = simulator().await;
     let before = acme("openai-videos", &first, "");
-    let meanwhile = before.replace("\"openai-videos\"", "\"luma\"");
+    let other_protocol = before.replace("\"openai-videos\"", "\"luma\"");
     let (gateway, task) = with_a_job(&before, &first).await;
-    let gateway = gateway.restart(Some(&meanwhile)).await;
+    let gateway = gateway.restart(Some(&other_protocol)).await;
     wait_until_put_off(&gateway, &task).await;
     let gateway = gateway.restart(Some(&before)).await;
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");

@@ -17,7 +17,7 @@ use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
 
 /// A credential as fal gives it.
-const KEYED: &str = "api_key = \"simulated-id:simulated-secret\"";
+const FAL_KEY: &str = "api_key = \"simulated-id:simulated-secret\"";
 
 /// The intent of one process is delayed between its read of the task and its
 /// write, for longer than its lease lasts.
@@ -52,7 +52,7 @@ async fn a_delayed_intent_places_no_second_order() {
 async fn a_process_that_was_stopped_sends_nothing() {
     let simulator = simulator().await;
     // This provider cannot be asked about an order's outcome.
-    let toml = provider("acme", "fal", &simulator, KEYED)
+    let toml = provider("acme", "fal", &simulator, FAL_KEY)
         + &film(r#"{ provider = "acme", model = "fal-ai/veo3.1" }"#);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");

@@ -138,8 +138,8 @@ async fn task_after(end: PlannedEnd) -> Value {
     let view = gateway.get("/v1/tasks").await.ok()["data"][0].clone();
     assert_eq!(submissions(&simulator), 1);
     assert_eq!(answer.json["error"]["code"], view["error"]["code"]);
-    let transient = view["error"]["code"] == "generation_failed";
-    assert_eq!(answer.status, if transient { 503 } else { 422 });
+    let is_transient = view["error"]["code"] == "generation_failed";
+    assert_eq!(answer.status, if is_transient { 503 } else { 422 });
     gateway.stop().await;
     view
 }
@@ -245,12 +245,12 @@ async fn a_link_survives_a_crash() {
 /// Runs `work` while nothing can be written to the media folder.
 async fn without_media<T>(gateway: &TestGateway, work: impl Future<Output = T>) -> T {
     let media = gateway.app.config.media_path();
-    let aside = media.with_extension("aside");
-    std::fs::rename(&media, &aside).unwrap();
+    let aside_path = media.with_extension("aside");
+    std::fs::rename(&media, &aside_path).unwrap();
     std::fs::write(&media, "in the way").unwrap();
     let output = work.await;
     std::fs::remove_file(&media).unwrap();
-    std::fs::rename(&aside, &media).unwrap();
+    std::fs::rename(&aside_path, &media).unwrap();
     output
 }
 
@@ -406,7 +406,7 @@ async fn a_result_that_can_never_be_fetched_ends_its_order_at_once() {
 /// Two linked films of one chat whose answer was lost; the links of `expired_count` of them have
 /// expired since.
 async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<String>, Value) {
-    const ENDED: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
+    const LINK_OUTPUT: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
@@ -431,7 +431,7 @@ async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<Stri
     for _ in 0..expired_count {
         let sql = "UPDATE tasks SET output = ?1 WHERE id = \
              (SELECT id FROM tasks WHERE output NOT LIKE '%films.example%' LIMIT 1)";
-        change(&gateway, sql, ENDED).await;
+        change(&gateway, sql, LINK_OUTPUT).await;
     }
     gateway.app.caches.ended_tasks.invalidate_all();
     // A closed connection is noticed within a second.

@@ -122,7 +122,7 @@ async fn an_unconfirmed_order_does_not_fail_over() {
     );
 }
 
-/// Checks that an order is found whose answer was lost after the provider accepted it.
+/// Checks that an order is found if its answer was lost after the provider accepted it.
 async fn check_found(fault: Fault) {
     let (first, second) = (simulator().await, simulator().await);
     at_submission(&first, fault.clone(), 1);

@@ -16,7 +16,7 @@ use crate::support::{TestGateway, eventually};
 const LONG: Duration = Duration::from_hours(1);
 
 /// The number of jobs that have not ended at the provider.
-fn running(simulator: &Simulator) -> usize {
+fn running_jobs(simulator: &Simulator) -> usize {
     running_by(simulator, "openai-videos")
 }
 
@@ -62,7 +62,7 @@ async fn check_two_at_once(postgres: bool) {
     }
     let peak = std::cell::Cell::new(0);
     eventually("all are sent", async || {
-        let count = running(&simulator);
+        let count = running_jobs(&simulator);
         peak.set(count.max(peak.get()));
         (submissions(&simulator) == 6).then_some(())
     })

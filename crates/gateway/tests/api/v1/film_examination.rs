@@ -101,12 +101,12 @@ async fn an_unreadable_film_delays_no_other_and_is_given_up() {
     // A film that becomes readable in time gets its fingerprint.
     let readable_later = keep_film(&gateway).await;
     let path = file(&app.config.media_path(), readable_later);
-    let away = path.with_extension("away");
-    std::fs::rename(&path, &away).unwrap();
+    let away_path = path.with_extension("away");
+    std::fs::rename(&path, &away_path).unwrap();
     symlink(&path, &path).unwrap();
     post_processing::examine_films(app).await.unwrap();
     std::fs::remove_file(&path).unwrap();
-    std::fs::rename(&away, &path).unwrap();
+    std::fs::rename(&away_path, &path).unwrap();
     app.clock.advance(Duration::from_mins(1));
     post_processing::examine_films(app).await.unwrap();
     assert!(without_fingerprint(&gateway).await.is_empty());

@@ -5,7 +5,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use crate::money::PRICED;
+use crate::money::PRICES;
 use crate::support::files::Files;
 use crate::support::{Answer, TestGateway, sound};
 
@@ -13,7 +13,7 @@ const CHAT: &str = "/v1/chat/completions";
 const VIDEOS: &str = "/v1/videos";
 
 async fn priced_gateway() -> TestGateway {
-    let builder = TestGateway::builder().without_workers().toml(PRICED);
+    let builder = TestGateway::builder().without_workers().toml(PRICES);
     let wait = std::time::Duration::from_millis(20);
     let builder = builder.set(|settings| settings.wait_limit = Some(wait));
     builder.allow_loopback().start().await

@@ -152,15 +152,15 @@ async fn check_filters(gateway: TestGateway) {
             .is_empty()
     );
 
-    // A boundary is exact.
+    // `since` includes a task that was created at that time, and `until` excludes it.
     let created_at = gateway.get(&format!("/v1/tasks/{house}")).await.ok();
     let created_at = created_at["created_at"].as_str().unwrap().to_owned();
-    let (since, until) = (
+    let (ids_since, ids_until) = (
         listed_ids(&gateway, &format!("since={created_at}&kind=video")).await,
         listed_ids(&gateway, &format!("until={created_at}&kind=video")).await,
     );
-    assert!(since.contains(&house) && since.contains(&lake));
-    assert!(!until.contains(&house) && !until.contains(&lake));
+    assert!(ids_since.contains(&house) && ids_since.contains(&lake));
+    assert!(!ids_until.contains(&house) && !ids_until.contains(&lake));
 
     let page = gateway.get("/v1/tasks?q=red&limit=2").await.ok();
     assert_eq!(page["has_more"], true);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::sse::{Event, Events};
 use crate::support::{TestGateway, eventually};
 
-const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"video\", usd = \"0.30\" }";
+const PRICES: &str = "[models.animatic-1]\nprice = { unit = \"video\", usd = \"0.30\" }";
 
 fn two_videos(stream: bool) -> Value {
     json!({
@@ -32,7 +32,7 @@ async fn fail_one(gateway: &mut TestGateway, code: ErrorCode) {
 #[tokio::test]
 async fn finished_videos_are_delivered_and_charged_and_failed_ones_are_named() {
     let mut gateway = TestGateway::builder()
-        .toml(PRICED)
+        .toml(PRICES)
         .without_workers()
         .start()
         .await;
@@ -61,7 +61,7 @@ async fn finished_videos_are_delivered_and_charged_and_failed_ones_are_named() {
 #[tokio::test]
 async fn a_stream_names_failed_videos_too() {
     let mut gateway = TestGateway::builder()
-        .toml(PRICED)
+        .toml(PRICES)
         .without_workers()
         .start()
         .await;

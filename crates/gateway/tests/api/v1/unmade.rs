@@ -5,7 +5,7 @@ use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::money::PRICED;
+use crate::money::PRICES;
 use crate::support::spec::{CHAT, USAGE, assert_fields};
 use crate::support::sse::Events;
 use crate::support::{Answer, Client, TestGateway, video_order};
@@ -14,7 +14,7 @@ const PATH: &str = "/v1/chat/completions";
 
 /// A gateway with prices and without workers.
 async fn priced_gateway() -> TestGateway {
-    let builder = TestGateway::builder().without_workers().toml(PRICED);
+    let builder = TestGateway::builder().without_workers().toml(PRICES);
     let wait = std::time::Duration::from_millis(20);
     builder
         .set(|settings| settings.wait_limit = Some(wait))
@@ -65,7 +65,7 @@ async fn requests_that_cannot_be_films_are_refused_before_anything_is_made() {
         assert_refused(&gateway.post(PATH, &order).await, field);
         let streamed = order_with(&json!({"stream": true, field: value}));
         assert_refused(&gateway.post(PATH, &streamed).await, field);
-        // Also as a connection test.
+        // The field is refused in a connection test, too.
         let short = order_with(&json!({"max_tokens": 5, field: value}));
         assert_refused(&gateway.post(PATH, &short).await, field);
         let quote = json!({"endpoint": PATH, "body": order});

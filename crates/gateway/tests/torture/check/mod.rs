@@ -236,7 +236,7 @@ impl Facts {
             .count()
     }
 
-    /// How many tasks are in which state.
+    /// The number of tasks in each state.
     pub(crate) fn states(&self) -> BTreeMap<String, u64> {
         let mut states = BTreeMap::new();
         for task in self.tasks.values() {

@@ -27,18 +27,18 @@ use crate::run::{Run, SETTLE_TIMEOUT};
 use crate::stage::Stage;
 use parts::Deployment;
 
-/// Callers at once.
+/// Number of simultaneous callers.
 const CALLERS: u64 = 60;
 /// How long a caller retries.
 const CALLER_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long it runs together with all other tests.
-const SHORT: Duration = Duration::from_secs(20);
+const SHORT_RUN: Duration = Duration::from_secs(20);
 /// What the prepaid account is given between two checks: it should not limit most orders.
 const CREDIT: &str = "300.00";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deployment() {
-    torture(SHORT, u32::MAX).await;
+    torture(SHORT_RUN, u32::MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

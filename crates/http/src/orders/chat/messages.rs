@@ -186,8 +186,8 @@ impl FieldType for MessageContent {
 
     fn schema() -> RefOr<Schema> {
         let part = OneOfBuilder::new()
-            .item(tagged("text", TextPart::object()))
-            .item(tagged("image_url", ImagePart::object()));
+            .item(with_type("text", TextPart::object()))
+            .item(with_type("image_url", ImagePart::object()));
         let parts = ArrayBuilder::new().items(part).max_items(Some(MAX_PARTS));
         AnyOfBuilder::new()
             .item(text(MAX_PROMPT))
@@ -201,7 +201,7 @@ impl FieldType for MessageContent {
 }
 
 /// A part with its `type`.
-fn tagged(name: &str, mut part: Object) -> Object {
+fn with_type(name: &str, mut part: Object) -> Object {
     let tag = ObjectBuilder::new().schema_type(Type::String);
     let tag = tag.enum_values(Some([name])).build();
     part.properties.insert("type".into(), tag.into());

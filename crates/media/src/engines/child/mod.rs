@@ -139,28 +139,28 @@ pub struct ChildLimits {
 }
 
 impl ChildLimits {
-    /// For built-in engines: more than twice what any job needs.
+    /// The limits for built-in engines: more than twice what any job needs.
     pub const ENGINES: Self = Self {
         memory: Some(4 << 30),
         cpu: Some(3600),
         file: Some(4 << 30),
     };
 
-    /// For examining films.
+    /// The limits for examining films.
     const FILM_SCANS: Self = Self {
         memory: Some(2 << 30),
         cpu: Some(20),
         file: Some(1 << 30),
     };
 
-    /// For untrusted media: what the decoders' own limits allow, plus a margin.
+    /// The limits for untrusted media: what the decoders' own limits allow, plus a margin.
     const MEDIA: Self = Self {
         memory: Some(2 << 30),
         cpu: Some(120),
         file: Some(2 << 30),
     };
 
-    /// For the operator's models, whose needs are unknown.
+    /// The limits for the operator's models, whose needs are unknown.
     const OWN_MODELS: Self = Self {
         memory: None,
         cpu: None,

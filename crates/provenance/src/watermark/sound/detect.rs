@@ -11,7 +11,7 @@ use super::super::{MarkKey, WatermarkError};
 use super::layout::SoundTileLayout;
 use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 
-/// Most seconds that are analysed.
+/// Maximum number of seconds that are analysed.
 pub const MAX_SECONDS: usize = 600;
 /// Positions of a step at which the tile may begin.
 const POSITIONS_PER_STEP: usize = 8;
@@ -118,7 +118,7 @@ impl SoundDetector {
             let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
             let (position, score) = best.map(|(position, score)| (position, *score))?;
             let soft = layout.bits(|cell| value(&folded, position, cell));
-            if let Some(mark) = decoded(&soft).filter(|mark| mark.key_id == key.id) {
+            if let Some(mark) = decode_mark(&soft).filter(|mark| mark.key_id == key.id) {
                 return Some(SoundMark {
                     score: score / deviation,
                     ..mark
@@ -255,7 +255,7 @@ fn value(folded: &[[f32; BANDS]], start: usize, cell: usize) -> f32 {
         .unwrap_or(0.0)
 }
 
-fn decoded(soft: &[f32; CODED_BITS]) -> Option<SoundMark> {
+fn decode_mark(soft: &[f32; CODED_BITS]) -> Option<SoundMark> {
     let mark = decode(soft, None)?;
     Some(SoundMark {
         key_id: mark.key_id,

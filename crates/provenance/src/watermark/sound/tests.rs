@@ -48,7 +48,7 @@ fn tune(seed: u32, seconds: u32) -> Vec<f32> {
         .collect()
 }
 
-fn marked(plain: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
+fn add_mark(plain: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
     let mut embedder = SoundEmbedder::new(&key(), MEDIA, rate, plain.len()).unwrap();
     let mut out = embedder.push(plain);
     for (out, last) in out.iter_mut().zip(embedder.finish()) {
@@ -75,7 +75,7 @@ fn power(samples: impl Iterator<Item = f32>) -> f32 {
 fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
     for seed in [1, 2] {
         let stereo = [tune(seed, 60), tune(seed, 60)];
-        let stereo = marked(&stereo, RATE);
+        let stereo = add_mark(&stereo, RATE);
         let quiet = |channel: &Vec<f32>| channel.iter().map(|sample| sample * 0.2).collect();
         let late = |channel: &Vec<f32>| channel[123_457..].to_vec();
         // Every third of two samples, between its neighbours.
@@ -88,14 +88,14 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
             };
             (0..count).map(sample).collect()
         };
-        let each = |change: &dyn Fn(&Vec<f32>) -> Vec<f32>| -> Vec<Vec<f32>> {
+        let per_channel = |change: &dyn Fn(&Vec<f32>) -> Vec<f32>| -> Vec<Vec<f32>> {
             stereo.iter().map(change).collect()
         };
         for (name, sound, rate) in [
             ("as it is", stereo.clone(), RATE),
-            ("a fifth as loud", each(&quiet), RATE),
-            ("cut", each(&late), RATE),
-            ("another rate", each(&slower), RATE * 2 / 3),
+            ("a fifth as loud", per_channel(&quiet), RATE),
+            ("cut", per_channel(&late), RATE),
+            ("another rate", per_channel(&slower), RATE * 2 / 3),
         ] {
             let mark = read(&sound, rate).unwrap_or_else(|| panic!("{seed}: not read: {name}"));
             assert_eq!((mark.key_id, mark.media_id), (key().id(), MEDIA), "{name}");
@@ -108,7 +108,7 @@ fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     let plain = vec![tune(2, 60)];
     assert_eq!(read(&plain, RATE), None);
     let mut detector = SoundDetector::new(RATE).unwrap();
-    detector.push_samples(&marked(&plain, RATE));
+    detector.push_samples(&add_mark(&plain, RATE));
     assert!(detector.read(&key()).is_some());
     assert_eq!(detector.read(&MarkKey::new(9, 99).unwrap()), None);
     // The tile of the right secret with another id is the mark of another key.
@@ -126,9 +126,9 @@ fn marked_parts_add_up_to_their_marked_sum() {
     };
     let marked_parts: Vec<Vec<f32>> = parts
         .iter()
-        .map(|part| marked(std::slice::from_ref(part), RATE).remove(0))
+        .map(|part| add_mark(std::slice::from_ref(part), RATE).remove(0))
         .collect();
-    let marked_sum = marked(&[sum(&parts)], RATE).remove(0);
+    let marked_sum = add_mark(&[sum(&parts)], RATE).remove(0);
     for (a, b) in sum(&marked_parts).iter().zip(&marked_sum) {
         assert!((a - b).abs() < 1e-5, "{a} {b}");
     }
@@ -138,20 +138,20 @@ fn marked_parts_add_up_to_their_marked_sum() {
 fn the_mark_is_quiet_and_silence_stays_silent() {
     for seed in [1, 2] {
         let plain = tune(seed, 5);
-        let with_mark = marked(std::slice::from_ref(&plain), RATE).remove(0);
+        let with_mark = add_mark(std::slice::from_ref(&plain), RATE).remove(0);
         assert_eq!(with_mark.len(), plain.len());
         let added = power(with_mark.iter().zip(&plain).map(|(a, b)| a - b));
         let ratio = 10.0 * (power(plain.iter().copied()) / added).log10();
         assert!((24.0..50.0).contains(&ratio), "{ratio} dB");
     }
     let silence = vec![vec![0.0; 20_000]; 2];
-    assert_eq!(marked(&silence, RATE), silence);
+    assert_eq!(add_mark(&silence, RATE), silence);
 }
 
 #[test]
 fn piece_sizes_make_no_difference_and_channels_are_independent() {
     let stereo = vec![tune(1, 1), vec![0.0; RATE as usize], tune(2, 1)];
-    let whole = marked(&stereo, RATE);
+    let whole = add_mark(&stereo, RATE);
     let mut embedder = SoundEmbedder::new(&key(), MEDIA, RATE, 3).unwrap();
     let mut out = vec![Vec::new(); 3];
     let mut add = |piece: Vec<Vec<f32>>| {
@@ -182,7 +182,7 @@ fn sound_that_holds_no_mark_is_refused_or_has_none() {
     // Shorter than a window, and nothing at all.
     for length in [0, 1, 100, 2048, 3000] {
         let short = vec![vec![0.25; length]; 2];
-        assert_eq!(marked(&short, RATE)[1].len(), length);
+        assert_eq!(add_mark(&short, RATE)[1].len(), length);
         assert_eq!(read(&[vec![0.25; length.max(1)]], RATE), None);
     }
 }

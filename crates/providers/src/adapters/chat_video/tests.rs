@@ -15,7 +15,7 @@ fn body(call: &Call) -> &Value {
     body
 }
 
-fn submitted(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+fn step_after(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let adapter = chat(&json!({}));
     let order = video("veo3");
     let context = adapter.start(&order).unwrap().context();
@@ -111,7 +111,7 @@ fn another_mediagate_gets_more_fields() {
     let answer = json!({"choices": [{"finish_reason": "stop", "message": {"role": "assistant",
         "content": "https://m.example/a.mp4", "video": {"id": "v", "url": "https://m.example/b.mp4"}}}]});
     assert_eq!(
-        url(submitted(&ProviderResponse::from_json(200, &answer))),
+        url(step_after(&ProviderResponse::from_json(200, &answer))),
         "https://m.example/b.mp4"
     );
 }
@@ -127,15 +127,18 @@ fn a_stream_is_put_together() {
         &words("ple/1.mp4)"),
     ];
     let whole = [&parts[..], &[&stop, "data: [DONE]\n\n"]].concat();
-    assert_eq!(url(submitted(&streamed(&whole))), "https://c.example/1.mp4");
+    assert_eq!(
+        url(step_after(&streamed(&whole))),
+        "https://c.example/1.mp4"
+    );
     let crlf = streamed(&whole).body;
     let crlf = String::from_utf8_lossy(&crlf).replace('\n', "\r\n");
     assert_eq!(
-        url(submitted(&streamed(&[&crlf]))),
+        url(step_after(&streamed(&[&crlf]))),
         "https://c.example/1.mp4"
     );
 
-    let broken = submitted(&streamed(&parts)).unwrap_err();
+    let broken = step_after(&streamed(&parts)).unwrap_err();
     assert_eq!(
         broken.class,
         ErrorClass::Unclear,
@@ -155,7 +158,7 @@ fn a_stream_is_put_together() {
 fn words_without_a_link_are_a_failure() {
     let answer = |content: &Value, reason: &str| {
         let body = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
-        submitted(&ProviderResponse::from_json(200, &body))
+        step_after(&ProviderResponse::from_json(200, &body))
             .unwrap_err()
             .class
     };
@@ -165,10 +168,10 @@ fn words_without_a_link_are_a_failure() {
     );
     assert_eq!(answer(&Value::Null, "stop"), ErrorClass::Failed);
     assert_eq!(answer(&Value::Null, "content_filter"), ErrorClass::Refused);
-    let nothing = submitted(&ProviderResponse::from_json(200, &json!({}))).unwrap_err();
+    let nothing = step_after(&ProviderResponse::from_json(200, &json!({}))).unwrap_err();
     assert_eq!(nothing.class, ErrorClass::Unclear);
     assert_eq!(
-        submitted(&streamed(&["data: [DONE]\n\n"]))
+        step_after(&streamed(&["data: [DONE]\n\n"]))
             .unwrap_err()
             .class,
         ErrorClass::Unclear
@@ -202,7 +205,7 @@ fn errors_are_classified_by_what_they_prove() {
         (503, json!({}), ErrorClass::Unclear),
         (502, json!({}), ErrorClass::Unclear),
     ] {
-        let error = submitted(&ProviderResponse::from_json(status, &body)).unwrap_err();
+        let error = step_after(&ProviderResponse::from_json(status, &body)).unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
 }
@@ -226,7 +229,7 @@ fn an_error_in_a_stream_is_classified() {
         (task, "shutting_down", ErrorClass::Unclear),
         (role.as_str(), "upstream_error", ErrorClass::Unclear),
     ] {
-        let error = submitted(&streamed(&[before, &event(code)])).unwrap_err();
+        let error = step_after(&streamed(&[before, &event(code)])).unwrap_err();
         assert_eq!(error.class, class, "{code}");
     }
 }

@@ -191,7 +191,7 @@ fn models_may_have_graphs_and_places_of_their_own() {
     );
 }
 
-fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn next_step(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderError> {
     let context = Call::get(stage, "").context();
     let handle = JobHandle(json!({"id": ID}));
     adapter("comfyui", &options()).read_poll(
@@ -203,28 +203,31 @@ fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderErro
 
 #[test]
 fn a_lost_job_is_distinguished_from_a_waiting_one() {
-    let step = polled("history", &json!({})).unwrap();
+    let step = next_step("history", &json!({})).unwrap();
     assert!(matches!(step, AdapterStep::Next(call) if call.stage == "queue"));
     let waiting = json!({"queue_running": [], "queue_pending": [[4, ID, {}, {}, []]]});
     assert!(matches!(
-        polled("queue", &waiting),
+        next_step("queue", &waiting),
         Ok(AdapterStep::Running { .. })
     ));
     let gone = json!({"queue_running": [[3, "other", {}, {}, []]], "queue_pending": []});
-    let step = polled("queue", &gone).unwrap();
+    let step = next_step("queue", &gone).unwrap();
     assert!(matches!(step, AdapterStep::Next(call) if call.stage == "history again"));
     assert_eq!(
-        polled("history again", &json!({})).unwrap_err().class,
+        next_step("history again", &json!({})).unwrap_err().class,
         ErrorClass::Lost
     );
     for (stage, body) in [("history", json!([])), ("queue", json!({}))] {
-        assert_eq!(polled(stage, &body).unwrap_err().class, ErrorClass::Unclear);
+        assert_eq!(
+            next_step(stage, &body).unwrap_err().class,
+            ErrorClass::Unclear
+        );
     }
 }
 
-fn ended(word: &str, outputs: &Value, messages: &Value) -> Result<AdapterStep, ProviderError> {
+fn end_step(word: &str, outputs: &Value, messages: &Value) -> Result<AdapterStep, ProviderError> {
     let status = json!({"status_str": word, "completed": word == "success", "messages": messages});
-    polled(
+    next_step(
         "history",
         &json!({ID: {"outputs": outputs, "status": status}}),
     )
@@ -238,7 +241,7 @@ fn the_video_is_found_under_any_key() {
     for key in ["images", "gifs", "video", "videos"] {
         let outputs =
             json!({"9": {"images": [preview, picture]}, "12": {key: [film], "animated": [true]}});
-        let Ok(AdapterStep::Done { outputs }) = ended("success", &outputs, &json!([])) else {
+        let Ok(AdapterStep::Done { outputs }) = end_step("success", &outputs, &json!([])) else {
             panic!("not done");
         };
         let OutputSource::Call(call) = &outputs[0].source else {
@@ -247,7 +250,7 @@ fn the_video_is_found_under_any_key() {
         assert_eq!(call.query[0], ("filename".into(), "v.mp4".into()));
         assert_eq!(call.query[1], ("subfolder".into(), "video".into()));
     }
-    let nothing = ended(
+    let nothing = end_step(
         "success",
         &json!({"9": {"images": [picture], "text": ["x"]}}),
         &json!([]),
@@ -258,7 +261,7 @@ fn the_video_is_found_under_any_key() {
 #[test]
 fn failures_are_classified() {
     let events = |event: &str, says: &str| json!([["execution_start", {}], [event, {"node_type": "KSampler", "exception_message": says, "exception_type": "RuntimeError"}]]);
-    let class = |messages: &Value| ended("error", &json!({}), messages).unwrap_err().class;
+    let class = |messages: &Value| end_step("error", &json!({}), messages).unwrap_err().class;
     assert_eq!(
         class(&events("execution_error", "out of memory")),
         ErrorClass::Failed
@@ -272,7 +275,7 @@ fn failures_are_classified() {
         ErrorClass::Lost
     );
     assert_eq!(class(&json!([])), ErrorClass::Failed);
-    let error = ended(
+    let error = end_step(
         "error",
         &json!({}),
         &events("execution_error", "out of memory"),
@@ -280,7 +283,7 @@ fn failures_are_classified() {
     .unwrap_err();
     assert_eq!(error.message, "KSampler: out of memory");
     assert!(matches!(
-        ended("pondering", &json!({}), &json!([])),
+        end_step("pondering", &json!({}), &json!([])),
         Ok(AdapterStep::Running { unknown_status: Some(word), .. }) if word == "pondering"
     ));
 }
@@ -341,7 +344,7 @@ fn the_jobs_api_is_read() {
         [("idempotency-key".into(), order.idempotency_key.clone())]
     );
     let handle = JobHandle(json!({"id": "job_1"}));
-    let polled = |status: u16, body: &Value| {
+    let next_step = |status: u16, body: &Value| {
         let context = adapter.poll(&handle).unwrap().context();
         adapter.read_poll(
             &handle,
@@ -350,7 +353,7 @@ fn the_jobs_api_is_read() {
         )
     };
     for word in ["queued", "running", "canceling"] {
-        let step = polled(200, &json!({"status": word, "progress": {"value": 0.5}}));
+        let step = next_step(200, &json!({"status": word, "progress": {"value": 0.5}}));
         assert!(matches!(
             step,
             Ok(AdapterStep::Running {
@@ -367,15 +370,15 @@ fn the_jobs_api_is_read() {
         ("succeeded", "", ErrorClass::Failed),
     ] {
         let body = json!({"status": word, "outputs": [], "error": {"code": code, "message": "x"}});
-        assert_eq!(polled(200, &body).unwrap_err().class, class, "{word}");
+        assert_eq!(next_step(200, &body).unwrap_err().class, class, "{word}");
     }
     assert_eq!(
-        polled(404, &json!({})).unwrap_err().class,
+        next_step(404, &json!({})).unwrap_err().class,
         ErrorClass::Missing
     );
     for url in ["https://cdn.test/v.mp4?sig=1", "/files/v.mp4"] {
         let body = json!({"status": "succeeded", "outputs": [{"type": "image", "url": "/p.png"}, {"type": "video", "url": url}]});
-        let Ok(AdapterStep::Done { outputs }) = polled(200, &body) else {
+        let Ok(AdapterStep::Done { outputs }) = next_step(200, &body) else {
             panic!("not done");
         };
         assert_eq!(

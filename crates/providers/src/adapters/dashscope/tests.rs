@@ -22,7 +22,7 @@ fn with_frames(model: &str, roles: &[PictureRole]) -> Order {
     order
 }
 
-fn sent(order: &Order) -> (String, Value) {
+fn request_of(order: &Order) -> (String, Value) {
     let call = dashscope().start(order).unwrap();
     assert_eq!(call.effect, CallEffect::Submission);
     let header = ("X-DashScope-Async".to_owned(), "enable".to_owned());
@@ -43,36 +43,36 @@ fn the_model_decides_the_form() {
     if let WorkSpec::Video(video) = &mut order.work {
         (video.seed, video.negative_prompt) = (Some((1 << 31) + 3), Some("rain".into()));
     }
-    let (path, body) = sent(&order);
+    let (path, body) = request_of(&order);
     assert_eq!(path, new);
     assert_eq!(
         body,
         json!({"model": "wan2.6-t2v", "input": {"prompt": prompt, "negative_prompt": "rain"},
                "parameters": {"size": "1280*720", "duration": 5, "seed": 3}})
     );
-    let (path, body) = sent(&with_frames("wan2.6-i2v", &[FirstFrame]));
+    let (path, body) = request_of(&with_frames("wan2.6-i2v", &[FirstFrame]));
     assert_eq!(path, new);
     assert_eq!(body["input"], json!({"prompt": prompt, "img_url": data}));
     assert_eq!(
         body["parameters"],
         json!({"resolution": "720P", "duration": 5})
     );
-    let (path, body) = sent(&with_frames("wan2.2-kf2v-flash", &[FirstFrame, LastFrame]));
+    let (path, body) = request_of(&with_frames("wan2.2-kf2v-flash", &[FirstFrame, LastFrame]));
     assert_eq!(path, "/services/aigc/image2video/video-synthesis");
     assert_eq!(
         body["input"],
         json!({"prompt": prompt, "first_frame_url": data, "last_frame_url": data})
     );
-    let (path, body) = sent(&with_frames("wan2.7-i2v", &[FirstFrame, LastFrame]));
+    let (path, body) = request_of(&with_frames("wan2.7-i2v", &[FirstFrame, LastFrame]));
     assert_eq!(path, new);
     let media = json!([{"type": "first_frame", "url": data}, {"type": "last_frame", "url": data}]);
     assert_eq!(body["input"], json!({"prompt": prompt, "media": media}));
-    let (_, body) = sent(&with_frames("wan2.7-t2v", &[]));
+    let (_, body) = request_of(&with_frames("wan2.7-t2v", &[]));
     assert_eq!(
         body["parameters"],
         json!({"resolution": "720P", "ratio": "16:9", "duration": 5})
     );
-    let (path, body) = sent(&with_frames("happyhorse-1.0-i2v", &[FirstFrame]));
+    let (path, body) = request_of(&with_frames("happyhorse-1.0-i2v", &[FirstFrame]));
     assert_eq!(path, new);
     let media = json!([{"type": "first_frame", "url": data}]);
     assert_eq!(body["input"], json!({"prompt": prompt, "media": media}));
@@ -80,7 +80,7 @@ fn the_model_decides_the_form() {
         body["parameters"],
         json!({"resolution": "720P", "duration": 5, "watermark": false})
     );
-    let (_, body) = sent(&with_frames("happyhorse-1.1-t2v", &[]));
+    let (_, body) = request_of(&with_frames("happyhorse-1.1-t2v", &[]));
     assert_eq!(
         body["parameters"],
         json!({"resolution": "720P", "ratio": "16:9", "duration": 5, "watermark": false})

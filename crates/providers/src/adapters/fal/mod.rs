@@ -271,7 +271,7 @@ impl Adapter for FalAdapter {
         }
     }
 
-    /// In the unit of the model's price, which is only on the model's page.
+    /// The cost in the unit of the model's price, which is only on the model's page.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let units = answer.header("x-fal-billable-units")?;
         ProviderCost::from_value(&json!(units), CostUnit::Units, 1.0)

@@ -125,13 +125,13 @@ impl Adapter for GeminiVeoAdapter {
             return (kind == MediaKind::Music).then(lyria::limits);
         }
         let api = self.api_of(model);
-        let by_interactions = api == GoogleApi::Interactions;
+        let uses_interactions = api == GoogleApi::Interactions;
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
             durations: Durations::Only(vec![8]),
             default_seconds: 8,
             pictures: SourcePictureLimits::frames(1),
-            negative_prompt: !by_interactions,
+            negative_prompt: !uses_interactions,
             seed: api == GoogleApi::Vertex,
             audio: (api == GoogleApi::Vertex).then_some(self.audio),
             max_prompt: 4_000,
@@ -146,9 +146,9 @@ impl Adapter for GeminiVeoAdapter {
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let name = model.trim_start_matches("models/");
-        let by_interactions = name.contains("omni") || lyria::is_lyria_model(name);
+        let uses_interactions = name.contains("omni") || lyria::is_lyria_model(name);
         match self.api {
-            Some(GoogleApi::Gemini | GoogleApi::Vertex) if by_interactions => Some(format!(
+            Some(GoogleApi::Gemini | GoogleApi::Vertex) if uses_interactions => Some(format!(
                 "{name} is served by another API; use api = \"interactions\""
             )),
             Some(GoogleApi::Interactions) if name.contains("veo") => Some(format!(

@@ -45,7 +45,7 @@ fn with_frames(mut order: Order) -> Order {
     order
 }
 
-fn polled(
+fn next_step(
     adapter: &Arc<dyn Adapter>,
     status: u16,
     body: &Value,
@@ -151,7 +151,7 @@ fn an_operation_is_done_when_it_says_so() {
     for adapter in [gemini(), vertex()] {
         for body in [json!({"name": "o"}), json!({"name": "o", "done": false})] {
             assert!(matches!(
-                polled(&adapter, 200, &body),
+                next_step(&adapter, 200, &body),
                 Ok(AdapterStep::Running {
                     unknown_status: None,
                     ..
@@ -198,7 +198,7 @@ fn an_operation_is_done_when_it_says_so() {
             (200, Value::Null, ErrorClass::Unclear),
             (500, json!({}), ErrorClass::Unclear),
         ] {
-            let error = polled(&adapter, status, &body).unwrap_err();
+            let error = next_step(&adapter, status, &body).unwrap_err();
             assert_eq!(error.class, class, "{body}");
         }
     }
@@ -209,7 +209,7 @@ fn a_video_is_a_file_or_right_here() {
     let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc-1:download?alt=media";
     let sample = json!({"done": true, "response": {"generateVideoResponse":
         {"generatedSamples": [{"video": {"uri": uri}}]}}});
-    let OutputSource::Call(call) = source_of(polled(&gemini(), 200, &sample)) else {
+    let OutputSource::Call(call) = source_of(next_step(&gemini(), 200, &sample)) else {
         panic!("no call");
     };
     assert_eq!(
@@ -221,11 +221,11 @@ fn a_video_is_a_file_or_right_here() {
     let video = |video: Value| json!({"done": true, "response": {"videos": [video]}});
     let inline = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
     assert!(matches!(
-        source_of(polled(&vertex(), 200, &inline)),
+        source_of(next_step(&vertex(), 200, &inline)),
         OutputSource::Bytes(bytes) if bytes == [0_u8; 3][..]
     ));
     let bucket = video(json!({"gcsUri": "gs://bucket/1.mp4"}));
-    let error = polled(&vertex(), 200, &bucket).unwrap_err();
+    let error = next_step(&vertex(), 200, &bucket).unwrap_err();
     assert!(error.class == ErrorClass::Failed && error.message.contains("Cloud Storage"));
 }
 
@@ -308,7 +308,7 @@ fn an_interactions_status_word_decides() {
         json!({"type": "image", "data": "iVBORw0KGgo=", "mime_type": "image/png"})
     );
     for word in ["queued", "in_progress"] {
-        let step = polled(&interactions(), 200, &json!({"status": word}));
+        let step = next_step(&interactions(), 200, &json!({"status": word}));
         assert!(matches!(
             step,
             Ok(AdapterStep::Running {
@@ -317,7 +317,7 @@ fn an_interactions_status_word_decides() {
             })
         ));
     }
-    let step = polled(&interactions(), 200, &json!({"status": "requires_action"}));
+    let step = next_step(&interactions(), 200, &json!({"status": "requires_action"}));
     assert!(matches!(
         step,
         Ok(AdapterStep::Running {
@@ -331,12 +331,12 @@ fn an_interactions_status_word_decides() {
     };
     let file = completed(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
     assert!(matches!(
-        source_of(polled(&interactions(), 200, &file)),
+        source_of(next_step(&interactions(), 200, &file)),
         OutputSource::Call(call) if call.target == CallTarget::Path("/v1/files/f1:download".into())
     ));
     let inline = completed(json!({"type": "video", "data": "AAAA"}));
     assert!(matches!(
-        source_of(polled(&interactions(), 200, &inline)),
+        source_of(next_step(&interactions(), 200, &inline)),
         OutputSource::Bytes(_)
     ));
     for (body, class) in [
@@ -354,7 +354,7 @@ fn an_interactions_status_word_decides() {
         (json!({"status": "cancelled"}), ErrorClass::Lost),
         (json!({}), ErrorClass::Unclear),
     ] {
-        let error = polled(&interactions(), 200, &body).unwrap_err();
+        let error = next_step(&interactions(), 200, &body).unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
 }

@@ -99,8 +99,8 @@ struct KlingAdapter {
 impl Adapter for KlingAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // These have a different path and body.
-        let other_operation = model.contains("omni") || model.contains("video-o1");
-        if kind != MediaKind::Video || other_operation {
+        let is_other_operation = model.contains("omni") || model.contains("video-o1");
+        if kind != MediaKind::Video || is_other_operation {
             return None;
         }
         let unknown = VideoLimits {
@@ -211,7 +211,7 @@ impl Adapter for KlingAdapter {
         Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 
-    /// In the units of its price list.
+    /// The cost in the units of Kling's price list.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         ProviderCost::at_pointer(
             &answer.json().ok()?,

@@ -268,7 +268,7 @@ fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
             AdapterStep::done(outputs.collect())
         }
         Some("error") => failure(["/error/code", "/error/detail"]),
-        // Also if the recording has been removed.
+        // Occurs also when the recording has been removed.
         Some("server_error") => failure(["/code", "/error"]),
         Some("cancelled") => {
             let message = "the task was cancelled at the provider";

@@ -121,7 +121,7 @@ fn a_used_key_means_that_the_order_was_taken() {
     }
 }
 
-fn polled(task: &Value) -> Result<AdapterStep, ProviderError> {
+fn next_step(task: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "t-1"}));
     let context = adapter.poll(&handle).unwrap().context();
@@ -131,7 +131,7 @@ fn polled(task: &Value) -> Result<AdapterStep, ProviderError> {
 
 #[test]
 fn only_known_words_end_a_task() {
-    let step = polled(&json!({"status": "progress", "progress": 42})).unwrap();
+    let step = next_step(&json!({"status": "progress", "progress": 42})).unwrap();
     assert!(matches!(
         step,
         AdapterStep::Running {
@@ -140,7 +140,7 @@ fn only_known_words_end_a_task() {
             ..
         }
     ));
-    let step = polled(&json!({"status": "resting"})).unwrap();
+    let step = next_step(&json!({"status": "resting"})).unwrap();
     assert!(matches!(
         step,
         AdapterStep::Running {
@@ -170,7 +170,7 @@ fn only_known_words_end_a_task() {
             "the provider reports success but returned no result",
         ),
     ] {
-        let error = polled(&task).unwrap_err();
+        let error = next_step(&task).unwrap_err();
         assert_eq!((error.class, error.message.as_str()), (class, message));
     }
 }
@@ -184,7 +184,7 @@ fn tracks_are_labelled_by_the_provider() {
         {"type": "back", "label": "no_multistem", "url": "http://d.example/4"},
         {"type": "stem", "label": "vocals@1", "url": "http://d.example/5"},
     ]});
-    let step = polled(&json!({"status": "success", "result": tracks})).unwrap();
+    let step = next_step(&json!({"status": "success", "result": tracks})).unwrap();
     let AdapterStep::Done { outputs } = step else {
         panic!("not done");
     };

@@ -239,7 +239,7 @@ impl Adapter for LumaAdapter {
                 && agrees(&request, &generation["request"], &["prompt"]);
             LIST.likely(generation, since).filter(|_| is_alike)
         });
-        // Not `LIST.goes_on`, which assumes that the list begins with the newest, because no
+        // Not `LIST.has_older_page`, which assumes that the list begins with the newest, because no
         // document says so.
         let has_more = body["has_more"] == true && !generations.is_empty();
         let offset = context.carried_data.as_u64().unwrap_or_default();

@@ -161,7 +161,7 @@ mod tests {
         adapter("minimax", &json!({}))
     }
 
-    fn sent(order: &Order) -> Value {
+    fn body_of(order: &Order) -> Value {
         let call = v1().start(order).unwrap();
         assert_eq!(call.target, CallTarget::Path("/v1/video_generation".into()));
         assert_eq!(call.effect, CallEffect::Submission);
@@ -185,19 +185,19 @@ mod tests {
 
     #[test]
     fn the_request_has_the_documented_fields() {
-        let body = sent(&order_with("MiniMax-Hailuo-2.3", (1366, 768), &[]));
+        let body = body_of(&order_with("MiniMax-Hailuo-2.3", (1366, 768), &[]));
         assert_eq!(
             body,
             json!({"model": "MiniMax-Hailuo-2.3", "prompt": "a lighthouse in a storm",
                    "duration": 6, "resolution": "768P"})
         );
         let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
-        let body = sent(&order_with("MiniMax-Hailuo-02", (1920, 1080), &roles));
+        let body = body_of(&order_with("MiniMax-Hailuo-02", (1920, 1080), &roles));
         let data = picture().data_url();
         assert_eq!(body["resolution"], "1080P");
         assert_eq!(body["first_frame_image"], json!(data));
         assert_eq!(body["last_frame_image"], json!(data));
-        let body = sent(&order_with(
+        let body = body_of(&order_with(
             "S2V-01",
             (1280, 720),
             &[PictureRole::Reference],

@@ -160,7 +160,7 @@ mod tests {
         adapter("minimax", &json!({"api": "v2"}))
     }
 
-    fn sent(order: &Order) -> Value {
+    fn body_of(order: &Order) -> Value {
         match v2().start(order).unwrap().body {
             RequestBody::Json(body) => body,
             other => panic!("not JSON: {other:?}"),
@@ -172,7 +172,7 @@ mod tests {
         let mut order = video("MiniMax-H3");
         let text = json!({"type": "text", "text": "a lighthouse in a storm"});
         assert_eq!(
-            sent(&order),
+            body_of(&order),
             json!({"model": "MiniMax-H3", "content": [text], "resolution": "768P",
                    "duration": 5, "ratio": "16:9"})
         );
@@ -183,7 +183,7 @@ mod tests {
                 video.pictures.push(SourcePicture { role, file });
             }
         }
-        let body = sent(&order);
+        let body = body_of(&order);
         assert_eq!(
             (&body["resolution"], body.get("ratio")),
             (&json!("2K"), None)

@@ -11,7 +11,7 @@ fn modelark() -> Arc<dyn Adapter> {
     adapter("modelark", &json!({}))
 }
 
-fn sent(order: &Order) -> Value {
+fn body_of(order: &Order) -> Value {
     let call = modelark().start(order).unwrap();
     assert_eq!(call.effect, CallEffect::Submission);
     match call.body {
@@ -25,7 +25,7 @@ fn parts_with_roles_and_nothing_null() {
     let mut order = video("seedance-1-5-pro-251215");
     let text = json!({"type": "text", "text": "a lighthouse in a storm"});
     assert_eq!(
-        sent(&order),
+        body_of(&order),
         json!({"model": "seedance-1-5-pro-251215", "content": [text], "resolution": "720p",
                "ratio": "16:9", "duration": 5, "seed": seed_of("0197-key")})
     );
@@ -37,7 +37,7 @@ fn parts_with_roles_and_nothing_null() {
             video.pictures.push(SourcePicture { role, file });
         }
     }
-    let body = sent(&order);
+    let body = body_of(&order);
     assert_eq!(
         (&body["seed"], &body["resolution"]),
         (&json!(0), &json!("1080p"))

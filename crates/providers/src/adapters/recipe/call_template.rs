@@ -235,20 +235,20 @@ impl Recipe {
             BodyNode::Template(template) => self.check_text(template, &node.span(), names, false),
             BodyNode::Table(table) => self.check_table(table, names, false),
             BodyNode::List(items) => items.iter().try_for_each(|item| {
-                let each = match item.get_ref() {
+                let for_each = match item.get_ref() {
                     BodyNode::Table(table) => table.for_each.as_ref(),
                     _ => None,
                 };
-                let Some(each) = each else {
+                let Some(for_each) = for_each else {
                     return self.check_node(item, names);
                 };
-                if each.get_ref() != "references" {
+                if for_each.get_ref() != "references" {
                     return Err(RecipeFault::new(
-                        &each.span(),
+                        &for_each.span(),
                         "for_each supports only \"references\"",
                     ));
                 }
-                check_name(each, names)?;
+                check_name(for_each, names)?;
                 let mut names = names.clone();
                 names.insert("reference", ValueKind::File);
                 self.check_node(item, &names)
@@ -265,11 +265,11 @@ impl Recipe {
         for condition in table.only_with.iter().chain(&table.only_without) {
             check_name(condition, names)?;
         }
-        if let Some(each) = &table.for_each
+        if let Some(for_each) = &table.for_each
             && !names.contains_key("reference")
         {
             return Err(RecipeFault::new(
-                &each.span(),
+                &for_each.span(),
                 "for_each is allowed only in tables of a list",
             ));
         }

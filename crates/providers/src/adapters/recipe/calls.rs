@@ -1,4 +1,4 @@
-//! The calls of a recipe: each section, with its lines besides those that describe a call.
+//! The calls of a recipe: the sections that describe a call, each with its additional lines.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::refusals::RefusalSection;
 use super::schema::TemplateMap;
 use super::template::Template;
 
-/// A section that describes a call by the five common lines and some additional ones. Its path is
-/// below the base URL, or a complete URL that was kept.
+/// A section that describes a call with the five common lines and some additional ones. Its path is
+/// below the base URL, or a complete URL that was kept from an answer.
 // Not `#[serde(flatten)]`: it does not work with `deny_unknown_fields`, and loses the spans that
 // give faults their line numbers.
 macro_rules! call {
@@ -34,7 +34,7 @@ macro_rules! call {
         }
 
         impl $name {
-            /// The call, its body in JSON.
+            /// The call, with a JSON body.
             pub(super) fn request(&self) -> CallTemplate<'_> {
                 CallTemplate {
                     method: self.method,
@@ -167,7 +167,7 @@ call! {
 }
 
 call! {
-    /// `[cancel]`.
+    /// `[cancel]`: the call that cancels a job.
     Cancel, "post" {
         /// Whether a success proves that the job is cancelled.
         #[serde(default = "default_true")]

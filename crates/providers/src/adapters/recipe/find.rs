@@ -155,8 +155,8 @@ impl Recipe {
         if has_key && !self.submit.requests().into_iter().all(sends_key) {
             return fault("[find] looks up jobs by {key}, but the submission does not send it");
         }
-        let by_content = find.prompt.is_some() && find.model.is_some() && self.video.is_some();
-        if !has_key && !by_content {
+        let has_content = find.prompt.is_some() && find.model.is_some() && self.video.is_some();
+        if !has_key && !has_content {
             return fault(
                 "[find] must set where a job contains {key} (reference), or the prompt and model of a video (prompt, model)",
             );

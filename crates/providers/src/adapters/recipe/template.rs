@@ -188,7 +188,7 @@ mod tests {
     use super::super::placeholder::{OrderFile, TemplateValue, ValueKind};
     use super::*;
 
-    fn rendered(template: &str) -> Option<Value> {
+    fn render(template: &str) -> Option<Value> {
         let file = crate::adapters::tests::picture();
         let values = TemplateValues::from([
             ("id", TemplateValue::Plain(json!("a/b c"))),
@@ -217,10 +217,10 @@ mod tests {
             ("{{{seconds}}}", json!("{5}")),
             ("", json!("")),
         ] {
-            assert_eq!(rendered(template), Some(value), "{template}");
+            assert_eq!(render(template), Some(value), "{template}");
         }
-        assert_eq!(rendered("{seed}"), None);
-        assert_eq!(rendered("seed {seed} of {seconds}"), None);
+        assert_eq!(render("{seed}"), None);
+        assert_eq!(render("seed {seed} of {seconds}"), None);
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn with_picture(mut order: Order, bytes: usize) -> Order {
     order
 }
 
-fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn next_step(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(handle.clone());
     let context = replicate().poll(&handle).unwrap().context();
     replicate().read_poll(
@@ -137,7 +137,7 @@ fn the_status_word_decides() {
     for word in ["starting", "processing"] {
         let body = json!({"status": word, "logs": "10%|#  |\n 45%|## | 9/20"});
         assert!(matches!(
-            polled(&handle, 200, &body),
+            next_step(&handle, 200, &body),
             Ok(AdapterStep::Running {
                 progress: Some(45),
                 unknown_status: None,
@@ -146,7 +146,7 @@ fn the_status_word_decides() {
         ));
     }
     assert!(matches!(
-        polled(&handle, 200, &json!({"status": "booting"})),
+        next_step(&handle, 200, &json!({"status": "booting"})),
         Ok(AdapterStep::Running { unknown_status: Some(word), .. }) if word == "booting"
     ));
     for (status, body, class) in [
@@ -176,7 +176,7 @@ fn the_status_word_decides() {
         (200, json!({}), ErrorClass::Unclear),
         (502, json!({}), ErrorClass::Unclear),
     ] {
-        let error = polled(&handle, status, &body).unwrap_err();
+        let error = next_step(&handle, status, &body).unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
 }
@@ -192,7 +192,7 @@ fn a_video_comes_in_many_shapes() {
         json!({"preview": "https://replicate.delivery/a.png", "video": "https://replicate.delivery/a.mp4"}),
     ] {
         let body = json!({"status": "succeeded", "output": output});
-        let Ok(AdapterStep::Done { outputs }) = polled(&json!({"id": "p1"}), 200, &body) else {
+        let Ok(AdapterStep::Done { outputs }) = next_step(&json!({"id": "p1"}), 200, &body) else {
             panic!("not done: {output}");
         };
         assert!(
@@ -219,7 +219,7 @@ fn stems_are_labelled() {
     };
     let labels = |handle: &Value, output: Value| {
         let body = json!({"status": "succeeded", "output": output});
-        let Ok(AdapterStep::Done { outputs }) = polled(handle, 200, &body) else {
+        let Ok(AdapterStep::Done { outputs }) = next_step(handle, 200, &body) else {
             panic!("not done");
         };
         outputs

@@ -195,8 +195,8 @@ impl RunwayAdapter {
         fields.insert("promptText".into(), json!(video.prompt));
         fields.insert("duration".into(), json!(video.seconds));
         let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
-        let from_frames = video.frames([(), ()]).next().is_some();
-        match inputs.size_format(from_frames) {
+        let has_frames = video.frames([(), ()]).next().is_some();
+        match inputs.size_format(has_frames) {
             SizeFormat::Pixels => {
                 put("ratio", frame_size::size_text(video.size, ':'));
             }
@@ -240,7 +240,7 @@ impl RunwayAdapter {
         if !references.is_empty() {
             fields.insert("references".into(), json!(references));
         }
-        let path = if from_frames {
+        let path = if has_frames {
             fields.insert("promptImage".into(), json!(first_and_last));
             "/v1/image_to_video"
         } else {

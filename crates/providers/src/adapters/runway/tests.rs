@@ -29,7 +29,7 @@ fn body(call: &Call) -> &Value {
     }
 }
 
-fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn next_step(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"id": "t"}));
     let context = runway().poll(&handle).unwrap().context();
     runway().read_poll(
@@ -154,7 +154,7 @@ fn answers_to_a_submission_are_classified() {
 
 #[test]
 fn every_status_word() {
-    let running = |body: Value| match polled(200, &body) {
+    let running = |body: Value| match next_step(200, &body) {
         Ok(AdapterStep::Running {
             progress,
             unknown_status,
@@ -169,8 +169,10 @@ fn every_status_word() {
     let unknown = json!({"status": "PONDERING"});
     assert_eq!(running(unknown), (None, Some("PONDERING".into())));
     let done = json!({"status": "SUCCEEDED", "output": ["https://x.example/a.mp4"]});
-    assert!(matches!(polled(200, &done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
-    let class = |status, body: Value| polled(status, &body).unwrap_err().class;
+    assert!(
+        matches!(next_step(200, &done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1)
+    );
+    let class = |status, body: Value| next_step(status, &body).unwrap_err().class;
     assert_eq!(
         class(200, json!({"status": "SUCCEEDED", "output": []})),
         ErrorClass::Failed
@@ -192,7 +194,7 @@ fn every_status_word() {
         ("INTERNAL.BAD_OUTPUT.CODE01", ErrorClass::Failed),
     ] {
         let body = json!({"status": "FAILED", "failure": "no", "failureCode": code});
-        let error = polled(200, &body).unwrap_err();
+        let error = next_step(200, &body).unwrap_err();
         assert_eq!((error.class, error.code.as_deref()), (class, Some(code)));
     }
 }

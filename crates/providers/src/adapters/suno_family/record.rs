@@ -1,8 +1,8 @@
 //! The records of the music API: the state of a task and its clips.
 //!
-//! A task is done when every clip is; if some clips failed, the others are delivered. Status words
-//! of tasks include those of the job record and of the bare record, because services use one or the
-//! other.
+//! A task is done when every clip is; if some clips failed, the others are delivered. A task's
+//! status words are those of a job record (`SUCCESS`) or of a bare record (`complete`), depending
+//! on the service.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ enum SunoStatus<'a> {
     Unknown(&'a str),
 }
 
-fn task_word(word: &str) -> SunoStatus<'_> {
+fn task_status(word: &str) -> SunoStatus<'_> {
     match word {
         "NOT_START" | "SUBMITTED" | "QUEUED" | "IN_PROGRESS" | "submitted" | "queued"
         | "processing" | "running" | "streaming" => SunoStatus::Running,
@@ -36,7 +36,7 @@ fn task_word(word: &str) -> SunoStatus<'_> {
     }
 }
 
-fn clip_word(word: &str) -> SunoStatus<'_> {
+fn clip_status(word: &str) -> SunoStatus<'_> {
     match word {
         "submitted" | "queued" | "streaming" => SunoStatus::Running,
         "complete" => SunoStatus::Done,
@@ -53,7 +53,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
     let mut done = Vec::new();
     let mut is_running = false;
     for clip in clips {
-        match clip_word(clip["status"].as_str().unwrap_or_default()) {
+        match clip_status(clip["status"].as_str().unwrap_or_default()) {
             SunoStatus::Running => is_running = true,
             SunoStatus::Done => done.push(clip),
             SunoStatus::Failed => {}
@@ -62,7 +62,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
         }
     }
     let running = AdapterStep::running(percent_at(task, "/progress", 100.0));
-    match (task["status"].as_str().map(task_word), clips.is_empty()) {
+    match (task["status"].as_str().map(task_status), clips.is_empty()) {
         (Some(SunoStatus::Unknown(word)), _) => Ok(AdapterStep::unknown(word)),
         (Some(SunoStatus::Failed), _) if done.is_empty() => Err(failure(task, clips)),
         // Clips that were finished are paid for.
@@ -79,24 +79,24 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
 }
 
 fn deliver(handle: &JobHandle, clips: &[&Value]) -> Result<AdapterStep, ProviderError> {
-    let stems = handle.0["stems"] == true;
+    let are_stems = handle.0["stems"] == true;
     let output = |clip: &&Value| {
         let url = text_at(clip, "/audio_url")?;
         Some(JobOutput {
-            kind: OutputKind::Clip(Box::new(facts(handle, clip, stems))),
+            kind: OutputKind::Clip(Box::new(facts(handle, clip, are_stems))),
             source: OutputSource::Address(url),
         })
     };
     AdapterStep::done(clips.iter().filter_map(output).collect())
 }
 
-fn facts(handle: &JobHandle, clip: &Value, stems: bool) -> ClipFacts {
+fn facts(handle: &JobHandle, clip: &Value, are_stems: bool) -> ClipFacts {
     let text = |pointer| text_at(clip, pointer).unwrap_or_default();
     ClipFacts {
         id: text("/id"),
         task_id: Some(handle.text("id").to_owned()),
         title: text("/title"),
-        stem: stems.then(|| stem(clip)).flatten(),
+        stem: are_stems.then(|| stem(clip)).flatten(),
         tags: text("/metadata/tags"),
         prompt: text("/metadata/prompt"),
         video_url: text("/video_url"),

@@ -81,8 +81,8 @@ pub(super) async fn one_odd_answer_about_a_job_ends_nothing(stage: Stage) {
     join_all(faults.map(|fault| ends_nothing(&stage, fault))).await;
 }
 
-/// Orders at once. Their jobs are polled every few milliseconds, and more would leave no CPU time
-/// for the answers.
+/// Limits the orders that run at once. Their jobs are polled every few milliseconds, and more would
+/// leave no CPU time for the answers.
 static ORDERS_AT_ONCE: Semaphore = Semaphore::const_new(24);
 
 async fn ends_nothing(stage: &Stage, fault: Fault) {

@@ -45,7 +45,7 @@ pub(crate) struct Stage {
     simulator: Simulator,
 }
 
-type Submitted = Result<OrderAcceptance, SubmitError<Infallible>>;
+type SubmitResult = Result<OrderAcceptance, SubmitError<Infallible>>;
 
 impl Stage {
     pub(crate) async fn new(case: Case) -> Self {
@@ -90,11 +90,11 @@ impl Stage {
         assert_eq!((self.submissions(), self.accepted()), (1, 1), "paid once");
     }
 
-    pub(crate) async fn submit(&self) -> Submitted {
+    pub(crate) async fn submit(&self) -> SubmitResult {
         self.submit_to(&self.provider).await
     }
 
-    pub(crate) async fn submit_to(&self, provider: &Provider) -> Submitted {
+    pub(crate) async fn submit_to(&self, provider: &Provider) -> SubmitResult {
         let (watch, order) = (ProgressWatch::new(), &self.case.order);
         let mut intents = 0;
         let submissions_before = self.submissions();

@@ -20,7 +20,7 @@ const MAX_MESSAGE: usize = 64 * 1024;
 /// How many messages a direction buffers before it stops reading.
 const MAX_BUFFERED_MESSAGES: usize = 64;
 /// How long the server of a cut connection may continue to send.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN_TIME: Duration = Duration::from_secs(30);
 /// How finely a slow direction is divided.
 const SLICES: u32 = 20;
 
@@ -42,8 +42,8 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
             reset(&server);
         }
         Err(ConnectionEnd::Cut) => {
-            // Before `drain_server`, which may take as long as `DRAIN`. The client must learn at
-            // once that its connection is gone.
+            // Before `drain_server`, which may take as long as `DRAIN_TIME`. The client must learn
+            // at once that its connection is gone.
             reset(&client);
             drop(client);
             drain_server(server).await;
@@ -108,7 +108,7 @@ async fn drain_server(mut server: TcpStream) {
     // end.
     let _ = server.shutdown().await;
     let mut rest = tokio::io::sink();
-    let _ = tokio::time::timeout(DRAIN, tokio::io::copy(&mut server, &mut rest)).await;
+    let _ = tokio::time::timeout(DRAIN_TIME, tokio::io::copy(&mut server, &mut rest)).await;
 }
 
 /// One direction of a connection.
@@ -221,7 +221,7 @@ impl DirectionPump<'_> {
             None => sink.write_all(message).await?,
             Some(rate) => {
                 // A slice takes a twentieth of a second. Otherwise a slow link would send nothing
-                // for a long time and then deliver a message at once.
+                // for a long time and then deliver a whole message.
                 let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MAX_MESSAGE);
                 for slice in message.chunks(slice) {
                     let length = u32::try_from(slice.len()).unwrap_or(u32::MAX);

@@ -79,7 +79,7 @@ impl FaultProxy {
         self.shared.state.borrow().network
     }
 
-    /// Changes the network, also for existing connections.
+    /// Changes the network, including that of existing connections.
     pub fn set(&self, network: NetworkState) {
         self.shared
             .state

@@ -1,4 +1,4 @@
-//! Models of the operator, run by the real ONNX runtime on small graphs whose answers are known.
+//! The operator's models, run by the real ONNX runtime on small graphs whose answers are known.
 
 #![expect(
     clippy::unwrap_used,

@@ -84,14 +84,14 @@ fn json_in_a_text_is_read() {
     let recipe = short_recipe_with("address = \"/url\"", "address = \"/made/urls/*\"");
     let adapter = adapter_of(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
     let content = json!({"urls": ["https://x.example/v"]}).to_string();
-    let step = polled(
+    let step = next_step(
         adapter.as_ref(),
         200,
         &json!({"status": "done", "made": content}),
     );
     assert!(matches!(step, Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     for content in [json!("{"), json!(""), json!([1]), Value::Null] {
-        let error = polled(
+        let error = next_step(
             adapter.as_ref(),
             200,
             &json!({"status": "done", "made": content}),
@@ -100,7 +100,11 @@ fn json_in_a_text_is_read() {
     }
 }
 
-fn polled(adapter: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn next_step(
+    adapter: &dyn Adapter,
+    status: u16,
+    body: &Value,
+) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"kept": {"id": "a/b"}}));
     let call = adapter.poll(&handle).unwrap();
     assert_eq!(call.target, CallTarget::Path("/jobs/a%2Fb".into()));
@@ -116,11 +120,11 @@ fn the_state_of_a_job_is_read() {
     let adapter = adapter_with(
         "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"",
     );
-    let polled = |status, body: Value| polled(adapter.as_ref(), status, &body);
+    let next_step = |status, body: Value| next_step(adapter.as_ref(), status, &body);
     let running = |step: Result<AdapterStep, ProviderError>, word: Option<&str>| matches!(step, Ok(AdapterStep::Running { unknown_status, .. }) if unknown_status.as_deref() == word);
-    assert!(running(polled(200, json!({"status": "running"})), None));
+    assert!(running(next_step(200, json!({"status": "running"})), None));
     assert!(running(
-        polled(200, json!({"status": "pondering"})),
+        next_step(200, json!({"status": "pondering"})),
         Some("pondering")
     ));
     for (status, body, class) in [
@@ -148,12 +152,12 @@ fn the_state_of_a_job_is_read() {
         ),
     ] {
         assert_eq!(
-            polled(status, body.clone()).unwrap_err().class,
+            next_step(status, body.clone()).unwrap_err().class,
             class,
             "{status} {body}"
         );
     }
-    let done = polled(
+    let done = next_step(
         200,
         json!({"status": "done", "url": "https://cdn.test/v.mp4"}),
     );
@@ -169,20 +173,20 @@ fn a_state_can_be_given_without_status_words() {
         "done_when = \"/done\"\nfailed_when = \"/error\"\nrefused_when = { at = \"/moderated\", equals = true }\nprogress = \"/progress\"\nprogress_full = 1.0\n",
     );
     let adapter = adapter_of(&recipe).unwrap();
-    let polled = |body: Value| polled(adapter.as_ref(), 200, &body);
+    let next_step = |body: Value| next_step(adapter.as_ref(), 200, &body);
     for body in [
         json!({"progress": 0.5}),
         json!({"done": false, "progress": "0.5"}),
     ] {
         assert!(matches!(
-            polled(body),
+            next_step(body),
             Ok(AdapterStep::Running {
                 progress: Some(50),
                 ..
             })
         ));
     }
-    let class = |body| polled(body).unwrap_err().class;
+    let class = |body| next_step(body).unwrap_err().class;
     assert_eq!(
         class(json!({"done": true, "error": {"code": 1}})),
         ErrorClass::Failed
@@ -192,7 +196,7 @@ fn a_state_can_be_given_without_status_words() {
         ErrorClass::Refused
     );
     assert!(matches!(
-        polled(json!({"done": true, "url": "https://a.test/"})),
+        next_step(json!({"done": true, "url": "https://a.test/"})),
         Ok(AdapterStep::Done { .. })
     ));
 }
@@ -209,7 +213,7 @@ fn results_come_in_several_ways() {
     let done = json!({"status": "done", "url": "/files/v.mp4"});
     let result = |lines: &str| {
         let adapter = adapter_of(&short_recipe_with("address = \"/url\"", lines)).unwrap();
-        source_of(polled(adapter.as_ref(), 200, &done))
+        source_of(next_step(adapter.as_ref(), 200, &done))
     };
     let call = |source: OutputSource| match source {
         OutputSource::Call(call) => *call,

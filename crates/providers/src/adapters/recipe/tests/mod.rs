@@ -50,7 +50,7 @@ fn adapter_of(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
 }
 
 /// The short recipe with signed calls.
-fn signed() -> String {
+fn signing_recipe() -> String {
     format!("{SHORT}\n[auth]\nsign = {{ method = \"tc3\", service = \"vclm\" }}\n")
 }
 

@@ -10,7 +10,7 @@ use super::super::sign::SignatureMethod;
 use crate::port::{CallSigner as _, OutgoingCall};
 use crate::secret::Secret;
 
-fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
+fn sign(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
     #[derive(Deserialize)]
     struct Auth {
         sign: SignatureMethod,
@@ -30,7 +30,7 @@ fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
 
 #[test]
 fn tencent_wants_tc3() {
-    let headers = signed(
+    let headers = sign(
         r#"sign = { method = "tc3", service = "vclm" }"#,
         "https://vclm.tencentcloudapi.com/",
         r#"{"Prompt":"a lake"}"#,
@@ -48,17 +48,17 @@ fn tencent_wants_tc3() {
 
 #[test]
 fn the_query_is_signed_in_the_order_of_its_names() {
-    let signed = |query: &str| {
+    let headers = |query: &str| {
         let url = format!("https://vclm.tencentcloudapi.com/?{query}");
-        signed(r#"sign = { method = "tc3", service = "vclm" }"#, &url, "{}")
+        sign(r#"sign = { method = "tc3", service = "vclm" }"#, &url, "{}")
     };
-    assert_eq!(signed("a=1+2&b=3"), signed("b=3&a=1%202"));
-    assert_ne!(signed("a=1"), signed("a=2"));
+    assert_eq!(headers("a=1+2&b=3"), headers("b=3&a=1%202"));
+    assert_ne!(headers("a=1"), headers("a=2"));
 }
 
 #[test]
 fn a_credential_is_a_pair() {
-    let adapter = super::adapter_of(&super::signed()).unwrap();
+    let adapter = super::adapter_of(&super::signing_recipe()).unwrap();
     for wrong in ["", "id", "id:", ":key"] {
         let secret = Secret::new(wrong);
         assert!(adapter.fault_of_secret(&secret).is_some(), "{wrong:?}");

@@ -105,7 +105,7 @@ fn songs_are_ordered_and_all_their_clips_taken() {
 /// The shipped one of kie.ai: every variant of submission, and clips with ids.
 const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 
-fn sent(adapter: &dyn Adapter, fields: Value) -> (String, Value) {
+fn request_of(adapter: &dyn Adapter, fields: Value) -> (String, Value) {
     let call = adapter.start(&song(fields)).unwrap();
     let body = content(&call.body);
     let CallTarget::Path(path) = call.target else {
@@ -149,7 +149,7 @@ fn the_songs_fields_select_the_request() {
             "instrumental",
         ),
     ] {
-        let (to, body) = sent(adapter.as_ref(), fields.clone());
+        let (to, body) = request_of(adapter.as_ref(), fields.clone());
         assert_eq!(to, path, "{fields}");
         for (name, value) in has.as_object().unwrap() {
             assert_eq!(body[name], *value, "{fields}: {body}");
