@@ -165,9 +165,11 @@ fn rate_headers(headers: &mut HeaderMap, rate: &RateState) {
 
 /// A duration as in the `OpenAI` headers: `120ms`, `4.5s`, `1m0s`.
 fn reset_text(time: Duration) -> String {
+    // From 59.95 s on, tenths of a second round up to a minute.
     match time.as_millis() {
         ms @ 0..1000 => format!("{ms}ms"),
-        1000..60_000 => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
+        1000..59_950 => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
+        59_950..60_000 => "1m0s".to_owned(),
         ms => format!("{}m{}s", ms / 60_000, ms % 60_000 / 1000),
     }
 }
@@ -221,8 +223,11 @@ fn may_be_sent(name: &str) -> bool {
 /// answer.
 async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
     let name = header::ACCESS_CONTROL_REQUEST_HEADERS;
-    if let Some(requested) = request.headers_mut().remove(&name) {
-        let requested = requested.to_str().unwrap_or_default().to_ascii_lowercase();
+    // A list may be spread over several lines (RFC 9110, 5.3).
+    let lines = request.headers().get_all(&name).iter();
+    let requested: Vec<&str> = lines.filter_map(|line| line.to_str().ok()).collect();
+    if !requested.is_empty() {
+        let requested = requested.join(",").to_ascii_lowercase();
         let allowed = requested
             .split(',')
             .map(str::trim)
@@ -246,6 +251,8 @@ mod tests {
             (120, "120ms"),
             (1000, "1s"),
             (4_460, "4.5s"),
+            (59_949, "59.9s"),
+            (59_950, "1m0s"),
             (60_000, "1m0s"),
             (362_000, "6m2s"),
         ] {

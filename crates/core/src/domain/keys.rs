@@ -161,18 +161,19 @@ pub enum KeyMatch {
     Ambiguous,
 }
 
-/// Looks up a key by its id, by its prefix (the 12 characters that lists show, or more), or by the
-/// key itself.
+/// Looks up a key by its id, by its beginning (the 12 characters that lists show, or more), or by
+/// the key itself.
 pub async fn find(app: &Ctx, query: &str) -> Result<KeyMatch, Error> {
     let keys = list(app).await?;
-    let by_secret = is_well_formed(query).then(|| hash(query));
+    // A complete key is looked up only by its hash, even with a typo: its first characters could be
+    // those of another key.
+    let is_complete = query.len() >= PREFIX.len() + RANDOM_CHARS + CHECKSUM_CHARS;
+    let by_secret = is_complete.then(|| hash(query));
     let fits = |key: &ApiKey| {
         key.id.to_string() == query
             || by_secret
                 .as_ref()
                 .is_some_and(|sha256| *sha256 == key.sha256)
-            // A complete key is looked up only by its hash: its first characters could be the
-            // prefix of another key.
             || (by_secret.is_none() && query.len() >= 12 && query.get(..12) == Some(&key.prefix))
     };
     let mut candidates = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
@@ -382,6 +383,32 @@ mod tests {
         };
         assert_eq!((key.name.as_str(), handle.as_str()), ("first", "studio"));
         assert_eq!(key.scopes, Scope::ALL);
+    }
+
+    #[tokio::test]
+    async fn a_key_is_found_by_its_beginning_but_not_by_another_complete_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = Ctx::in_folder(folder.path());
+        let account = account(&ctx).await;
+        let secret = generate().unwrap();
+        assert!(create_first(&ctx, &account, &secret).await.unwrap());
+        let id = list(&ctx).await.unwrap()[0].0.id;
+        let secret = secret.expose();
+        let (beginning, typo) = (&secret[..12], format!("{}-", &secret[..54]));
+        for query in [&id.to_string(), secret, beginning, &secret[..20]] {
+            assert_eq!(find(&ctx, query).await.unwrap(), KeyMatch::Unique(id));
+        }
+        for query in [
+            &typo,
+            &secret[..11],
+            &format!("{beginning}{}", &generate().unwrap().expose()[12..]),
+        ] {
+            assert_eq!(
+                find(&ctx, query).await.unwrap(),
+                KeyMatch::NoSuchKey,
+                "{query}"
+            );
+        }
     }
 
     #[test]

@@ -495,12 +495,14 @@ async fn openais_sdk_works_from_a_configured_origin() {
         .await;
     let preflight = async |method: &str, headers: &str| {
         let address = format!("{}/v1/videos", gateway.base);
-        let request = gateway
+        let mut request = gateway
             .http
             .request(Method::OPTIONS, address)
             .header("origin", "https://app.example")
-            .header("access-control-request-method", method)
-            .header("access-control-request-headers", headers);
+            .header("access-control-request-method", method);
+        for line in headers.lines() {
+            request = request.header("access-control-request-headers", line);
+        }
         let answer = request.send().await.unwrap();
         [
             "access-control-allow-headers",
@@ -545,6 +547,9 @@ async fn openais_sdk_works_from_a_configured_origin() {
     );
     let other_headers = "X-Stainless-Lang, cookie, x-csrf-token, x-stainless-<b>, x-forwarded-for";
     assert_eq!(allowed_headers(other_headers).await, "x-stainless-lang");
+    let two_lines = "authorization, cookie\ncontent-type";
+    let allowed = allowed_headers(two_lines).await;
+    assert_eq!(sorted(&allowed), ["authorization", "content-type"]);
     gateway.stop().await;
 }
 

@@ -4,6 +4,7 @@
 //! unavailable store delays callers by seconds only. Files are read in pieces, each by a separate
 //! request: a slow reader keeps a piece in memory, but no request and no connection.
 
+use std::future::ready;
 use std::ops::Range;
 use std::path::Path as FsPath;
 use std::sync::Arc;
@@ -328,12 +329,11 @@ impl S3Bucket {
     ) -> Result<(), BlobError> {
         let paths: Vec<_> = names.map(|name| Ok(self.path(name))).collect();
         let deleted = self.0.s3.delete_stream(stream::iter(paths).boxed());
-        let deleted = deleted.try_for_each(async |_| Ok(()));
-        match self.request("delete", REQUEST_TIMEOUT, deleted).await {
-            // A missing file needs no deletion.
-            Ok(()) | Err(BlobError::Missing) => Ok(()),
-            Err(error) => Err(error),
-        }
+        // A missing file needs no deletion, but the others do.
+        let deleted = deleted
+            .filter(|outcome| ready(!matches!(outcome, Err(error) if is_missing_file(error))))
+            .try_for_each(async |_| Ok(()));
+        self.request("delete", REQUEST_TIMEOUT, deleted).await
     }
 
     pub(super) async fn list(

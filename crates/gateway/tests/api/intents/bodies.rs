@@ -7,7 +7,9 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 
-use super::{NOTICE_TIME, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks};
+use super::{
+    NOTICE_TIME, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks,
+};
 use crate::support::balancer::Balancer;
 use crate::support::{TestGateway, sound};
 
