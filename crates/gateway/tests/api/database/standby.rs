@@ -28,7 +28,7 @@ async fn orders_are_accepted_only_with_a_standby() {
     refused.refused(503, "overloaded");
     assert!(!is_durable(&gateway).await);
 
-    let standby = cluster.standby().await;
+    let standby = cluster.log_standby().await;
     cluster.set("synchronous_standby_names", "*").await;
     eventually("it is ready", async || {
         (gateway.get("/readyz").await.status == 200).then_some(())
@@ -45,7 +45,7 @@ async fn orders_are_accepted_only_with_a_standby() {
         .await
         .refused(503, "overloaded");
     assert_eq!(gateway.get("/readyz").await.status, 503);
-    let _standby = cluster.standby().await;
+    let _standby = cluster.log_standby().await;
     eventually(
         "its repetition finds what waited for the standby",
         async || {

@@ -179,41 +179,41 @@ impl Answer {
             "{context}"
         );
         let transient = matches!(self.status, 429 | 500 | 503);
-        assert_eq!(transient, self.header("retry-after").is_some(), "{about}");
+        assert_eq!(transient, self.header("retry-after").is_some(), "{context}");
         if self.status < 400 || method == Method::HEAD {
             return;
         }
         let error = &self.json["error"];
         // An answer that is given again names the request that it was given to first.
         if self.header("idempotent-replayed").is_none() {
-            assert_eq!(error["request_id"], id, "{about}");
+            assert_eq!(error["request_id"], id, "{context}");
         }
         for field in ["message", "type", "code"] {
             assert!(
                 error[field].as_str().is_some_and(|text| !text.is_empty()),
-                "{field}: {about}"
+                "{field}: {context}"
             );
         }
-        let param = error.get("param").expect(&about);
-        assert!(param.is_null() || param.is_string(), "{about}");
+        let param = error.get("param").expect(&context);
+        assert!(param.is_null() || param.is_string(), "{context}");
         let retry = self.header("x-should-retry");
         assert_eq!(
             retry,
             Some(if transient { "true" } else { "false" }),
-            "{about}"
+            "{context}"
         );
         assert_eq!(
             self.status == 401,
             self.header("www-authenticate").is_some(),
-            "{about}"
+            "{context}"
         );
         assert_eq!(
             self.status == 405,
             self.header("allow").is_some(),
-            "{about}"
+            "{context}"
         );
         for secret in ["sk-mg-", "/tmp/", ".rs:", "panicked", "/root/"] {
-            assert!(!self.text().contains(secret), "{secret} in {about}");
+            assert!(!self.text().contains(secret), "{secret} in {context}");
         }
     }
 }

@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// A standby that can take its place.
-    pub(crate) fn standby(&self) -> Self {
+    pub(crate) fn full_standby(&self) -> Self {
         let standby = Self {
             folder: unprivileged_folder(),
             port: free_port(),
@@ -206,8 +206,8 @@ impl Cluster {
         tokio::task::spawn_blocking(run).await.unwrap()
     }
 
-    /// A standby as far as commits are concerned: it stores the log that it receives.
-    pub(crate) async fn standby(&self) -> Standby {
+    /// A standby that only stores the log that it receives, which is enough for commits.
+    pub(crate) async fn log_standby(&self) -> Standby {
         let folder = unprivileged_folder();
         let mut receive = unprivileged(programs().join("pg_receivewal"));
         receive.args([

@@ -20,7 +20,7 @@ impl Pair {
     /// The standby has what it happened to receive.
     pub(crate) fn asynchronous() -> Self {
         let server = Cluster::start();
-        let standby = server.standby();
+        let standby = server.full_standby();
         Self {
             servers: [server, standby],
             first: 0,
