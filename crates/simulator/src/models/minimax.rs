@@ -112,7 +112,7 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
         (Some("512P"), Some(6 | 10)) => model == "MiniMax-Hailuo-02" && !first.is_null(),
         _ => false,
     };
-    let is_known_model = model.starts_with("MiniMax-Hailuo-") || first_generation;
+    let is_known_model = model.starts_with("MiniMax-Hailuo-") || is_first_generation;
     // These models make videos from pictures only, and refuse a prompt alone.
     let needs_picture = model.ends_with("-Fast") || model.starts_with("I2V");
     let pictures_fit = (first.is_null() && !needs_picture || is_address(first))
