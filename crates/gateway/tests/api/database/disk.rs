@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::program::Server;
 use crate::support::{Client, eventually};
 
-use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
+use super::{assert_all_succeed, film_order, order, provider, submission_count, verify_ledger};
 
 /// The flags with which this user can mount something for one process only; `None` if
 /// the system does not allow it.
@@ -53,7 +53,7 @@ async fn a_full_disk_is_reported_and_harms_no_task() {
     .await;
     // A few orders may still fit into the database file.
     for number in 4.. {
-        let answer = client.post("/v1/videos", &hosted(number)).await;
+        let answer = client.post("/v1/videos", &film_order(number)).await;
         if answer.status != 200 {
             answer.refused(503, "overloaded");
             break;

@@ -8,7 +8,7 @@ use crate::support::Client;
 use crate::support::cluster::Cluster;
 use crate::support::program::Server;
 
-use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
+use super::{assert_all_succeed, film_order, order, provider, submission_count, verify_ledger};
 
 /// Number of simultaneous callers.
 const CALLERS: u32 = 100;
@@ -70,7 +70,7 @@ async fn request_until(client: &Client, number: u32, until: Instant) -> Vec<Dura
     loop {
         let started = Instant::now();
         let answer = if number.is_multiple_of(2) {
-            client.post("/v1/videos", &hosted(1000 + number)).await
+            client.post("/v1/videos", &film_order(1000 + number)).await
         } else {
             client.get("/v1/tasks").await
         };

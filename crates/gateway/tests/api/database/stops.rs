@@ -4,7 +4,7 @@ use crate::support::Client;
 use crate::support::cluster::Cluster;
 use crate::support::program::Server;
 
-use super::{assert_all_succeed, hosted, order, provider, submission_count, verify_ledger};
+use super::{assert_all_succeed, film_order, order, provider, submission_count, verify_ledger};
 
 #[tokio::test]
 async fn a_database_that_loses_power_harms_no_task() {
@@ -24,7 +24,7 @@ async fn a_database_that_loses_power_harms_no_task() {
         .await;
     tasks.push(embedded_order.header("x-task-id").unwrap().to_owned());
     cluster.stop_immediately();
-    let refused = client.post("/v1/videos", &hosted(6)).await;
+    let refused = client.post("/v1/videos", &film_order(6)).await;
     refused.refused(503, "overloaded");
     client.get("/v1/tasks").await.refused(503, "overloaded");
     // Long enough for leases to expire and for outcomes to find no database.
