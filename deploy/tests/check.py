@@ -30,6 +30,8 @@ VALUES = DEPLOY / "tests/values"
 KUBERNETES = ["1.27", "1.37"]
 # systemd's score of what a unit may do, from 0 (least) to 100.
 EXPOSURE = 20
+# After which /readyz has answered at the latest (docs/operations.md, Readiness).
+READINESS_SECONDS = 4.5
 RELEASE = {"Name": "media", "Namespace": "default", "Service": "Helm"}
 # Names of variables that hold secrets.
 SECRET = re.compile(r"KEY|SECRET|PASSWORD|TOKEN|DATABASE")
@@ -227,6 +229,7 @@ def check_deployment(title, values, object, pod):
     readiness = container["readinessProbe"]
     noticed = readiness["periodSeconds"] * readiness["failureThreshold"]
     expect(noticed <= values["drainSeconds"], f"{title}: it takes {noticed} s to see that it drains")
+    expect(readiness["timeoutSeconds"] > READINESS_SECONDS, f"{title}: its readiness probe gives up too soon")
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     expect(mounts.keys() == volumes.keys(), f"{title} mounts {mounts}")
@@ -271,6 +274,8 @@ def check_compose(_work):
     expect(settings["trusted_proxies"] == [network["subnet"]], "compose.toml trusts another network")
     proxy = (DEPLOY / "proxy/haproxy.cfg").read_text()
     expect("server-template gateway 10 gateway:8080" in proxy, "haproxy.cfg does not know compose's gateways")
+    patience = re.search(r"^ *timeout check (\d+)s$", proxy, re.M)
+    expect(patience and int(patience[1]) > READINESS_SECONDS, "haproxy.cfg gives up too soon on /readyz")
 
 
 def check_units(work):

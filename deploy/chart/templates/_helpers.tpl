@@ -177,10 +177,11 @@ spec:
             periodSeconds: 10
             timeoutSeconds: 3
             failureThreshold: 6
+          # Ready still answers, if slowly, while the database or the bucket does not: after 4.5 s at the latest.
           readinessProbe:
             httpGet: { path: /readyz, port: metrics }
             periodSeconds: 2
-            timeoutSeconds: 3
+            timeoutSeconds: 5
             failureThreshold: 2
           startupProbe:
             httpGet: { path: /healthz, port: metrics }
