@@ -278,6 +278,8 @@ async fn an_ended_task_does_not_count_against_its_provider(db: Fixture) {
     assert_eq!(open_submissions().await, []);
     let stray = db.read(|conn| submissions::any_stray(conn, at(9))).await;
     assert!(stray, "the stray submission is looked up");
+    let due_work = db.read(|conn| mediagate_store::tasks::due_work(conn, "[]", at(9)));
+    assert!(due_work.await.hosted, "the work poll finds it");
 }
 
 /// The mismatches that a check from `since` finds.

@@ -10,7 +10,7 @@ use mediagate_model::webhook::{
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, SendCapacity};
 use mediagate_store::webhooks::{delivery_log, endpoints};
-use mediagate_store::{Conn, StoreError, workers};
+use mediagate_store::{Conn, StoreError, tasks, workers};
 
 use super::{Fixture, at, owner, postgres, sqlite};
 
@@ -207,6 +207,8 @@ async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
         );
         assert!(candidates(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
         assert!(deliveries::count_due(conn, at(2))? >= 2);
+        assert!(!tasks::due_work(conn, "[]", at(0))?.deliveries);
+        assert!(tasks::due_work(conn, "[]", at(1))?.deliveries);
         let claimed: Vec<DueDelivery> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         assert_eq!(
             claimed.iter().map(|due| due.id).collect::<Vec<_>>(),
