@@ -58,7 +58,7 @@ impl Canvas {
         }
     }
 
-    /// A wash of a palette's dark half with its warm colour glowing from one corner.
+    /// A wash of a palette's dark half with its `warm` colour glowing from one corner.
     pub(crate) fn wash_palette(&mut self, palette: &Palette, glow: (f32, f32)) {
         let opposite = (100.0 - glow.0, 100.0 - glow.1);
         self.wash(&[

@@ -10,7 +10,7 @@ use tiny_skia::Color;
 pub(crate) struct OklchColour {
     /// Perceived lightness, 0 black to 1 white.
     pub(crate) l: f32,
-    /// Colourfulness; what the screen cannot show is reduced until it can.
+    /// Colourfulness. `rgb` lowers it if the screen cannot show the colour.
     pub(crate) c: f32,
     /// Hue in degrees: about 30 red, 110 yellow, 145 green, 260 blue, 330 magenta.
     pub(crate) h: f32,
@@ -101,20 +101,20 @@ fn encode_gamma(linear: f32) -> f32 {
 /// The related colours that a seed gives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Palette {
-    /// The darkest: grounds, shadows.
+    /// The darkest: backgrounds, shadows.
     pub(crate) deep: OklchColour,
-    /// Between deep and warm.
+    /// Between `deep` and `warm`.
     pub(crate) mid: OklchColour,
-    /// The most colourful.
+    /// The most colourful, whatever its hue.
     pub(crate) warm: OklchColour,
-    /// Nearly white, tinted with the warm hue: what is drawn on top.
+    /// Nearly white, tinted with the hue of `warm`: what is drawn on top.
     pub(crate) light: OklchColour,
-    /// Across the colour wheel from the warm hue: one small thing per picture.
+    /// Across the colour wheel from `warm`: one small thing per picture.
     pub(crate) accent: OklchColour,
 }
 
 impl Palette {
-    /// A palette of neighbouring hues with one opposite accent.
+    /// Chooses neighbouring hues at random, with one opposite accent.
     pub(crate) fn draw(random: &mut SeededRandom) -> Self {
         let hue = random.range(0.0, 360.0);
         let step = random.range(28.0, 52.0) * if random.chance(0.5) { 1.0 } else { -1.0 };
@@ -128,8 +128,8 @@ impl Palette {
     }
 }
 
-/// Random numbers that are the same for the same words: every choice in a picture is drawn from it,
-/// in order.
+/// Random numbers that are the same for the same words. Every choice in a picture takes the next
+/// one.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRandom(u64);
 

@@ -1,10 +1,11 @@
-//! What separation costs: CPU seconds for each second of sound, times real time, and memory.
+//! The cost of separation: CPU seconds for each second of sound, speed as a multiple of real time,
+//! and memory.
 //!
 //! `cargo bench -p stems` separates 180 s of made-up stereo music into all five stems, then ten
 //! minutes of it, piece by piece, and prints what the kernel counted. Linux only: it reads
-//! `/proc`. For a scale it then lets librosa split the same 180 s into harmonic and
-//! percussive parts by median filters, which is one of the cues used here, if
-//! `STEMS_BENCH_PYTHON` names a Python that has librosa:
+//! `/proc`. If `STEMS_BENCH_PYTHON` names a Python that has librosa, librosa then splits the same
+//! 180 s into harmonic and percussive parts, for comparison. It does so by median filters, which
+//! are one of the cues used here:
 //!
 //! ```sh
 //! python3 -m venv venv && venv/bin/pip install librosa
@@ -62,7 +63,7 @@ fn measure(seconds: usize) -> f64 {
     cpu
 }
 
-/// All five stems of a clip that is made while it is separated.
+/// Separates a clip into all five stems, and makes the clip piece by piece meanwhile.
 fn separate(seconds: usize) {
     let shape = ClipShape {
         rate: RATE,

@@ -13,7 +13,8 @@ const LANES: usize = 16;
 type MedianLanes = [f32; LANES];
 
 impl SpectralPlane {
-    /// The median of `length` (odd) values around each, down its column; edges are mirrored.
+    /// The median of the `length` (odd) values around each value, down its column. Rows beyond the
+    /// edges are mirrored.
     pub(crate) fn median_over_time(
         &self,
         length: usize,
@@ -40,7 +41,8 @@ impl SpectralPlane {
         Ok(out)
     }
 
-    /// The median of `length` (odd) values around each, along its row; edges are mirrored.
+    /// The median of the `length` (odd) values around each value, along its row. Columns beyond the
+    /// edges are mirrored.
     pub(crate) fn median_along(
         &self,
         length: usize,
@@ -52,7 +54,8 @@ impl SpectralPlane {
             .transposed())
     }
 
-    /// Some neighbouring values of the row `t`, mirrored at the edges; zeros beyond the last one.
+    /// The values of the row `t` from the column `left` on. Rows beyond the edges are mirrored;
+    /// columns beyond the last are zero.
     fn lanes(&self, t: isize, left: usize) -> MedianLanes {
         let count = self.rows().cast_signed();
         let mut t = t;

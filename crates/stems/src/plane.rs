@@ -86,7 +86,7 @@ impl SpectralPlane {
         Self { width: rows, data }
     }
 
-    /// The mean of `length` (odd) values around each along its row; edges are repeated.
+    /// The mean of the `length` (odd) values around each value, along its row; edges are repeated.
     pub(crate) fn mean_along(
         &self,
         length: usize,

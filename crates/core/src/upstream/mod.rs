@@ -1,8 +1,8 @@
 //! The configured hosted providers: URLs, credentials, health, and the driver that talks to
 //! them.
 //!
-//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route_order`] decides
-//! which provider is tried.
+//! This module knows the `providers` crate and the settings, but no tasks or accounts.
+//! [`route_order`] decides which provider is tried.
 
 pub mod breaker;
 pub mod poll_pacer;

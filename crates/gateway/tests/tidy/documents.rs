@@ -1,5 +1,5 @@
 //! What documents say of the repository: every path that they name exists, and every
-//! link leads somewhere. Knows Markdown only as far as that takes: code between
+//! link leads somewhere. The test reads only the Markdown that this needs: code between
 //! backticks, fenced blocks, links and headings.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! What is written about metrics outside the program: their labels in `docs/operations.md`, and
-//! all names and labels in the board and the alert rules of `deploy/`. Knows as much of a query as
-//! that takes: selectors between braces, and lists of labels after `by`.
+//! all names and labels in the board and the alert rules of `deploy/`. The test reads only the
+//! parts of a query that this needs: selectors between braces, and lists of labels after `by`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,12 +1,12 @@
-//! Names of types can be searched for: mostly two words, each in one crate for one thing, and one
-//! word only for a noun of the field.
+//! Names of types can be searched for: a name has at least two words, unless it is a noun of the
+//! field, and a crate uses it for one type only.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{files, root};
 
-/// Nouns of the field that need no second word. A new one is added here, or gets a second word.
+/// Nouns of the field that need no second word. Add a new one here, or give it a second word.
 const NOUNS: &str = "
     Account Actor Adapter Ambience App Arguments Asset Audio Authorization Bell Bill Caches Call Caller Canvas
     Catalog Catalogue Clause Cli Clip Clock Config Conn Connection Ctx Delivery Direction Dispatcher Driver

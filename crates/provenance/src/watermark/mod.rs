@@ -49,7 +49,7 @@ impl std::fmt::Debug for MarkKey {
 }
 
 impl MarkKey {
-    /// `id` has 24 bits.
+    /// `id` has at most 24 bits.
     pub fn new(id: u32, secret: u64) -> Result<Self, WatermarkError> {
         if id >> 24 != 0 {
             return Err(WatermarkError::KeyId(id));
@@ -65,7 +65,7 @@ impl MarkKey {
 /// A mark that was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VideoMark {
-    /// The id of the given key; a mark with another id does not belong to it.
+    /// The id of the key with which the mark was read. Marks with another id are not returned.
     pub key_id: u32,
     /// 40 bits.
     pub media_id: u64,
@@ -89,7 +89,7 @@ pub enum WatermarkError {
     /// Not between [`MIN_SIDE`] and [`MAX_SIDE`], or with a larger aspect ratio than four to one.
     #[error("frames of {width}x{height} hold no mark")]
     Size { width: usize, height: usize },
-    /// The plane is shorter than its rows, or a row shorter than its stride.
+    /// The plane is shorter than its rows, or the stride is shorter than a row.
     #[error("a plane of {width}x{height} needs {needed} bytes and has {bytes}")]
     Plane {
         width: usize,
@@ -110,7 +110,7 @@ fn check_size(width: usize, height: usize) -> Result<(), WatermarkError> {
     Ok(())
 }
 
-/// The bytes that rows of `stride` take.
+/// Checks that a plane of this many bytes holds all rows, which begin `stride` bytes apart.
 fn check_plane(
     width: usize,
     height: usize,

@@ -11,9 +11,11 @@ use symphonia::core::io::MediaSource;
 use super::error::DecodeError;
 use super::format::AudioFormat;
 
-/// Maximum number of chunks, blocks or boxes besides the sound. Programs write a few dozen.
+/// Maximum number of chunks in a WAV file, or of metadata blocks in a FLAC file. Programs write a
+/// few dozen.
 const MAX_PARTS: usize = 1_000;
-/// Maximum number of boxes of an MPEG-4 file; one in fragments of a second has ten per fragment.
+/// Maximum number of boxes of an MPEG-4 file. A file that is cut into fragments of one second has
+/// ten per fragment.
 const MAX_BOXES: usize = 100_000;
 /// Maximum number of comments of an Ogg file.
 const MAX_COMMENTS: u32 = 10_000;
@@ -144,7 +146,7 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
     Err(invalid_data(TOO_MANY))
 }
 
-/// Checks the comments' own count, at the start of the second page.
+/// Checks the number of comments that the file states, at the start of the second page.
 fn ogg(media: &mut dyn MediaSource) -> io::Result<()> {
     /// A page's body has at most this length.
     const PAGE: u32 = 65_025;
@@ -195,7 +197,7 @@ fn count_boxes(body: &[u8], depth: usize, remaining: &mut usize) -> bool {
             return false;
         };
         *remaining = rest;
-        // A list of tags has a box for each, with any name.
+        // A list of tags has a box for each tag; the tag's name is that of the box.
         let is_container = CONTAINERS.contains(&&kind) || kind[0] == 0xa9;
         // Some programs write a version in `meta`, some do not.
         let contents = match contents {

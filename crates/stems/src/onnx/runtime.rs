@@ -1,6 +1,6 @@
 //! ONNX Runtime: finds its library, loads graphs, and runs them on plain slices.
 //!
-//! Knows tensors only by shape. The library is shared by the process and stays loaded.
+//! This module knows tensors only by shape. The library is shared by the process and stays loaded.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! A task of a hosted provider while this process works on it, and the types that the steps of this
-//! work share. Does not depend on any of the steps.
+//! work share. This module depends on none of the steps.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -108,7 +108,8 @@ pub(super) enum DeclineReason {
     Refused(ProviderError),
 }
 
-/// A submission, with the provider, credential and order of its request.
+/// A submission that is about to be sent or may have been sent, with the provider, credential and
+/// order of its request.
 #[derive(Clone, Copy)]
 pub(super) struct SentOrder<'a> {
     pub(super) site: &'a Arc<ProviderSite>,
@@ -116,7 +117,7 @@ pub(super) struct SentOrder<'a> {
     pub(super) order: &'a Order,
     pub(super) submission: &'a Submission,
     /// Whether this run creates the submission and has not recorded it yet. If not, its row already
-    /// exists, and the order is repeated or looked for.
+    /// exists, and the order is sent again or looked up.
     pub(super) is_new: bool,
 }
 
@@ -126,8 +127,8 @@ pub(super) fn internal_ending(error: &Error) -> RunEnding {
     (RunOutcome::RetryLater(Duration::from_secs(2)), None)
 }
 
-/// It cannot be determined whether the provider accepted the order: nothing is charged, and nothing
-/// is sent again. It may be looked for at the provider later.
+/// The ending of a task if it cannot be determined whether the provider accepted the order: nothing
+/// is charged, and nothing is sent again. The order may be looked up at the provider later.
 pub(super) fn unconfirmed_ending(
     submission: &Submission,
     reason: &str,

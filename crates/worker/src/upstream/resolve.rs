@@ -34,7 +34,7 @@ const LOOKUP_PAUSES: [Duration; 4] = [
 ];
 /// Maximum time between a job and a submission that may belong to it.
 const MATCH_WINDOW: Duration = Duration::from_mins(10);
-/// When an unclear submission is first looked for again.
+/// When an unclear submission is first looked up again.
 const FIRST_RECHECK: Duration = Duration::from_mins(1);
 
 /// The result of a look-up at the provider.

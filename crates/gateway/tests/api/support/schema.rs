@@ -1,4 +1,4 @@
-//! Holds served answers against the `OpenAPI` document. The component schemas
+//! Checks served answers against the `OpenAPI` document. The component schemas
 //! are closed first, so that a field that is served and not documented fails.
 
 use std::collections::HashMap;

@@ -42,9 +42,9 @@ pub(super) enum Action {
     Restore,
     /// The operator changes the provider's address or key, or puts it back.
     Move,
-    /// The operator fails a task that a restored database has open.
+    /// The operator ends an open task of a restored database as failed.
     GiveUp(usize),
-    /// A process dies: the first one serves callers and works, the second works.
+    /// A process dies. The first serves callers and runs tasks, the second only runs tasks.
     Crash(usize),
 }
 
@@ -66,7 +66,7 @@ pub(super) fn actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
     }
     for (number, job) in state.jobs.iter().enumerate() {
         let task = &state.tasks[job.task];
-        // The later course of the job does not matter.
+        // Once the task has ended and its money is settled, the job no longer matters.
         let is_closed = task.status.is_over() && !task.money_is_open();
         if job.phase == Phase::Running && !is_closed {
             actions.extend([Action::JobMade(number), Action::JobFailed(number)]);
@@ -103,7 +103,8 @@ fn caller_actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
 }
 
 fn operator_actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
-    // Settings that jobs wait for are put back in the end.
+    // Beyond the allowed moves, the operator can still move to the address that a task waits for,
+    // so that no task waits forever.
     let is_moved_away = |task: &Task| {
         task.addresses
             .last()
@@ -114,15 +115,16 @@ fn operator_actions(rules: &Rules, state: &State, actions: &mut Vec<Action>) {
         actions.push(Action::Move);
     }
     if state.restores >= rules.restores {
-        // Waiting tasks are decided on in the end.
+        // The database was restored as often as the rules allow.
     } else if let Some(backup) = &state.backup {
-        // Tasks that the backup does not contain are a separate case.
+        // Restoring a backup that lacks some of the tasks is not modelled here.
         if backup.len() == state.tasks.len() {
             actions.push(Action::Restore);
         }
     } else if !state.tasks.is_empty() {
         actions.push(Action::BackUp);
     }
+    // The operator can end each task that is held, so that none waits forever.
     let is_held = |task: &Task| task.owner == Some(OPERATOR) && task.status == Status::Open;
     let held_tasks = state
         .tasks
@@ -151,7 +153,7 @@ fn worker_actions(rules: &Rules, state: &State, worker: usize, actions: &mut Vec
     match work.step {
         Step::Await { .. } => actions.push(Action::Lose(worker)),
         Step::Follow { job, .. } => {
-            // A poll that finds it running changes nothing.
+            // A poll that finds the job running changes nothing.
             let is_running = state.jobs[job].phase == Phase::Running;
             if !is_running || state.tasks[work.task].status.is_over() {
                 actions.push(Action::Work(worker));

@@ -12,7 +12,8 @@
 //! POST /uploads/audio …  see `upload`
 //! ```
 //!
-//! Paths are below the brand's segment, which is part of the base URL.
+//! Paths are relative to the base URL, which contains the service's own path segment, as in
+//! `https://api.example.com/suno`.
 //!
 //! Unknown: how to cancel a task (so that is not supported); whether any aggregator supports
 //! `Idempotency-Key` (so an unclear submission is repeated only if the settings allow it);
@@ -77,7 +78,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 
 #[derive(Debug)]
 struct SunoFamilyAdapter {
-    /// How recordings of other origin are uploaded.
+    /// How recordings that this provider did not make are uploaded.
     upload: UploadMode,
     /// The tasks that it offers besides stems.
     tasks: Vec<String>,
@@ -275,7 +276,8 @@ impl SunoFamilyAdapter {
     }
 }
 
-/// The recordings to upload first, by the field for their ids.
+/// The recordings that an order needs, each with the field for its id. Those that the provider does
+/// not have yet are uploaded first.
 fn recordings(work: &WorkSpec) -> Vec<(&str, &SourceRecording)> {
     match work {
         WorkSpec::Stems(stems) => vec![("continue_clip_id", &stems.source)],
@@ -314,7 +316,7 @@ fn music(order: &Order, clip_ids: Map<String, Value>) -> Value {
                 "stem_type_id": 91, "stem_type_group_name": name, "stem_task": task,
             });
             let mut body = fields.as_object().cloned().unwrap_or_default();
-            // If required, it names the account that owns the clip.
+            // Some aggregators need `task_id`, to find the account that owns the clip.
             let clip = stems.source.upstream.as_ref();
             if let Some(task) = clip.and_then(|clip| clip.task_id.as_ref()) {
                 body.insert("task_id".into(), json!(task));
@@ -414,7 +416,7 @@ fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
         return Ok(data);
     }
     let error = answer.failure(describe);
-    // An error with data may not be a refusal.
+    // An error with data is not certain to be a refusal.
     let class = match data {
         Value::Null => ErrorClass::Rejected,
         _ => ErrorClass::Unclear,
