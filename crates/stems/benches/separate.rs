@@ -58,7 +58,7 @@ fn measure(seconds: usize) -> f64 {
         "{seconds} s of stereo in {wall:.1} s: {:.3} CPU s a second, {:.1} times real time, peak memory {} MB",
         cpu / clip,
         clip / wall,
-        peak_kilobytes() / 1_000,
+        peak_kilobytes() * 1_024 / 1_000_000,
     );
     cpu
 }

@@ -43,7 +43,7 @@ impl SpectralPlane {
 
     /// The median of the `length` (odd) values around each value, along its row. Columns beyond the
     /// edges are mirrored.
-    pub(crate) fn median_along(
+    pub(crate) fn median_over_frequency(
         &self,
         length: usize,
         stop: CancelCheck<'_>,
@@ -149,7 +149,7 @@ mod tests {
                     .unwrap();
                 let along = plane
                     .transposed()
-                    .median_along(length, CancelCheck(&|| false));
+                    .median_over_frequency(length, CancelCheck(&|| false));
                 assert_eq!(along.unwrap().transposed(), fast);
                 for i in 0..count {
                     let mut window: Vec<f32> = (0..length)

@@ -87,7 +87,7 @@ impl SpectralPlane {
     }
 
     /// The mean of the `length` (odd) values around each value, along its row; edges are repeated.
-    pub(crate) fn mean_along(
+    pub(crate) fn mean_over_frequency(
         &self,
         length: usize,
         stop: CancelCheck<'_>,
@@ -102,7 +102,10 @@ impl SpectralPlane {
         length: usize,
         stop: CancelCheck<'_>,
     ) -> Result<Self, WorkCancelled> {
-        Ok(self.transposed().mean_along(length, stop)?.transposed())
+        Ok(self
+            .transposed()
+            .mean_over_frequency(length, stop)?
+            .transposed())
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use mediagate_telemetry::counters::{METRICS, MetricKind};
 
 /// Labels that Prometheus adds when it scrapes, and the label of a histogram's buckets.
-const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
+const PROMETHEUS_LABELS: [&str; 3] = ["instance", "job", "le"];
 
 fn repository() -> PathBuf {
     super::root().join("../..")
@@ -169,7 +169,7 @@ impl Query {
 
     /// Appends what is wrong with it to `wrong`.
     fn check(&self, coded: &BTreeMap<String, BTreeSet<String>>, wrong: &mut String) {
-        let mut known_labels: BTreeSet<&str> = OF_PROMETHEUS.into();
+        let mut known_labels: BTreeSet<&str> = PROMETHEUS_LABELS.into();
         for (series, _) in self.series() {
             match metric_of(series) {
                 Some(name) => known_labels.extend(coded[name].iter().map(String::as_str)),
@@ -178,7 +178,7 @@ impl Query {
         }
         for (series, label) in self.labels() {
             let labels = series.and_then(metric_of).map(|name| &coded[name]);
-            let is_known = OF_PROMETHEUS.contains(&label)
+            let is_known = PROMETHEUS_LABELS.contains(&label)
                 || labels.map_or(known_labels.contains(label), |labels| {
                     labels.contains(label)
                 });

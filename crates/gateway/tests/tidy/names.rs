@@ -19,7 +19,7 @@ const NOUNS: &str = "
 /// builds with and without a feature.
 const SHARED_NAMES: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
 /// Associated types, whose names their traits gave them.
-const OF_TRAITS: &[&str] = &[
+const ASSOCIATED_TYPES: &[&str] = &[
     "Data",
     "Err",
     "Error",
@@ -55,7 +55,7 @@ fn types(text: &str) -> Vec<&str> {
         let end = name.find(|letter: char| !letter.is_alphanumeric());
         let name = &name[..end.unwrap_or(name.len())];
         let is_type = name.starts_with(|letter: char| letter.is_uppercase());
-        (is_type && !(is_associated && OF_TRAITS.contains(&name))).then_some(name)
+        (is_type && !(is_associated && ASSOCIATED_TYPES.contains(&name))).then_some(name)
     });
     names.collect()
 }
@@ -100,7 +100,7 @@ fn types_have_names_that_can_be_searched_for() {
 }
 
 #[test]
-fn modules_open_with_a_noun() {
+fn no_module_opens_with_a_question_word() {
     let sources = files(&root().join(".."), "rs").into_iter();
     for path in sources.filter(|path| path.components().any(|part| part.as_os_str() == "src")) {
         let text = std::fs::read_to_string(&path).unwrap();

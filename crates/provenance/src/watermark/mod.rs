@@ -42,7 +42,7 @@ pub struct MarkKey {
 
 impl std::fmt::Debug for MarkKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Key")
+        f.debug_struct("MarkKey")
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
@@ -84,10 +84,10 @@ pub enum WatermarkError {
     KeyId(u32),
     #[error("the media id {0} has more than 40 bits")]
     MediaId(u64),
-    #[error("sound of {0} samples a second holds no mark")]
+    #[error("sound of {0} samples a second cannot hold a mark")]
     Rate(u32),
     /// Not between [`MIN_SIDE`] and [`MAX_SIDE`], or with a larger aspect ratio than four to one.
-    #[error("frames of {width}x{height} hold no mark")]
+    #[error("frames of {width}x{height} cannot hold a mark")]
     Size { width: usize, height: usize },
     /// The plane is shorter than its rows, or the stride is shorter than a row.
     #[error("a plane of {width}x{height} needs {needed} bytes and has {bytes}")]

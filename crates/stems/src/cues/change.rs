@@ -37,7 +37,7 @@ impl ChangeCues {
     ) -> Result<Self, WorkCancelled> {
         // The constant lies below the noise of 16-bit sound. It keeps silence finite.
         let log = amplitude.clone().map(|a| (a + 1e-4).ln());
-        let smooth = log.mean_along(5, stop)?;
+        let smooth = log.mean_over_frequency(5, stop)?;
         let slow = log.mean_over_time(43, stop)?;
         let frames = frames(amplitude, &smooth);
         Ok(Self {

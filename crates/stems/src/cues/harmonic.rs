@@ -51,7 +51,7 @@ pub(super) fn share(
     stop: CancelCheck<'_>,
 ) -> Result<SpectralPlane, WorkCancelled> {
     let harmonic = amplitude.median_over_time(time, stop)?;
-    let percussive = amplitude.median_along(pitch, stop)?;
+    let percussive = amplitude.median_over_frequency(pitch, stop)?;
     SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
         for ((out, h), q) in row.iter_mut().zip(harmonic.row(t)).zip(percussive.row(t)) {
             // The paper's soft mask, with 2 as its exponent.

@@ -38,7 +38,8 @@ pub(super) fn strip<'a>(
         AudioFormat::OggVorbis => ogg(media.as_mut()).map(|()| None),
         AudioFormat::M4a => {
             let mut remaining = MAX_BOXES;
-            let within_limit = mp4.is_none_or(|file| count_boxes(file, 0, &mut remaining));
+            let within_limit =
+                mp4.is_none_or(|file| has_few_boxes(file, b"file", 0, &mut remaining));
             return if within_limit {
                 Ok(media)
             } else {
@@ -124,8 +125,13 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         let size = u32::from_be_bytes([0, header[1], header[2], header[3]]);
         let (is_last, kind) = (header[0] >= 0x80, header[0] & 0x7f);
         if kind == 0 {
-            if head.is_some() || size as usize != STREAM_INFO {
+            if head.is_some() {
                 return Err(invalid_data("it describes more than one stream"));
+            }
+            if size as usize != STREAM_INFO {
+                return Err(invalid_data(
+                    "the description of its stream has a wrong length",
+                ));
             }
             let mut info = vec![0; mark.len() + header.len() + STREAM_INFO];
             media.read_exact(&mut info[8..])?;
@@ -184,8 +190,8 @@ fn skip(media: &mut dyn MediaSource, bytes: u64) -> io::Result<()> {
     media.seek(SeekFrom::Current(bytes)).map(|_| ())
 }
 
-/// Whether there are at most `remaining` boxes, including nested ones.
-fn count_boxes(body: &[u8], depth: usize, remaining: &mut usize) -> bool {
+/// Whether a box of the kind `parent` contains at most `remaining` boxes, including nested ones.
+fn has_few_boxes(body: &[u8], parent: &[u8; 4], depth: usize, remaining: &mut usize) -> bool {
     /// Real containers are not nested deeper.
     const MAX_DEPTH: usize = 12;
     const CONTAINERS: [&[u8; 4]; 14] = [
@@ -197,14 +203,17 @@ fn count_boxes(body: &[u8], depth: usize, remaining: &mut usize) -> bool {
             return false;
         };
         *remaining = rest;
-        // A list of tags has a box for each tag; the tag's name is that of the box.
-        let is_container = CONTAINERS.contains(&&kind) || kind[0] == 0xa9;
+        // A list of tags has a box for each tag, whatever the tag's name; its values are boxes too.
+        let is_container = CONTAINERS.contains(&&kind) || parent == b"ilst" || kind[0] == 0xa9;
         // Some programs write a version in `meta`, some do not.
         let contents = match contents {
             [0, 0, 0, 0, inner @ ..] if &kind == b"meta" => inner,
             contents => contents,
         };
-        if is_container && depth < MAX_DEPTH && !count_boxes(contents, depth + 1, remaining) {
+        if is_container
+            && depth < MAX_DEPTH
+            && !has_few_boxes(contents, &kind, depth + 1, remaining)
+        {
             return false;
         }
     }
@@ -314,6 +323,11 @@ mod tests {
         flac
     }
 
+    fn mp4_box(kind: &[u8; 4], contents: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(8 + contents.len()).unwrap();
+        [&size.to_be_bytes(), &kind[..], contents].concat()
+    }
+
     #[test]
     fn parts_without_sound_are_skipped() {
         let read = |bytes: &[u8]| decode(bytes, &DecodeLimits::default()).unwrap().audio;
@@ -338,12 +352,18 @@ mod tests {
         flac.extend(frames);
         let error = decode(&flac, &DecodeLimits::default()).unwrap_err();
         assert!(error.to_string().contains("too many parts"), "{error}");
-        let mut m4a = b"\0\0\0\x10ftypM4A \0\0\0\0".to_vec();
-        for _ in 0..MAX_BOXES {
-            m4a.extend(b"\0\0\0\x08free");
+        let m4a = b"\0\0\0\x10ftypM4A \0\0\0\0";
+        let empty_boxes = b"\0\0\0\x08free".repeat(MAX_BOXES);
+        // The values of any tag count, not only of those that a reader knows.
+        let cover = mp4_box(
+            b"covr",
+            &b"\0\0\0\x10data\0\0\0\0\0\0\0\0".repeat(MAX_BOXES),
+        );
+        let tags = mp4_box(b"moov", &mp4_box(b"udta", &mp4_box(b"ilst", &cover)));
+        for boxes in [empty_boxes, tags] {
+            let error = decode(&[m4a, &boxes[..]].concat(), &DecodeLimits::default()).unwrap_err();
+            assert!(error.to_string().contains("too many parts"), "{error}");
         }
-        let error = decode(&m4a, &DecodeLimits::default()).unwrap_err();
-        assert!(error.to_string().contains("too many parts"), "{error}");
         let mut ogg = b"OggS\0\x02".to_vec();
         ogg.resize(26, 0);
         ogg.extend(b"\x01\x08\x01vorbis ");

@@ -106,7 +106,7 @@ async fn beyond_the_connection_limit_only_probes_are_answered() {
 }
 
 #[tokio::test]
-async fn the_program_answers_despite_more_silent_sockets_than_open_files() {
+async fn the_program_answers_despite_more_silent_sockets_than_it_may_have_open_files() {
     const SOCKETS: usize = 1100;
     let open_files = getrlimit(Resource::Nofile);
     let raised = Rlimit {

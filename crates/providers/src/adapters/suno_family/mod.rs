@@ -452,6 +452,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
 /// Whether an error of a poll means that there is no such task.
 fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     let code = error.code.as_deref().unwrap_or_default();
+    let code = code.to_ascii_lowercase();
     answer.status == 404 || code.contains("not_found") || code.contains("not_exist")
 }
 
