@@ -127,6 +127,11 @@ impl ClientEntry {
             || (self.creation == CreationState::Nothing && !self.reserved)
     }
 
+    /// Whether its client has disconnected, or its connection is closed without an answer.
+    pub(super) fn is_disconnected(&self) -> bool {
+        self.disconnect.is_some() || self.is_unnoticed()
+    }
+
     /// Whether its client has disconnected without an answer and this has not been noticed yet.
     pub(super) fn is_unnoticed(&self) -> bool {
         // Checked in this order, because a client that has its answer may disconnect.
@@ -137,6 +142,9 @@ impl ClientEntry {
 
     pub(super) fn client(&self, now: Timestamp) -> ClientState {
         match self.disconnect {
+            // On a machine that is too busy its handler may notice late, when a repetition would
+            // already have become a new order.
+            None if self.is_unnoticed() => ClientState::Gone,
             None => ClientState::Waiting,
             Some(disconnect) => ClientState::after(disconnect.joinable_until, now),
         }

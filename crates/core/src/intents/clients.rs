@@ -23,8 +23,9 @@ use mediagate_model::intent::RequestFingerprint;
 /// in progress.
 const UNWRITTEN_TTL: Duration = Duration::from_mins(1);
 
-/// How long a connection that its client has closed may seem open to its handler. If a second
-/// request waits on it, it seems open until the first is answered.
+/// How long the handler of a connection that its client has closed gets to notice, because then it
+/// is known what the client was told. If a second request waits on the connection, it seems open
+/// until the first is answered.
 const MAX_DISCONNECT_DELAY: Duration = Duration::from_secs(2);
 /// How long a retry waits for its first try to be accepted or refused.
 const MAX_FIRST_TRY: Duration = Duration::from_mins(1);
@@ -182,7 +183,7 @@ impl ClientRegistry {
     /// accepted: until all of them are in the database.
     pub(super) async fn wait_until_settled(&self, body: &RequestFingerprint) {
         self.wait_until_none(body, |entry| {
-            entry.creation == CreationState::UnderWay && entry.disconnect.is_some()
+            entry.creation == CreationState::UnderWay && entry.is_disconnected()
         })
         .await;
     }
@@ -196,7 +197,7 @@ impl ClientRegistry {
 
     /// Waits until every closed connection of a client with this body has been noticed: this
     /// happens soon, but perhaps not before the next try of a client that disconnected while the
-    /// process was suspended.
+    /// process was suspended. Those that remain count as disconnected.
     pub(super) async fn wait_until_disconnects_noticed(&self, body: &RequestFingerprint) {
         let noticed = self.wait_until_none(body, ClientEntry::is_unnoticed);
         drop(tokio::time::timeout(MAX_DISCONNECT_DELAY, noticed).await);

@@ -110,8 +110,19 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
         assert!(early.is_err());
         drop(client);
     }
+    // It counts as disconnected before its handler knows.
+    assert_eq!(registry.state_of(second.id()), Some(ClientState::Gone));
+    assert_eq!(registry.gone_intents(&same), [second.id()]);
+    let accepting = second.begin_acceptance();
+    let settling = registry.wait_until_settled(&same);
+    tokio::pin!(settling);
+    let early = tokio::time::timeout(Duration::from_millis(20), &mut settling).await;
+    assert!(early.is_err(), "it may be made at this moment");
+    drop(accepting);
+    settling.await;
     // A client that has its answer may disconnect.
     second.mark_written();
+    assert_eq!(registry.state_of(second.id()), Some(ClientState::Waiting));
     registry.notify_change();
     waiting.await;
 }
