@@ -1,6 +1,7 @@
 //! Tasks and money over HTTP agree with the database.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ pub(crate) struct Views {
     accounts: Vec<(String, Value)>,
 }
 
+/// How often an overloaded gateway is asked.
+const MAX_TRIES: u32 = 20;
 /// How much of a key may be shown.
 const PREFIX: usize = 12;
 
@@ -47,13 +50,22 @@ impl Views {
     }
 }
 
+/// Tries again while the gateway is overloaded, as the answer advises: the machine may be busy with
+/// other tests.
 async fn get(base: &str, key: &Key, path: &str) -> Value {
-    let request = client()
-        .get(format!("{base}{path}"))
-        .bearer_auth(&key.secret);
-    let answer = request.send().await.unwrap();
-    assert_eq!(answer.status(), 200, "{path}");
-    answer.json().await.unwrap()
+    for _ in 0..MAX_TRIES {
+        let request = client()
+            .get(format!("{base}{path}"))
+            .bearer_auth(&key.secret);
+        let answer = request.send().await.unwrap();
+        if answer.status() != 503 {
+            assert_eq!(answer.status(), 200, "{path}");
+            return answer.json().await.unwrap();
+        }
+        let pause = answer.headers()["retry-after"].to_str().unwrap();
+        tokio::time::sleep(Duration::from_secs(pause.parse().unwrap())).await;
+    }
+    panic!("{path}: no answer but 503 in {MAX_TRIES} tries")
 }
 
 pub(super) fn check(facts: &Facts, views: &Views, violations: &mut Violations) {
