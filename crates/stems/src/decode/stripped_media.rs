@@ -39,7 +39,7 @@ pub(super) fn strip<'a>(
         AudioFormat::M4a => {
             let mut remaining = MAX_BOXES;
             let within_limit =
-                mp4.is_none_or(|file| has_few_boxes(file, b"file", 0, &mut remaining));
+                mp4.is_none_or(|file| has_few_boxes(file, *b"file", 0, &mut remaining));
             return if within_limit {
                 Ok(media)
             } else {
@@ -191,7 +191,7 @@ fn skip(media: &mut dyn MediaSource, bytes: u64) -> io::Result<()> {
 }
 
 /// Whether a box of the kind `parent` contains at most `remaining` boxes, including nested ones.
-fn has_few_boxes(body: &[u8], parent: &[u8; 4], depth: usize, remaining: &mut usize) -> bool {
+fn has_few_boxes(body: &[u8], parent: [u8; 4], depth: usize, remaining: &mut usize) -> bool {
     /// Real containers are not nested deeper.
     const MAX_DEPTH: usize = 12;
     const CONTAINERS: [&[u8; 4]; 14] = [
@@ -204,15 +204,13 @@ fn has_few_boxes(body: &[u8], parent: &[u8; 4], depth: usize, remaining: &mut us
         };
         *remaining = rest;
         // A list of tags has a box for each tag, whatever the tag's name; its values are boxes too.
-        let is_container = CONTAINERS.contains(&&kind) || parent == b"ilst" || kind[0] == 0xa9;
+        let is_container = CONTAINERS.contains(&&kind) || &parent == b"ilst" || kind[0] == 0xa9;
         // Some programs write a version in `meta`, some do not.
         let contents = match contents {
             [0, 0, 0, 0, inner @ ..] if &kind == b"meta" => inner,
             contents => contents,
         };
-        if is_container
-            && depth < MAX_DEPTH
-            && !has_few_boxes(contents, &kind, depth + 1, remaining)
+        if is_container && depth < MAX_DEPTH && !has_few_boxes(contents, kind, depth + 1, remaining)
         {
             return false;
         }
