@@ -16,6 +16,7 @@ use super::{Fixture, at, owner, postgres, sqlite};
 
 on_both! {
     an_endpoint_is_read_as_written
+    a_due_delivery_is_found_by_the_work_poll
     a_delivery_is_claimed_by_one_worker_and_attempted
     a_delivery_of_a_dead_process_can_be_claimed_again
     deliveries_follow_their_endpoints_state
@@ -179,6 +180,16 @@ async fn an_endpoint_is_read_as_written(db: Fixture) {
     .await;
 }
 
+async fn a_due_delivery_is_found_by_the_work_poll(db: Fixture) {
+    db.write(|conn| due_deliveries(conn, 1).map(drop)).await;
+    let is_found = async |now| {
+        let due = db.read(move |conn| tasks::due_work(conn, "[]", at(now)));
+        due.await.deliveries
+    };
+    assert!(!is_found(0).await);
+    assert!(is_found(1).await);
+}
+
 async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due_deliveries(conn, 3)?;
@@ -207,8 +218,6 @@ async fn a_delivery_is_claimed_by_one_worker_and_attempted(db: Fixture) {
         );
         assert!(candidates(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
         assert!(deliveries::count_due(conn, at(2))? >= 2);
-        assert!(!tasks::due_work(conn, "[]", at(0))?.deliveries);
-        assert!(tasks::due_work(conn, "[]", at(1))?.deliveries);
         let claimed: Vec<DueDelivery> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         assert_eq!(
             claimed.iter().map(|due| due.id).collect::<Vec<_>>(),
