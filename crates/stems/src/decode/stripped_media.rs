@@ -321,7 +321,7 @@ mod tests {
         flac
     }
 
-    fn mp4_box(kind: &[u8; 4], contents: &[u8]) -> Vec<u8> {
+    fn mp4_box(kind: [u8; 4], contents: &[u8]) -> Vec<u8> {
         let size = u32::try_from(8 + contents.len()).unwrap();
         [&size.to_be_bytes(), &kind[..], contents].concat()
     }
@@ -357,7 +357,7 @@ mod tests {
             b"covr",
             &b"\0\0\0\x10data\0\0\0\0\0\0\0\0".repeat(MAX_BOXES),
         );
-        let tags = mp4_box(b"moov", &mp4_box(b"udta", &mp4_box(b"ilst", &cover)));
+        let tags = mp4_box(*b"moov", &mp4_box(*b"udta", &mp4_box(*b"ilst", &cover)));
         for boxes in [empty_boxes, tags] {
             let error = decode(&[m4a, &boxes[..]].concat(), &DecodeLimits::default()).unwrap_err();
             assert!(error.to_string().contains("too many parts"), "{error}");
