@@ -354,7 +354,7 @@ mod tests {
         let empty_boxes = b"\0\0\0\x08free".repeat(MAX_BOXES);
         // The values of any tag count, not only of those that a reader knows.
         let cover = mp4_box(
-            b"covr",
+            *b"covr",
             &b"\0\0\0\x10data\0\0\0\0\0\0\0\0".repeat(MAX_BOXES),
         );
         let tags = mp4_box(*b"moov", &mp4_box(*b"udta", &mp4_box(*b"ilst", &cover)));
