@@ -30,7 +30,7 @@ VALUES = DEPLOY / "tests/values"
 KUBERNETES = ["1.27", "1.37"]
 # systemd's score of what a unit may do, from 0 (least) to 100.
 EXPOSURE = 20
-# After which /readyz has answered at the latest (docs/operations.md, Readiness).
+# The longest time that /readyz takes to respond (docs/operations.md, Readiness).
 READINESS_SECONDS = 4.5
 RELEASE = {"Name": "media", "Namespace": "default", "Service": "Helm"}
 # Names of variables that hold secrets.

@@ -177,7 +177,7 @@ spec:
             periodSeconds: 10
             timeoutSeconds: 3
             failureThreshold: 6
-          # Ready still answers, if slowly, while the database or the bucket does not: after 4.5 s at the latest.
+          # A ready gateway responds within 4.5 s, even while the database or the bucket does not.
           readinessProbe:
             httpGet: { path: /readyz, port: metrics }
             periodSeconds: 2

@@ -1,8 +1,8 @@
 //! The clients of this process that wait for the answer to an order.
 //!
-//! A client is connected as long as its [`ClientGuard`] lives: the request's handler holds it, then
-//! the body of the answer. Its disconnection is written to the database a little later, together
-//! with others; until then this table is authoritative.
+//! A client is connected as long as its [`ClientGuard`] lives and its connection is open. The
+//! request's handler holds the guard, then the body of the answer. Its disconnection is written to
+//! the database a little later, together with others; until then this table is authoritative.
 
 #[cfg(test)]
 mod tests;
