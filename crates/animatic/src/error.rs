@@ -33,6 +33,12 @@ impl RenderError {
     }
 }
 
+impl From<resize::ResizeError> for RenderError {
+    fn from(error: resize::ResizeError) -> Self {
+        Self::new(error)
+    }
+}
+
 impl From<RenderError> for MakeError {
     fn from(error: RenderError) -> Self {
         Self::Render(error.to_string())

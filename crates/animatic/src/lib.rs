@@ -60,8 +60,6 @@ mod plane_sampler;
 
 mod quad_plane;
 
-mod resize;
-
 mod warp;
 
 mod colour_grade;

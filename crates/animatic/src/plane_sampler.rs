@@ -4,13 +4,11 @@
 //! pan shows the same rows in every frame, and a tilt the same columns: these are resampled once
 //! for the whole shot, so each frame needs only half of the work.
 
-use fast_image_resize::Resizer;
-
 use crate::error::RenderError;
 use crate::layer::LayerPlate;
 use crate::quad_plane::QuadPlane;
-use crate::resize::{self, CropRect, FilterType};
 use h264::I420Frame;
+use resize::{CropRect, FilterType, Resizer};
 
 /// A picture prepared for showing parts of it.
 pub(crate) enum PlaneSampler {
@@ -144,7 +142,8 @@ impl PlaneStrip {
             ..part
         };
         let from = (self.bytes.as_slice(), self.size);
-        resize::plane(resizer, from, to, FilterType::CatmullRom, full_width)
+        resize::plane(resizer, from, to, FilterType::CatmullRom, full_width)?;
+        Ok(())
     }
 }
 

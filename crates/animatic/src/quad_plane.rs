@@ -7,10 +7,8 @@
 //!
 //! It is independent of what a plane shows.
 
-use fast_image_resize::Resizer;
-
 use crate::error::RenderError;
-use crate::resize::{self, CropRect, FilterType};
+use resize::{CropRect, FilterType, Resizer};
 
 /// A plane of one value per pixel, prepared for repeated resampling.
 pub(crate) struct QuadPlane {
@@ -69,7 +67,8 @@ impl QuadPlane {
             (to, (width, height)),
             FilterType::CatmullRom,
             remaining,
-        )
+        )?;
+        Ok(())
     }
 
     /// Like [`Self::resample`], for a part with all of the plane's rows, whose number stays the
@@ -109,7 +108,8 @@ impl QuadPlane {
             (&mut self.fours, (width, bands)),
             FilterType::CatmullRom,
             Some(bands_part),
-        )
+        )?;
+        Ok(())
     }
 
     /// The rows that the filter reads, beginning at a whole band.

@@ -8,17 +8,15 @@
 //! A frame leaves here as it would be shown. Where nothing is to be drawn over it, a flat picture's
 //! frame can also be had as the encoder takes it, by [`crate::plane_sampler`].
 
-use fast_image_resize::Resizer;
-
 use crate::camera::CameraStation;
 use crate::error::RenderError;
 use crate::layer::{BlockCover, Layer};
 use crate::picture::Picture;
 use crate::plane_sampler::PlaneSampler;
-use crate::resize::{self, CropRect, FilterType};
 use crate::warp::{FrameTile, PlateSampler, RgbaFrame};
 use crate::weather::CameraDrift;
 use h264::I420Frame;
+use resize::{CropRect, FilterType, Resizer};
 
 /// Renders the frames of one shot.
 pub(crate) struct ShotRenderer {
@@ -177,7 +175,8 @@ impl ShotRenderer {
             (rgba, size),
             FilterType::CatmullRom,
             Some(part),
-        )
+        )?;
+        Ok(())
     }
 
     /// The part of the plain shot's plate that a view shows.

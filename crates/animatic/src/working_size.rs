@@ -5,13 +5,11 @@
 //! the closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
 //! widest view can show, stored in a quarter as many pixels again, between which it interpolates.
 
-use fast_image_resize::Resizer;
-
 use crate::camera::CameraStation;
 use crate::error::RenderError;
 use crate::layer::{Layer, LayerPlate, LayerSheet};
 use crate::picture::Picture;
-use crate::resize::{self, FilterType};
+use resize::{FilterType, Resizer};
 
 /// Working pixels per picture pixel.
 #[derive(Debug, Clone, Copy, PartialEq)]

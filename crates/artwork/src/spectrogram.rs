@@ -3,8 +3,8 @@
 //! Loudness is drawn as lightness alone (hue only follows it), so that it reads the same for a
 //! colour-blind viewer and on a dark or a light page.
 
-use realfft::RealFftPlanner;
-use realfft::num_complex::Complex;
+use dsp::Complex32;
+use dsp::fft::{self, RealToComplex};
 
 use super::ArtworkError;
 use super::canvas::{Canvas, byte};
@@ -169,10 +169,10 @@ impl LoudnessGrid {
 
 /// Measures the strength of the notes around one moment.
 struct BandAnalyser {
-    transform: std::sync::Arc<dyn realfft::RealToComplex<f32>>,
+    transform: std::sync::Arc<dyn RealToComplex<f32>>,
     input: Vec<f32>,
-    output: Vec<Complex<f32>>,
-    scratch: Vec<Complex<f32>>,
+    output: Vec<Complex32>,
+    scratch: Vec<Complex32>,
     window: Vec<f32>,
     /// For each row, its first and last position in the transform's output.
     bands: Vec<(f32, f32)>,
@@ -180,7 +180,7 @@ struct BandAnalyser {
 
 impl BandAnalyser {
     fn new(rate: u32) -> Self {
-        let transform = RealFftPlanner::<f32>::new().plan_fft_forward(WINDOW);
+        let transform = fft::real_forward(WINDOW);
         let window = (0..WINDOW_U16)
             .map(|index| {
                 0.5 - 0.5 * (f32::from(index) * std::f32::consts::TAU / f32::from(WINDOW_U16)).cos()

@@ -14,9 +14,9 @@ use crate::audio::finite;
 use crate::engine::{self, ESTIMATED, SCALE, StemEstimates};
 use crate::error::check_offered;
 use crate::parallel::{CancelCheck, WorkCancelled};
-use crate::resample::resample;
 use crate::stft::RATE;
 use crate::{ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
+use dsp::resample;
 
 /// Length of a block and of the overlap with the next, in seconds.
 const BLOCK_SECONDS: usize = 24;

@@ -3,7 +3,7 @@
 //! It wires the stages together: transform, cues, shares, Wiener filter, inverse transform. It
 //! does not handle other rates, long clips, or the exact sums that come afterwards.
 
-use realfft::num_complex::Complex32;
+use dsp::Complex32;
 
 use crate::parallel::{CancelCheck, WorkCancelled, map, run_both};
 use crate::shares::StemShares;

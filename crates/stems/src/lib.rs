@@ -59,7 +59,6 @@ pub mod training;
 
 mod blocks;
 mod engine;
-mod resample;
 
 mod cues;
 mod median;

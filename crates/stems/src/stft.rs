@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use realfft::num_complex::Complex32;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use dsp::Complex32;
+use dsp::fft::{self, ComplexToReal, RealToComplex};
 
 use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 use crate::plane::SpectralPlane;
@@ -66,15 +66,14 @@ impl Stft {
         reason = "a window"
     )]
     pub(crate) fn new(grid: StftGrid) -> Self {
-        let mut planner = RealFftPlanner::new();
         let radians_per_sample = std::f64::consts::TAU / grid.size as f64;
         Self {
             grid,
             window: (0..grid.size)
                 .map(|i| (0.5 - 0.5 * (radians_per_sample * i as f64).cos()) as f32)
                 .collect(),
-            forward: planner.plan_fft_forward(grid.size),
-            inverse: planner.plan_fft_inverse(grid.size),
+            forward: fft::real_forward(grid.size),
+            inverse: fft::real_inverse(grid.size),
         }
     }
 

@@ -6,7 +6,7 @@
 //! separation using a full-rank spatial covariance model", 2010; A. A. Nugraha et al. 2016. One
 //! round only: more of them made the stems worse.
 
-use realfft::num_complex::Complex32;
+use dsp::Complex32;
 
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::stem::STEMS;

@@ -6,7 +6,7 @@
 //! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
 //! Attention* (1998), much simplified.
 
-use crate::resize::{self, CropRect, FilterType};
+use resize::{CropRect, FilterType};
 
 use super::rgb_picture::Picture;
 

@@ -2,8 +2,7 @@
 //! Coding of Audio Signals Using Perceptual Noise Criteria", IEEE J. Selected Areas in
 //! Communications 6 (1988), with the ratio of noise to mask of K. Brandenburg (1987).
 
-use rustfft::FftPlanner;
-use rustfft::num_complex::Complex32;
+use dsp::{Complex32, fft};
 
 /// Upper edges of the critical bands, in hertz.
 const EDGES: [f32; 24] = [
@@ -52,7 +51,7 @@ pub(crate) fn judge(plain: &[Vec<f32>], marked: &[Vec<f32>], rate: u32) -> Maski
 }
 
 fn spectra(samples: &[f32]) -> impl Iterator<Item = Vec<f32>> {
-    let plan = FftPlanner::<f32>::new().plan_fft_forward(FRAME);
+    let plan = fft::forward(FRAME);
     samples.windows(FRAME).step_by(FRAME / 2).map(move |frame| {
         let windowed = frame.iter().enumerate().map(|(index, sample)| {
             let angle = std::f32::consts::TAU * (index as f32 + 0.5) / FRAME as f32;

@@ -4,8 +4,7 @@
 
 use std::collections::HashMap;
 
-use rustfft::FftPlanner;
-use rustfft::num_complex::Complex32;
+use dsp::{Complex32, fft};
 
 use super::PrintMatch;
 
@@ -254,7 +253,7 @@ fn kernel(distance: f64) -> f64 {
 }
 
 fn energies(samples: &[f32]) -> Vec<[f32; BANDS]> {
-    let plan = FftPlanner::<f32>::new().plan_fft_forward(FRAME);
+    let plan = fft::forward(FRAME);
     #[expect(clippy::cast_precision_loss, reason = "2048")]
     let window: Vec<f32> = (0..FRAME)
         .map(|index| {

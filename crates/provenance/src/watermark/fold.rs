@@ -1,7 +1,7 @@
 //! Tile folding: folds the picture into one tile, finds where the tile begins, and reads its cells.
 //! It knows nothing of frames.
 
-use rustfft::num_complex::Complex32;
+use dsp::Complex32;
 
 use super::VideoMark;
 use super::fourier::PlaneSpectrum;

@@ -1,7 +1,6 @@
 //! Fourier transforms of planes. Independent of the watermark.
 
-use rustfft::FftPlanner;
-use rustfft::num_complex::Complex32;
+use dsp::{Complex32, fft};
 
 /// A plane of complex values, row after row.
 pub(super) struct PlaneSpectrum {
@@ -60,14 +59,7 @@ impl PlaneSpectrum {
     }
 
     fn transform(&mut self, forward: bool) {
-        let mut planner = FftPlanner::<f32>::new();
-        let mut plan = |length| {
-            if forward {
-                planner.plan_fft_forward(length)
-            } else {
-                planner.plan_fft_inverse(length)
-            }
-        };
+        let plan = if forward { fft::forward } else { fft::inverse };
         plan(self.width).process(&mut self.values);
         let mut transposed = transpose(&self.values, self.width, self.height);
         plan(self.height).process(&mut transposed);

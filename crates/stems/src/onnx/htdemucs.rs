@@ -197,7 +197,7 @@ impl ExternalStft {
     /// One channel of one stem; a little longer than the segment.
     fn sound(&self, tensor: &[f32], side: usize) -> Vec<f32> {
         let mut channel = self.transform.sound(|t, row| {
-            row.fill(realfft::num_complex::Complex32::default());
+            row.fill(dsp::Complex32::default());
             if (EDGE_FRAMES..EDGE_FRAMES + self.frames).contains(&t) {
                 from_tensor(tensor, side, t - EDGE_FRAMES, (BINS, self.frames), row);
             }

@@ -108,7 +108,7 @@ impl MdxNet {
             let mut channel = self.transform.sound(|t, row| {
                 from_tensor(&output, side, t, size, row);
                 // The net does not make the bins above `dim_f`, so they stay empty.
-                row[dim_f..].fill(realfft::num_complex::Complex32::default());
+                row[dim_f..].fill(dsp::Complex32::default());
             });
             for x in &mut channel {
                 *x *= compensate;

@@ -13,7 +13,6 @@
 //! A graph runs with the process's rights and may need any amount of memory and time: only files
 //! that the operator trusts belong in the folder.
 
-mod converter;
 mod error;
 mod files;
 mod folder;

@@ -3,7 +3,7 @@
 //! F.-R. Stöter, S. Uhlich, A. Liutkus & Y. Mitsufuji, "Open-Unmix – A Reference Implementation for
 //! Music Source Separation", 2019. The phase is the mix's; a Wiener filter refines both.
 
-use realfft::num_complex::Complex32;
+use dsp::Complex32;
 
 use super::error::{ModelError, name_stem_field};
 use super::manifest::OpenUnmixSettings;

@@ -6,7 +6,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::converter::RateConverter;
 use super::formulas::StemFormula;
 use super::model::SeparationModel;
 use super::stitch::SegmentStitcher;
@@ -16,6 +15,7 @@ use crate::parallel::CancelCheck;
 use crate::separate::collect_stems;
 use crate::stft::RATE;
 use crate::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
+use dsp::RateConverter;
 
 /// Separates a clip piece by piece with a model; like [`BlockSeparator`](crate::BlockSeparator) for
 /// the built-in engine. Memory does not grow with the clip.

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use realfft::num_complex::Complex32;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use dsp::Complex32;
+use dsp::fft::{self, ComplexToReal, RealToComplex};
 
 use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 
@@ -49,15 +49,14 @@ impl CentredStft {
             part.for_each(|(sum, w)| *sum += w * w);
         }
         let gain = |square: &f32| 1.0 / (square.max(1e-11) * n_fft as f32);
-        let mut planner = RealFftPlanner::new();
         Self {
             n_fft,
             hop,
             length,
             synthesis_gain: squares.iter().map(gain).collect(),
             window,
-            forward: planner.plan_fft_forward(n_fft),
-            inverse: planner.plan_fft_inverse(n_fft),
+            forward: fft::real_forward(n_fft),
+            inverse: fft::real_inverse(n_fft),
         }
     }
 

@@ -5,7 +5,7 @@
 //! whose estimates need not sum to the mix. If no stem represents all other sounds, the remainder
 //! is used as one more stem.
 
-use realfft::num_complex::Complex32;
+use dsp::Complex32;
 
 use crate::parallel::{CancelCheck, WorkCancelled, map};
 use crate::wiener::SpatialCovariance;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use rustfft::num_complex::Complex32;
-use rustfft::{Fft, FftPlanner};
+use dsp::Complex32;
+use dsp::fft::{self, Fft};
 
 use super::super::code::{CODED_BITS, decode};
 use super::super::{MarkKey, WatermarkError};
@@ -48,7 +48,7 @@ impl SoundDetector {
             return Err(WatermarkError::Rate(rate));
         }
         let length = window_length(rate);
-        let forward = FftPlanner::new().plan_fft_forward(length);
+        let forward = fft::forward(length);
         #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
         let window = (0..length).map(|index| {
             0.5 - 0.5 * (std::f32::consts::TAU * (index as f32 + 0.5) / length as f32).cos()

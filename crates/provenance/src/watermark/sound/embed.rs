@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use rustfft::num_complex::Complex32;
-use rustfft::{Fft, FftPlanner};
+use dsp::Complex32;
+use dsp::fft::{self, Fft};
 
 use super::super::code::encode;
 use super::super::{MarkKey, WatermarkError};
@@ -55,11 +55,7 @@ impl SoundEmbedder {
         let tile = SoundTileLayout::for_key(key).tile(&encode(key, media_id)?);
         let length = window_length(rate);
         let half = vec![Complex32::default(); length / 2];
-        let mut planner = FftPlanner::new();
-        let (forward, inverse) = (
-            planner.plan_fft_forward(length),
-            planner.plan_fft_inverse(length),
-        );
+        let (forward, inverse) = (fft::forward(length), fft::inverse(length));
         let scratch = forward
             .get_inplace_scratch_len()
             .max(inverse.get_inplace_scratch_len());

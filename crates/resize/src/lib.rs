@@ -1,29 +1,45 @@
-//! Resizing: the only module that uses the resampling library.
+//! Resizes pictures and planes of 8-bit values, or parts of them.
 //!
-//! The library's `resize` selects the pixel type at run time, so it instantiates the code for every
-//! type, which would be most of this crate's build time. `resize_typed` is compiled only for the
-//! three types in use.
+//! It owns: the resampling library, which no other crate uses. It must not know: films, cameras, how
+//! a picture was decoded.
+//!
+//! It is a separate crate because the library is generic, and large: each crate that called it would
+//! compile it again, and once more for its unit tests. No function of this crate is generic. The
+//! library's `resize` would instantiate the code for every pixel type; `resize_typed` is compiled
+//! only for the three types in use.
+//!
+//! Begin at [`rgba`].
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U8x4};
-use fast_image_resize::{PixelTrait, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::{PixelTrait, ResizeAlg, ResizeOptions};
 
-pub(crate) use fast_image_resize::FilterType;
+pub use fast_image_resize::{FilterType, Resizer};
 
-use crate::error::RenderError;
+/// A size does not match its buffer, or a part is not inside its picture.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot resize a picture: {0}")]
+pub struct ResizeError(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl ResizeError {
+    fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(error))
+    }
+}
 
 /// A part of a picture, in pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CropRect {
-    pub(crate) left: f64,
-    pub(crate) top: f64,
-    pub(crate) width: f64,
-    pub(crate) height: f64,
+pub struct CropRect {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
 }
 
 impl CropRect {
     /// The same part of a copy of half the width and height.
-    pub(crate) fn halved(self) -> Self {
+    #[must_use]
+    pub fn halved(self) -> Self {
         Self {
             left: self.left / 2.0,
             top: self.top / 2.0,
@@ -35,36 +51,36 @@ impl CropRect {
 
 /// Resizes RGBA, or a part of it, to fill `to`. Alpha is resized like a colour channel, which is
 /// correct if it is only padding or if the colours are premultiplied.
-pub(crate) fn rgba(
+pub fn rgba(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
     (to, new_size): (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: Option<CropRect>,
-) -> Result<(), RenderError> {
+) -> Result<(), ResizeError> {
     let options = options(filter, part);
     resize_into::<U8x4>(resizer, (from, size), (to, new_size), &options)
 }
 
 /// Resizes RGB, or a part of it, to fill `to`.
-pub(crate) fn rgb(
+pub fn rgb(
     (from, size): (&[u8], (u32, u32)),
     (to, new_size): (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: Option<CropRect>,
-) -> Result<(), RenderError> {
+) -> Result<(), ResizeError> {
     let options = options(filter, part);
     resize_into::<U8x3>(&mut Resizer::new(), (from, size), (to, new_size), &options)
 }
 
 /// Resizes a part of a plane of one value per pixel to fill `to`.
-pub(crate) fn plane(
+pub fn plane(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
     (to, new_size): (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: CropRect,
-) -> Result<(), RenderError> {
+) -> Result<(), ResizeError> {
     let options = options(filter, Some(part));
     resize_into::<U8>(resizer, (from, size), (to, new_size), &options)
 }
@@ -74,14 +90,14 @@ fn resize_into<P: PixelTrait + InnerPixel>(
     (from, size): (&[u8], (u32, u32)),
     (to, new_size): (&mut [u8], (u32, u32)),
     options: &ResizeOptions,
-) -> Result<(), RenderError> {
+) -> Result<(), ResizeError> {
     let source = TypedImageRef::<P>::from_buffer(size.0, size.1, from);
-    let source = source.map_err(RenderError::new)?;
+    let source = source.map_err(ResizeError::new)?;
     let target = TypedImage::<P>::from_buffer(new_size.0, new_size.1, to);
-    let mut target = target.map_err(RenderError::new)?;
+    let mut target = target.map_err(ResizeError::new)?;
     resizer
         .resize_typed::<P>(&source, &mut target, options)
-        .map_err(RenderError::new)
+        .map_err(ResizeError::new)
 }
 
 fn options(filter: FilterType, part: Option<CropRect>) -> ResizeOptions {
