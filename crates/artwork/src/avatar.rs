@@ -14,7 +14,7 @@ use super::colour::{Palette, SeededRandom};
 pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
     let mut random = SeededRandom::new("avatar", &[seed, name]);
-    let palette = Palette::draw(&mut random);
+    let palette = Palette::random(&mut random);
     let glow = (random.range(0.0, 100.0), random.range(0.0, 40.0));
     canvas.wash_palette(&palette, glow);
     canvas.fill(circle(50.0, 50.0, 38.0), palette.deep, 0.35);

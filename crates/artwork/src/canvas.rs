@@ -58,11 +58,11 @@ impl Canvas {
         }
     }
 
-    /// A wash of a palette's dark half with its `warm` colour glowing from one corner.
+    /// A wash of a palette's dark half with its `vivid` colour glowing from one corner.
     pub(crate) fn wash_palette(&mut self, palette: &Palette, glow: (f32, f32)) {
         let opposite = (100.0 - glow.0, 100.0 - glow.1);
         self.wash(&[
-            (glow.0, glow.1, palette.warm),
+            (glow.0, glow.1, palette.vivid),
             (opposite.0, opposite.1, palette.deep),
             (glow.0, opposite.1, palette.mid),
             (opposite.0, glow.1, palette.mid.lighter(-0.08)),

@@ -103,25 +103,25 @@ fn encode_gamma(linear: f32) -> f32 {
 pub(crate) struct Palette {
     /// The darkest: backgrounds, shadows.
     pub(crate) deep: OklchColour,
-    /// Between `deep` and `warm`.
+    /// Between `deep` and `vivid`.
     pub(crate) mid: OklchColour,
     /// The most colourful, whatever its hue.
-    pub(crate) warm: OklchColour,
-    /// Nearly white, tinted with the hue of `warm`: what is drawn on top.
+    pub(crate) vivid: OklchColour,
+    /// Nearly white, tinted with the hue of `vivid`: what is drawn on top.
     pub(crate) light: OklchColour,
-    /// Across the colour wheel from `warm`: one small thing per picture.
+    /// Across the colour wheel from `vivid`: one small thing per picture.
     pub(crate) accent: OklchColour,
 }
 
 impl Palette {
     /// Chooses neighbouring hues at random, with one opposite accent.
-    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
+    pub(crate) fn random(random: &mut SeededRandom) -> Self {
         let hue = random.range(0.0, 360.0);
         let step = random.range(28.0, 52.0) * if random.chance(0.5) { 1.0 } else { -1.0 };
         Self {
             deep: OklchColour::new(0.27, 0.09, hue).avoid_dark_yellow(),
             mid: OklchColour::new(0.46, 0.15, hue + step).avoid_dark_yellow(),
-            warm: OklchColour::new(0.66, 0.17, hue + 2.0 * step).avoid_dark_yellow(),
+            vivid: OklchColour::new(0.66, 0.17, hue + 2.0 * step).avoid_dark_yellow(),
             light: OklchColour::new(0.96, 0.025, hue + 2.0 * step),
             accent: OklchColour::new(0.80, 0.15, hue + 2.0 * step + 160.0),
         }

@@ -76,7 +76,7 @@ impl WaveformStyle {
 /// Everything about a cover but the sound.
 fn style(seed: &str) -> ((Palette, (f32, f32)), WaveformStyle) {
     let mut random = SeededRandom::new("waveform", &[seed]);
-    let palette = Palette::draw(&mut random);
+    let palette = Palette::random(&mut random);
     let glow = (
         random.range(5.0, 95.0),
         if random.chance(0.5) { 0.0 } else { 100.0 },
@@ -111,7 +111,7 @@ fn draw_mirrored(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
 fn draw_over_water(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     let (step, width) = bar_spacing(bars.len(), 80.0);
     let shore = 62.0;
-    canvas.fill(circle(50.0, shore, 34.0), palette.warm.lighter(0.10), 0.20);
+    canvas.fill(circle(50.0, shore, 34.0), palette.vivid.lighter(0.10), 0.20);
     canvas.fill(circle(50.0, shore, 22.0), palette.light, 0.10);
     for (x, loud) in bar_centres(10.0, step).zip(bars) {
         let length = 0.01 + loud * 42.0;

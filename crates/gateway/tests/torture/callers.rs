@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::dice::Dice;
 use crate::intent::{Intent, RetryStyle, with_reversed_members};
-use crate::stage::{Door, Key};
+use crate::stage::{Key, PublishedAddress};
 use crate::tries::{Answer, Try, TryOutcome, send};
 
 /// The longest pause that a caller makes because an answer asks for it.
@@ -31,7 +31,7 @@ pub(crate) type SeenTasks = Arc<Mutex<Vec<(usize, String)>>>;
 /// A running caller.
 pub(crate) struct Caller {
     pub(crate) http: reqwest::Client,
-    pub(crate) door: Door,
+    pub(crate) address: PublishedAddress,
     pub(crate) key: Key,
     pub(crate) dice: Dice,
     pub(crate) seen_tasks: SeenTasks,
@@ -183,7 +183,7 @@ impl Caller {
     async fn pause(&self, pause: Duration) -> bool {
         let back_online = async {
             tokio::time::sleep(pause).await;
-            self.door.wait_until_open().await
+            self.address.wait_until_published().await
         };
         tokio::time::timeout_at(self.until, back_online)
             .await
@@ -216,8 +216,8 @@ impl Caller {
         let intent = &self.history.intent;
         // Nobody listens there while the gateway is down.
         let base = self
-            .door
-            .address()
+            .address
+            .current()
             .unwrap_or_else(|| "http://127.0.0.1:9".into());
         let mut request = self.http.post(format!("{base}{}", intent.path()));
         request = request.bearer_auth(&self.key.secret);
@@ -271,7 +271,7 @@ fn pause_before_retry(answer: &Answer, default: Duration) -> Duration {
 /// Cancels tasks at random moments; returns the state in each answer, by task.
 pub(crate) async fn cancel_randomly(
     http: reqwest::Client,
-    door: Door,
+    address: PublishedAddress,
     keys: Vec<Key>,
     seen: SeenTasks,
     mut dice: Dice,
@@ -281,7 +281,7 @@ pub(crate) async fn cancel_randomly(
     for _ in 0..times {
         tokio::time::sleep(dice.millis(50, 800)).await;
         let tasks = seen.lock().unwrap().clone();
-        let (Some(base), false) = (door.address(), tasks.is_empty()) else {
+        let (Some(base), false) = (address.current(), tasks.is_empty()) else {
             continue;
         };
         let recent = &tasks[tasks.len().saturating_sub(20)..];

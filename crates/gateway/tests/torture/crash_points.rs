@@ -146,13 +146,13 @@ pub(crate) async fn spawn_callers(
             let caller = run.caller(intent, until);
             group.callers.spawn(caller.run());
         }
-        let (http, door, seen) = (
+        let (http, address, seen) = (
             run.http.clone(),
-            run.stage.door.clone(),
+            run.stage.address.clone(),
             run.seen_tasks.clone(),
         );
         let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
-        let cancelling = cancel_randomly(http, door, keys, seen, dice, 12);
+        let cancelling = cancel_randomly(http, address, keys, seen, dice, 12);
         group.cancelling.push(tokio::spawn(cancelling));
         let next = Instant::now() + WAVE_TIME;
         while Instant::now() < next {

@@ -10,7 +10,7 @@
 //! deliveries    test: a process that crashes at each step of a webhook's delivery
 //! model         test: every reachable state of a model
 //! run           a gateway that crashes, restarts and is checked once idle
-//! stage         its data, its keys, the door at which callers find it
+//! stage         its data, its keys, the address at which callers find it
 //! intent        what callers want
 //! callers       how they behave; tries: outcomes of requests; sdk: the official SDK
 //! faults        faults of the providers

@@ -194,7 +194,7 @@ async fn inject_fault(replica: &mut Replica, mut dice: Dice) -> &'static str {
 /// Returns the last status.
 async fn order(
     http: reqwest::Client,
-    doors: Vec<tokio::sync::watch::Receiver<Option<String>>>,
+    addresses: Vec<tokio::sync::watch::Receiver<Option<String>>>,
     key: String,
     mut dice: Dice,
     until: Instant,
@@ -203,7 +203,7 @@ async fn order(
     let body = json!({"model": "film", "prompt": tag, "seconds": "4"});
     let mut last_status = 0;
     while Instant::now() < until {
-        let address = dice.pick(&doors).borrow().clone();
+        let address = dice.pick(&addresses).borrow().clone();
         let Some(base) = address else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
@@ -253,35 +253,35 @@ async fn torture(default_time: Duration) {
     for number in 0..REPLICAS {
         replicas.push(Replica::new(folder.path(), number, &simulator, &database.url).await);
     }
-    let mut doors = Vec::new();
+    let mut addresses = Vec::new();
     for replica in &mut replicas {
         let base = replica.start().await.expect("a replica starts");
-        doors.push(tokio::sync::watch::Sender::new(Some(base)));
+        addresses.push(tokio::sync::watch::Sender::new(Some(base)));
     }
     let args = ["keys", "create", "--name", "torture", "--rpm", "1000000"];
     let key = replicas[0]
         .command(&[&args[..], &["--max-running", "100000"]].concat())
         .await;
     let until = Instant::now() + run_time;
-    let door_receivers = || doors.iter().map(tokio::sync::watch::Sender::subscribe);
+    let address_receivers = || addresses.iter().map(tokio::sync::watch::Sender::subscribe);
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        let (doors, key, mut dice) = (
-            door_receivers().collect::<Vec<_>>(),
+        let (addresses, key, mut dice) = (
+            address_receivers().collect::<Vec<_>>(),
             key.clone(),
             dice.fork(),
         );
         callers.spawn(async move {
             let (http, mut statuses) = (client(), Vec::new());
             while Instant::now() < until {
-                let (doors, key) = (doors.clone(), key.clone());
-                statuses.push(order(http.clone(), doors, key, dice.fork(), until).await);
+                let (addresses, key) = (addresses.clone(), key.clone());
+                statuses.push(order(http.clone(), addresses, key, dice.fork(), until).await);
             }
             statuses
         });
     }
     let mut fault_tasks = JoinSet::new();
-    for (mut replica, door) in replicas.into_iter().zip(doors) {
+    for (mut replica, address) in replicas.into_iter().zip(addresses) {
         let mut dice = dice.fork();
         fault_tasks.spawn(async move {
             let mut counts: HashMap<&str, u64> = HashMap::new();
@@ -291,9 +291,9 @@ async fn torture(default_time: Duration) {
                     .entry(inject_fault(&mut replica, dice.fork()).await)
                     .or_default() += 1;
                 if replica.server.is_none() {
-                    door.send_replace(None);
+                    address.send_replace(None);
                     let stops = replica.stop_at.is_some();
-                    door.send_replace(replica.start().await);
+                    address.send_replace(replica.start().await);
                     if stops {
                         replica.resume_after_stop(dice.millis(500, 8000)).await;
                     }

@@ -134,7 +134,7 @@ async fn play_round(run: &mut Run, points: &[String]) {
     }
     let cancelling = tokio::spawn(cancel_randomly(
         run.http.clone(),
-        run.stage.door.clone(),
+        run.stage.address.clone(),
         run.stage.keys.clone(),
         run.seen_tasks.clone(),
         dice,

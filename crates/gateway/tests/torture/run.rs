@@ -94,13 +94,13 @@ impl Run {
                 self.stage.must_start().await
             }
         };
-        self.stage.door.open(&server.base);
+        self.stage.address.publish(&server.base);
         self.server = Some(server);
     }
 
     /// Records that a process ended by itself.
     pub(crate) fn record_exit(&mut self, status: ExitStatus, log: &str) {
-        self.stage.door.close();
+        self.stage.address.withdraw();
         self.read_log(log);
         let point = self.armed.take();
         match point {
@@ -132,7 +132,7 @@ impl Run {
         if self.has_died() {
             return;
         }
-        self.stage.door.close();
+        self.stage.address.withdraw();
         if let Some(server) = self.server.take() {
             self.read_log(&server.kill());
         }
@@ -163,7 +163,7 @@ impl Run {
     pub(crate) fn caller(&mut self, intent: Intent, until: Instant) -> Caller {
         Caller {
             http: self.http.clone(),
-            door: self.stage.door.clone(),
+            address: self.stage.address.clone(),
             key: self.key_of(&intent).clone(),
             dice: self.dice.fork(),
             seen_tasks: self.seen_tasks.clone(),
@@ -329,7 +329,7 @@ impl Run {
         if self.has_died() {
             return;
         }
-        self.stage.door.close();
+        self.stage.address.withdraw();
         if let Some(server) = self.server.take() {
             self.end(server).await;
         }

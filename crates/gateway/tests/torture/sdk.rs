@@ -12,7 +12,7 @@ use crate::callers::CallerHistory;
 use crate::dice::Dice;
 use crate::intent::{Intent, Kind, RetryStyle};
 use crate::knobs::now_micros;
-use crate::stage::{Door, Stage};
+use crate::stage::{PublishedAddress, Stage};
 use crate::tries::{Answer, Try, TryOutcome};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torture/sdk.py");
@@ -33,7 +33,7 @@ pub(crate) fn python() -> Option<String> {
 pub(crate) struct Orders {
     intents: Vec<Intent>,
     key: String,
-    door: Door,
+    address: PublishedAddress,
 }
 
 impl Orders {
@@ -53,7 +53,7 @@ impl Orders {
         Self {
             intents,
             key: key.secret.clone(),
-            door: stage.door.clone(),
+            address: stage.address.clone(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Orders {
         // The SDK has one fixed address, while the gateway's changes.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
-        let forwarder = tokio::spawn(forward(listener, self.door));
+        let forwarder = tokio::spawn(forward(listener, self.address));
         let orders: Vec<Value> = self.intents.iter().map(order).collect();
         let input = json!({"base_url": base, "api_key": self.key, "orders": orders}).to_string();
         let python = python.to_owned();
@@ -135,9 +135,9 @@ fn try_of(result: &Value, started_at: i64) -> Try {
 }
 
 /// Forwards connections to the gateway's current address.
-async fn forward(listener: TcpListener, door: Door) {
+async fn forward(listener: TcpListener, address: PublishedAddress) {
     while let Ok((mut caller, _)) = listener.accept().await {
-        let Some(base) = door.address() else {
+        let Some(base) = address.current() else {
             continue;
         };
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The setting of a run: providers, a gateway's data, keys, and the door
+//! The setting of a run: providers, a gateway's data, keys, and the address
 //! at which callers find the gateway while it crashes and restarts.
 
 use std::collections::HashSet;
@@ -27,30 +27,30 @@ pub(crate) const CREDIT: &str = "5.00";
 
 /// Where the gateway answers now, if it does.
 #[derive(Debug, Clone)]
-pub(crate) struct Door(Arc<watch::Sender<Option<String>>>);
+pub(crate) struct PublishedAddress(Arc<watch::Sender<Option<String>>>);
 
-impl Door {
-    pub(crate) fn closed() -> Self {
+impl PublishedAddress {
+    pub(crate) fn none() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
 
-    pub(crate) fn open(&self, base: &str) {
+    pub(crate) fn publish(&self, base: &str) {
         self.0.send_replace(Some(base.to_owned()));
     }
 
-    pub(crate) fn close(&self) {
+    pub(crate) fn withdraw(&self) {
         self.0.send_replace(None);
     }
 
-    pub(crate) fn address(&self) -> Option<String> {
+    pub(crate) fn current(&self) -> Option<String> {
         self.0.borrow().clone()
     }
 
     /// Waits until the gateway answers; returns its address.
-    pub(crate) async fn wait_until_open(&self) -> String {
-        let mut door = self.0.subscribe();
-        let open = door.wait_for(Option::is_some).await.unwrap();
-        open.clone().unwrap()
+    pub(crate) async fn wait_until_published(&self) -> String {
+        let mut receiver = self.0.subscribe();
+        let address = receiver.wait_for(Option::is_some).await.unwrap();
+        address.clone().unwrap()
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Stage {
     pub(crate) folder: TempDir,
     pub(crate) database: Database,
     pub(crate) keys: Vec<Key>,
-    pub(crate) door: Door,
+    pub(crate) address: PublishedAddress,
     pub(crate) recording: Vec<u8>,
     /// Receives the webhook of every task's end.
     pub(crate) receiver: Arc<WebhookReceiver>,
@@ -113,7 +113,7 @@ impl Stage {
             folder,
             database,
             keys: Vec::new(),
-            door: Door::closed(),
+            address: PublishedAddress::none(),
             recording: sound::wav(1, 1),
             receiver: Arc::new(
                 WebhookReceiver::start_with_script(flaky_receiver())
@@ -140,7 +140,7 @@ impl Stage {
             database: Database::Sqlite(folder.path().join("data/mediagate.db")),
             folder,
             keys: self.keys.clone(),
-            door: Door::closed(),
+            address: PublishedAddress::none(),
             recording: self.recording.clone(),
             receiver: self.receiver.clone(),
             secrets: self.secrets.clone(),
@@ -212,7 +212,7 @@ impl Stage {
         ]
     }
 
-    /// Starts the gateway; the door stays closed.
+    /// Starts the gateway; its address is not published.
     pub(crate) async fn start(&self, start: &Start) -> Result<Server, FailedStart> {
         let mut args = vec!["serve".to_owned()];
         args.extend(self.data_args());

@@ -10,7 +10,9 @@ use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed_ending};
+use super::hosted_task::{
+    AcceptedJob, AcceptedWork, HostedTask, RunEnding, failure, unconfirmed_ending,
+};
 use super::results::{self, ResultError};
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
@@ -49,18 +51,20 @@ const STORE_RETRY_PAUSE: Duration = Duration::from_secs(2);
 impl HostedTask<'_> {
     /// Follows a job to its end and stores its results.
     pub(super) async fn follow(&self, mut job: AcceptedJob) -> RunEnding {
-        let result = match job.result.clone() {
+        let result = match job.accepted.clone() {
             // The result is only in this process's memory. Neither a cancellation nor a shutdown
             // interrupts its download.
-            Err(outputs) if !job.is_persisted => Box::pin(self.fetch(&job, &outputs)).await,
-            Err(outputs) => {
+            AcceptedWork::Done(outputs) if !job.is_persisted => {
+                Box::pin(self.fetch(&job, &outputs)).await
+            }
+            AcceptedWork::Done(outputs) => {
                 tokio::select! {
                     output = Box::pin(self.fetch(&job, &outputs)) => output,
                     () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
                     () = self.context.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
-            Ok(handle) => {
+            AcceptedWork::Job(handle) => {
                 tokio::select! {
                     output = self.poll(&mut job, &handle) => output,
                     // After a cancellation the job is followed as a stray. After a takeover it

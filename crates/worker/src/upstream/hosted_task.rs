@@ -38,6 +38,15 @@ pub(super) struct PendingAcceptance {
     pub(super) acceptance: JobAcceptance,
 }
 
+/// What a provider sent with its acceptance.
+#[derive(Clone)]
+pub(super) enum AcceptedWork {
+    /// A job to poll.
+    Job(JobHandle),
+    /// The outputs themselves.
+    Done(Vec<JobOutput>),
+}
+
 /// A submission that a provider accepted.
 pub(super) struct AcceptedJob {
     /// The submission as it was when it was created or resumed.
@@ -46,8 +55,7 @@ pub(super) struct AcceptedJob {
     pub(super) credential: Arc<ProviderCredential>,
     pub(super) route_model: String,
     pub(super) accepted_at: Timestamp,
-    /// The job to poll; or in `Err` the outputs, if the provider sent them with its acceptance.
-    pub(super) result: Result<JobHandle, Vec<JobOutput>>,
+    pub(super) accepted: AcceptedWork,
     /// Whether the acceptance is on disk.
     pub(super) is_persisted: bool,
     /// The submission's state in the database.
@@ -111,7 +119,7 @@ pub(super) enum DeclineReason {
 /// A submission that is about to be sent or may have been sent, with the provider, credential and
 /// order of its request.
 #[derive(Clone, Copy)]
-pub(super) struct SentOrder<'a> {
+pub(super) struct OutgoingOrder<'a> {
     pub(super) site: &'a Arc<ProviderSite>,
     pub(super) credential: &'a Arc<ProviderCredential>,
     pub(super) order: &'a Order,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use providers::{JobHandle, JobOutput, Order};
+use providers::Order;
 
 use super::hosted_task::{
-    AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, internal_ending,
-    unconfirmed_ending,
+    AcceptedJob, AcceptedWork, DeclineReason, HostedTask, OutgoingOrder, RouteAttempt, RunEnding,
+    internal_ending, unconfirmed_ending,
 };
 use super::order::{self, OrderError};
 use super::resolve::REPEAT_WINDOW;
@@ -51,8 +51,8 @@ impl HostedTask<'_> {
     async fn resume(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
-            SubmissionState::Accepted => match result_of(&submission) {
-                Some(result) => self.resume_job(submission, result),
+            SubmissionState::Accepted => match accepted_work(&submission) {
+                Some(accepted) => self.resume_job(submission, accepted),
                 // The provider's answer was the result itself and is lost. A second order would
                 // have to be paid for again.
                 None => Err(unconfirmed_ending(
@@ -75,7 +75,7 @@ impl HostedTask<'_> {
     fn resume_job(
         &self,
         submission: Submission,
-        result: Result<JobHandle, Vec<JobOutput>>,
+        accepted: AcceptedWork,
     ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission)
         else {
@@ -92,7 +92,7 @@ impl HostedTask<'_> {
             submission,
             site,
             credential,
-            result,
+            accepted,
             is_persisted: true,
             state: SubmissionState::Accepted,
             cost: None,
@@ -129,7 +129,7 @@ impl HostedTask<'_> {
             idempotency_key: submission.id.to_string(),
             ..prepared.order
         };
-        let sent = SentOrder {
+        let sent = OutgoingOrder {
             site: &site,
             credential: &credential,
             order: &order,
@@ -189,12 +189,12 @@ fn pause(age: Duration) -> Duration {
 
 /// Where the result of an accepted submission can be obtained: from a job, or directly. `None` if
 /// neither was recorded.
-fn result_of(submission: &Submission) -> Option<Result<JobHandle, Vec<JobOutput>>> {
+fn accepted_work(submission: &Submission) -> Option<AcceptedWork> {
     if let Some(handle) = &submission.handle {
-        return Some(Ok(handle.clone()));
+        return Some(AcceptedWork::Job(handle.clone()));
     }
     let results = submission.results.clone()?;
-    serde_json::from_value(results).ok().map(Err)
+    serde_json::from_value(results).ok().map(AcceptedWork::Done)
 }
 
 #[cfg(test)]

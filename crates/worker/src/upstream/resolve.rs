@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use providers::{JobHandle, Order, ProviderError};
 
 use super::hosted_task::{
-    AcceptedJob, HostedTask, RunEnding, SentOrder, internal_ending, unconfirmed_ending,
+    AcceptedJob, AcceptedWork, HostedTask, OutgoingOrder, RunEnding, internal_ending,
+    unconfirmed_ending,
 };
 use super::order;
 use crate::finish::RunOutcome;
@@ -51,7 +52,7 @@ impl HostedTask<'_> {
     /// Finds the outcome of a submission: its job, or that it cannot be determined.
     pub(super) async fn resolve(
         &self,
-        sent: SentOrder<'_>,
+        sent: OutgoingOrder<'_>,
         reason: &str,
     ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.context.app;
@@ -86,7 +87,7 @@ impl HostedTask<'_> {
                             credential: sent.credential.clone(),
                             route_model: sent.order.model.clone(),
                             accepted_at,
-                            result: Ok(handle),
+                            accepted: AcceptedWork::Job(handle),
                             is_persisted: true,
                             state: SubmissionState::Accepted,
                             cost: None,
@@ -121,7 +122,7 @@ impl HostedTask<'_> {
     /// Records that the submission has this job. Returns false if another submission got it first.
     async fn accept_found(
         &self,
-        sent: SentOrder<'_>,
+        sent: OutgoingOrder<'_>,
         handle: JobHandle,
     ) -> Result<bool, RunEnding> {
         let app = &self.context.app;
@@ -150,7 +151,10 @@ impl HostedTask<'_> {
 }
 
 /// Looks up a submission's job at its provider.
-pub(super) async fn look_up(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, ProviderError> {
+pub(super) async fn look_up(
+    app: &App,
+    sent: OutgoingOrder<'_>,
+) -> Result<JobLookup, ProviderError> {
     let submission = sent.submission;
     let driver = &app.models.upstream.driver;
     let created_at = system_time(submission.created_at);
@@ -274,7 +278,7 @@ async fn look_up_late(app: &App, submission: &Submission) -> Result<Option<JobHa
         idempotency_key: submission.id.to_string(),
         ..prepared.order
     };
-    let sent = SentOrder {
+    let sent = OutgoingOrder {
         site: &site,
         credential: &credential,
         order: &order,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::driver::{OrderAcceptance, ProgressWatch, SubmitError};
-use providers::{ErrorClass, JobHandle, JobOutput, Order, ProviderCost, ProviderError};
+use providers::{ErrorClass, JobOutput, Order, ProviderCost, ProviderError};
 
 use super::hosted_task::{
-    AcceptedJob, DeclineReason, HostedTask, PendingAcceptance, RouteAttempt, RunEnding,
-    SendFailure, SentOrder, failure, internal_ending,
+    AcceptedJob, AcceptedWork, DeclineReason, HostedTask, OutgoingOrder, PendingAcceptance,
+    RouteAttempt, RunEnding, SendFailure, failure, internal_ending,
 };
 use super::{order, results};
 use crate::finish::{RunOutcome, SubmissionClose};
@@ -192,7 +192,7 @@ impl HostedTask<'_> {
                 idempotency_key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
-            let sent = SentOrder {
+            let sent = OutgoingOrder {
                 site,
                 credential: &credential,
                 order: &order,
@@ -235,7 +235,7 @@ impl HostedTask<'_> {
     pub(super) async fn send_or_find(
         &self,
         route: &Route,
-        sent: SentOrder<'_>,
+        sent: OutgoingOrder<'_>,
     ) -> Result<RouteAttempt, RunEnding> {
         match self.send(route, sent).await {
             Ok(attempt) => Ok(attempt),
@@ -262,9 +262,13 @@ impl HostedTask<'_> {
 
     /// Sends the order; one that this run did not create is repeated with its key. Once the request
     /// has been sent, nothing interrupts this.
-    async fn send(&self, route: &Route, sent: SentOrder<'_>) -> Result<RouteAttempt, SendFailure> {
+    async fn send(
+        &self,
+        route: &Route,
+        sent: OutgoingOrder<'_>,
+    ) -> Result<RouteAttempt, SendFailure> {
         let app = &self.context.app;
-        let SentOrder {
+        let OutgoingOrder {
             site,
             credential,
             order,
@@ -289,9 +293,11 @@ impl HostedTask<'_> {
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
         let report_progress = |progress| self.run.control.raise_progress(progress);
         let answer = watch.run_with_progress(answer, report_progress).await;
-        let (result, poll_after) = match answer {
-            Ok(OrderAcceptance::Job { handle, poll_after }) => (Ok(handle), poll_after),
-            Ok(OrderAcceptance::Done(outputs)) => (Err(outputs), None),
+        let (accepted, poll_after) = match answer {
+            Ok(OrderAcceptance::Job { handle, poll_after }) => {
+                (AcceptedWork::Job(handle), poll_after)
+            }
+            Ok(OrderAcceptance::Done(outputs)) => (AcceptedWork::Done(outputs), None),
             Err(SubmitError::Intent(error)) => {
                 app.models
                     .upstream
@@ -349,7 +355,7 @@ impl HostedTask<'_> {
             .upstream
             .breaker(route, CircuitBreaker::record_success);
         let persisted = self
-            .record_acceptance(route, sent, &result, watch.cost())
+            .record_acceptance(route, sent, &accepted, watch.cost())
             .await?;
         routes::record_acceptance(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "provider accepted the task");
@@ -359,7 +365,7 @@ impl HostedTask<'_> {
             credential: credential.clone(),
             route_model: order.model.clone(),
             accepted_at: persisted.at,
-            result,
+            accepted,
             is_persisted: persisted.is_persisted,
             state: persisted.state,
             cost: watch.cost(),
@@ -374,13 +380,16 @@ impl HostedTask<'_> {
     async fn record_acceptance(
         &self,
         route: &Route,
-        sent: SentOrder<'_>,
-        result: &Result<JobHandle, Vec<JobOutput>>,
+        sent: OutgoingOrder<'_>,
+        accepted: &AcceptedWork,
         cost: Option<ProviderCost>,
     ) -> Result<PersistedAcceptance, RunEnding> {
-        let outputs = result.as_ref().err();
+        let (handle, outputs) = match accepted {
+            AcceptedWork::Job(handle) => (Some(handle.clone()), None),
+            AcceptedWork::Done(outputs) => (None, Some(outputs)),
+        };
         let acceptance = JobAcceptance {
-            handle: result.as_ref().ok().cloned(),
+            handle,
             // Results that came as bytes in the answer cannot be serialised and recorded.
             results: outputs.and_then(|outputs| serde_json::to_value(outputs).ok()),
             cost,

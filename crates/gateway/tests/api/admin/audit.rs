@@ -148,7 +148,12 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
             !text.contains("secret") && !text.contains("whsec_"),
             "{text}"
         );
-        assert_eq!(super::audited(&operator, "webhook.rotate").await.len(), 2);
+        assert_eq!(
+            super::audit_entries(&operator, "webhook.rotate")
+                .await
+                .len(),
+            2
+        );
 
         let order = crate::support::videos_order();
         for client in [&operator, &caller] {
@@ -159,7 +164,7 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
                 .await
                 .ok();
         }
-        let cancelled = super::audited(&operator, "task.cancel").await;
+        let cancelled = super::audit_entries(&operator, "task.cancel").await;
         assert_eq!(
             cancelled.len(),
             1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{audited, keyed, operator, patch, settle_one, start};
+use super::{audit_entries, operator, patch, send_with_key, settle_one, start};
 use crate::money::videos;
 use crate::support::{Client, TestGateway, eventually, videos_order};
 use mediagate_core::domain::keys::NewKey;
@@ -128,7 +128,7 @@ async fn a_repeated_creation_makes_one_key_and_shows_it_once() {
         let (_gateway, operator) = start(postgres).await;
         let body = json!({"name": "once"});
         let create_key = async |key: &str, body: &Value| {
-            keyed(&operator, Method::POST, "/v1/admin/keys", key, body).await
+            send_with_key(&operator, Method::POST, "/v1/admin/keys", key, body).await
         };
         let first = create_key("a", &body).await;
         assert_eq!(first.header("idempotent-replayed"), None);
@@ -141,7 +141,7 @@ async fn a_repeated_creation_makes_one_key_and_shows_it_once() {
         create_key("a", &json!({"name": "other"}))
             .await
             .refused(409, "idempotency_conflict");
-        let creations = audited(&operator, "key.create").await;
+        let creations = audit_entries(&operator, "key.create").await;
         let entries_of_key = creations
             .iter()
             .filter(|entry| entry["target"] == first["id"]);
@@ -149,23 +149,23 @@ async fn a_repeated_creation_makes_one_key_and_shows_it_once() {
         let id = text(&first["id"]);
         let path = format!("/v1/admin/keys/{id}");
         let rotate = format!("{path}/rotate");
-        let rotated = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
+        let rotated = send_with_key(&operator, Method::POST, &rotate, "b", &Value::Null)
             .await
             .ok();
-        let repeated = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
+        let repeated = send_with_key(&operator, Method::POST, &rotate, "b", &Value::Null)
             .await
             .ok();
         assert!(rotated["key"].is_string() && repeated["key"].is_null());
         let change = json!({"rpm": 7});
         for _ in 0..2 {
-            let answer = keyed(&operator, Method::PATCH, &path, "c", &change).await;
+            let answer = send_with_key(&operator, Method::PATCH, &path, "c", &change).await;
             assert_eq!(answer.ok()["rpm"], 7);
-            keyed(&operator, Method::DELETE, &path, "d", &Value::Null)
+            send_with_key(&operator, Method::DELETE, &path, "d", &Value::Null)
                 .await
                 .ok();
         }
         for action in ["key.rotate", "key.update", "key.revoke"] {
-            assert_eq!(audited(&operator, action).await.len(), 1, "{action}");
+            assert_eq!(audit_entries(&operator, action).await.len(), 1, "{action}");
         }
     }
 }
@@ -217,7 +217,7 @@ async fn a_change_applies_from_the_next_request() {
             (answer.status == 403).then_some(())
         })
         .await;
-        let entry = &audited(&operator, "key.update").await[0];
+        let entry = &audit_entries(&operator, "key.update").await[0];
         assert_eq!(
             (
                 &entry["before"]["budget_usd"],
@@ -513,9 +513,9 @@ async fn webhooks_and_sessions_of_a_revoked_key_are_listed() {
         let remaining = other.get("/v1/webhooks").await.ok();
         assert_eq!(remaining["data"].as_array().unwrap().len(), 1);
         assert_eq!(remaining["data"][0]["id"], other_webhook["id"]);
-        let entry = &audited(&operator, "key.revoke").await[0];
+        let entry = &audit_entries(&operator, "key.revoke").await[0];
         assert_eq!(entry["after"]["ties"]["webhooks"], json!([webhook["id"]]));
-        let deleted = &audited(&operator, "webhook.delete").await[0];
+        let deleted = &audit_entries(&operator, "webhook.delete").await[0];
         assert_eq!(deleted["actor"]["name"], "operator");
         // A rotation can do the same.
         let keys = operator.get("/v1/admin/keys?account=owls").await.ok();

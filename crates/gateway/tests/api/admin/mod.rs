@@ -52,7 +52,7 @@ async fn patch(client: &Client, path: &str, body: &Value) -> Answer {
 }
 
 /// A request with an `Idempotency-Key`.
-pub(crate) async fn keyed(
+pub(crate) async fn send_with_key(
     client: &Client,
     method: Method,
     path: &str,
@@ -69,7 +69,7 @@ pub(crate) async fn keyed(
 }
 
 /// Entries of the audit log with this action, newest first.
-pub(crate) async fn audited(operator: &Client, action: &str) -> Vec<Value> {
+pub(crate) async fn audit_entries(operator: &Client, action: &str) -> Vec<Value> {
     let path = format!("/v1/admin/audit?action={action}&limit=100");
     let page = operator.get(&path).await.ok();
     page["data"].as_array().unwrap().clone()

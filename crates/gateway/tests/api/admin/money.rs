@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{audited, keyed, patch, settle_one, start};
+use super::{audit_entries, patch, send_with_key, settle_one, start};
 use crate::support::videos_order;
 use mediagate_core::domain::keys::NewKey;
 
@@ -38,14 +38,14 @@ async fn an_account_is_created_changed_and_credited() {
         );
         let credits = format!("{path}/credits");
         let credit = json!({"amount_usd": "5.00", "note": "invoice 7"});
-        let credited = keyed(&operator, Method::POST, &credits, "c", &credit)
+        let credited = send_with_key(&operator, Method::POST, &credits, "c", &credit)
             .await
             .ok();
         assert_eq!(
             (&credited["balance_usd"], &credited["prepaid"]),
             (&json!("5.00"), &json!(true))
         );
-        let repeated = keyed(&operator, Method::POST, &credits, "c", &credit).await;
+        let repeated = send_with_key(&operator, Method::POST, &credits, "c", &credit).await;
         assert_eq!(repeated.header("idempotent-replayed"), Some("true"));
         assert_eq!(repeated.ok(), credited);
         let debited = operator
@@ -56,12 +56,12 @@ async fn an_account_is_created_changed_and_credited() {
         let caller = gateway.caller("night-owls", NewKey::default()).await;
         assert_eq!(caller.get("/v1/account").await.ok()["balance_usd"], "3.00");
         for (action, count) in [("account.update", 1), ("account.credit", 2)] {
-            let entries = audited(&operator, action).await;
+            let entries = audit_entries(&operator, action).await;
             assert_eq!(entries.len(), count, "{action}");
             assert_eq!(entries[0]["target"], "night-owls");
         }
         assert_eq!(
-            audited(&operator, "account.credit").await[1]["after"]["note"],
+            audit_entries(&operator, "account.credit").await[1]["after"]["note"],
             "invoice 7"
         );
         let list = operator.get("/v1/admin/accounts?limit=1").await.ok();
@@ -148,11 +148,11 @@ async fn the_ledger_is_listed_checked_and_corrected() {
         );
         let body = json!({"task_id": task, "amount_usd": "-0.05", "note": "It was late."});
         let adjust = "/v1/admin/ledger/adjustments";
-        let adjusted = keyed(&operator, Method::POST, adjust, "a", &body)
+        let adjusted = send_with_key(&operator, Method::POST, adjust, "a", &body)
             .await
             .ok();
         assert_eq!(adjusted["cost_usd"], "0.05");
-        let repeated = keyed(&operator, Method::POST, adjust, "a", &body)
+        let repeated = send_with_key(&operator, Method::POST, adjust, "a", &body)
             .await
             .ok();
         assert_eq!(repeated, adjusted);
@@ -160,7 +160,7 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             .post(adjust, &body)
             .await
             .refused(409, "not_adjustable");
-        let entry = &audited(&operator, "ledger.adjust").await[0];
+        let entry = &audit_entries(&operator, "ledger.adjust").await[0];
         assert_eq!(
             (&entry["target"], &entry["before"]["cost_usd"]),
             (&json!(task), &json!("0.10"))

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{audited, operator, start};
+use super::{audit_entries, operator, start};
 use crate::support::{Answer, Client, TestGateway, eventually, videos_order};
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
@@ -210,7 +210,7 @@ async fn a_former_secret_cannot_start_or_change_anything_lasting() {
         owner.post(&rotate, &json!({})).await.ok();
         let names = operator.get("/v1/admin/keys?limit=100").await.whole_text();
         assert!(!names.contains("minted"), "{names}");
-        let refused = audited(&operator, "operator.refused").await;
+        let refused = audit_entries(&operator, "operator.refused").await;
         let calls: Vec<_> = refused.iter().rev().map(|entry| &entry["target"]).collect();
         assert_eq!(
             calls,
@@ -246,13 +246,13 @@ async fn a_session_too_many_ends_the_oldest_and_is_logged() {
             .send_with_csrf(Method::DELETE, "/v1/session", &Value::Null)
             .await
             .ok();
-        let end_entries = audited(&operator, "session.end").await;
+        let end_entries = audit_entries(&operator, "session.end").await;
         let reasons: Vec<_> = end_entries
             .iter()
             .map(|entry| &entry["after"]["ended"])
             .collect();
         assert_eq!(reasons, ["signed out", "too many sessions"]);
-        let begin_entries = audited(&operator, "session.begin").await;
+        let begin_entries = audit_entries(&operator, "session.begin").await;
         let session_ids = |entries: &[Value]| -> Vec<Value> {
             let entries = entries.iter();
             entries

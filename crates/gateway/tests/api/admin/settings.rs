@@ -4,7 +4,7 @@ use mediagate_config::Settings;
 use mediagate_core::domain::settings_reload;
 use serde_json::{Value, json};
 
-use super::{audited, operator};
+use super::{audit_entries, operator};
 use crate::support::TestGateway;
 use crate::support::program::{output, program, text};
 
@@ -60,7 +60,7 @@ async fn settings_are_shown_masked_and_every_reload_is_logged() {
         "{reason}"
     );
 
-    let log = audited(&operator, "config.reload").await;
+    let log = audit_entries(&operator, "config.reload").await;
     assert_eq!(log.len(), 2, "{log:?}");
     assert_eq!(
         (&log[0]["actor"]["kind"], &log[0]["actor"]["name"]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_http::server::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Door, connect_and_send, read_until_closed};
+use super::{LimitedListener, connect_and_send, read_until_closed};
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually, videos_order};
 
@@ -22,7 +22,7 @@ fn limits(total: usize) -> ConnectionLimits {
 async fn silent_connections_are_closed() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let timeout = Duration::from_millis(200);
-    let listener = Door::open(
+    let listener = LimitedListener::open(
         &gateway,
         ConnectionLimits {
             first_request: timeout,
@@ -54,7 +54,7 @@ async fn silent_connections_are_closed() {
 async fn a_waiting_request_is_not_closed_as_silent() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let timeout = Duration::from_millis(400);
-    let listener = Door::open(
+    let listener = LimitedListener::open(
         &gateway,
         ConnectionLimits {
             first_request: timeout,
@@ -90,7 +90,7 @@ async fn waiting_request(gateway: &TestGateway, seconds: u32) -> String {
 #[tokio::test]
 async fn beyond_the_connection_limit_only_probes_are_answered() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let listener = Door::open(&gateway, limits(2)).await;
+    let listener = LimitedListener::open(&gateway, limits(2)).await;
     let request = waiting_request(&gateway, 60).await;
     let _busy = [
         listener.connect_and_send(request.as_bytes()).await,

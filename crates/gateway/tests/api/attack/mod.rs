@@ -24,12 +24,12 @@ use crate::support::{Client, TestGateway};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A second address of a gateway, with limits of its own.
-struct Door {
+struct LimitedListener {
     base: String,
     draining: CancellationToken,
 }
 
-impl Door {
+impl LimitedListener {
     async fn open(gateway: &TestGateway, limits: ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -54,7 +54,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for LimitedListener {
     fn drop(&mut self) {
         self.draining.cancel();
     }

@@ -8,7 +8,8 @@ use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 
 use super::{
-    NOTICE_TIME, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks,
+    NOTICE_TIME, chat, claim, claim_soon, hang_up, prompt, request_with_key, retry_request,
+    task_of, tasks,
 };
 use crate::support::balancer::Balancer;
 use crate::support::{TestGateway, sound};
@@ -205,15 +206,15 @@ async fn the_retry_of_an_sdk_joins_its_first_try_while_that_is_open_or_just_ende
         .await;
     let first = gateway.post("/v1/videos", &prompt("a lake")).await;
     let retry = gateway
-        .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+        .send(retry_request(&gateway, "/v1/videos", &prompt("a lake")))
         .await;
     assert_eq!(task_of(&retry), task_of(&first));
     let colleague = gateway.caller("default", NewKey::default()).await;
     let other_key = colleague
-        .send(retried(&colleague, "/v1/videos", &prompt("a lake")))
+        .send(retry_request(&colleague, "/v1/videos", &prompt("a lake")))
         .await;
     assert_ne!(task_of(&other_key), task_of(&first), "of the same API key");
-    let retry = || gateway.send(retried(&gateway, "/v1/videos", &prompt("a lake")));
+    let retry = || gateway.send(retry_request(&gateway, "/v1/videos", &prompt("a lake")));
     gateway.app.clock.advance(Duration::from_secs(3601));
     assert_eq!(task_of(&retry().await), task_of(&first), "its task is open");
     let task = gateway.claim().await;
@@ -240,7 +241,7 @@ async fn the_retries_of_several_sdks_join_several_tasks() {
     let mut joined_tasks = Vec::new();
     for _ in 0..3 {
         let retry = gateway
-            .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+            .send(retry_request(&gateway, "/v1/videos", &prompt("a lake")))
             .await;
         joined_tasks.push(task_of(&retry));
     }
@@ -263,7 +264,7 @@ async fn concurrent_retries_share_one_task() {
         } else {
             Some(task_of(&gateway.post("/v1/videos", &body).await))
         };
-        let retries = (0..8).map(|_| gateway.send(retried(&gateway, "/v1/videos", &body)));
+        let retries = (0..8).map(|_| gateway.send(retry_request(&gateway, "/v1/videos", &body)));
         let answers = futures_util::future::join_all(retries).await;
         let mut joined: Vec<String> = answers.iter().map(task_of).collect();
         joined.extend(first);
@@ -281,7 +282,7 @@ async fn concurrent_retries_share_one_persona() {
     for round in 0..4 {
         let body = serde_json::json!({"root_clip_id": clip, "name": format!("singer {round}")});
         let path = "/musicgen/persona/create";
-        let retries = (0..8).map(|_| gateway.send(retried(&gateway, path, &body)));
+        let retries = (0..8).map(|_| gateway.send(retry_request(&gateway, path, &body)));
         let answers = futures_util::future::join_all(retries).await;
         let mut personas: Vec<_> = answers
             .into_iter()
@@ -300,7 +301,7 @@ async fn a_retry_of_a_failed_order_creates_a_new_task() {
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::GenerationFailed).await;
     let retry = gateway
-        .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+        .send(retry_request(&gateway, "/v1/videos", &prompt("a lake")))
         .await;
     assert_ne!(task_of(&retry), task_of(&first));
     gateway.stop().await;
@@ -332,7 +333,12 @@ async fn an_unconfirmed_submission_is_reported_again_for_ten_minutes() {
         assert_eq!(task_of(&repetition), task_of(&first));
     }
     let with_new_key = gateway
-        .send(keyed(&gateway, "/v1/videos", "new", &prompt("a lake")))
+        .send(request_with_key(
+            &gateway,
+            "/v1/videos",
+            "new",
+            &prompt("a lake"),
+        ))
         .await;
     assert_ne!(
         task_of(&with_new_key),

@@ -8,7 +8,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use super::{chat, keyed, prompt, task_of, tasks};
+use super::{chat, prompt, request_with_key, task_of, tasks};
 use crate::support::{Answer, TestGateway, sound, videos_order};
 
 #[track_caller]
@@ -34,9 +34,13 @@ async fn every_creating_endpoint_replays_its_answer() {
         ("/musicgen/submit/music", stems),
         ("/musicgen/persona/create", persona),
     ] {
-        let first = gateway.send(keyed(&gateway, path, path, &body)).await;
+        let first = gateway
+            .send(request_with_key(&gateway, path, path, &body))
+            .await;
         assert_eq!(first.status, 200, "{path}: {}", first.text());
-        let second = gateway.send(keyed(&gateway, path, path, &body)).await;
+        let second = gateway
+            .send(request_with_key(&gateway, path, path, &body))
+            .await;
         assert_replayed(&first, &second);
     }
     assert_eq!(tasks(&gateway).await.len(), 3);
@@ -83,8 +87,9 @@ async fn forms_and_uploads_are_replayed_by_their_contents() {
 #[tokio::test]
 async fn a_key_is_one_request_of_one_account() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let send =
-        |key: &'static str, body: Value| gateway.send(keyed(&gateway, "/v1/videos", key, &body));
+    let send = |key: &'static str, body: Value| {
+        gateway.send(request_with_key(&gateway, "/v1/videos", key, &body))
+    };
     let first = send("k", prompt("a lake")).await;
     // Members in another order are the same request.
     let text = r#"{"seconds":"1","size":"480x480","prompt":"a lake","model":"animatic-1"}"#;
@@ -98,7 +103,7 @@ async fn a_key_is_one_request_of_one_account() {
         .await
         .refused(409, "idempotency_conflict");
     gateway
-        .send(keyed(
+        .send(request_with_key(
             &gateway,
             "/v1/chat/completions",
             "k",
@@ -108,12 +113,22 @@ async fn a_key_is_one_request_of_one_account() {
         .refused(409, "idempotency_conflict");
     let colleague = gateway.caller("default", NewKey::default()).await;
     let same_account = colleague
-        .send(keyed(&colleague, "/v1/videos", "k", &prompt("a lake")))
+        .send(request_with_key(
+            &colleague,
+            "/v1/videos",
+            "k",
+            &prompt("a lake"),
+        ))
         .await;
     assert_replayed(&first, &same_account);
     let stranger = gateway.caller("other", NewKey::default()).await;
     let other_account = stranger
-        .send(keyed(&stranger, "/v1/videos", "k", &prompt("a lake")))
+        .send(request_with_key(
+            &stranger,
+            "/v1/videos",
+            "k",
+            &prompt("a lake"),
+        ))
         .await;
     assert_ne!(task_of(&other_account), task_of(&first));
     assert_eq!(tasks(&gateway).await.len(), 1);
@@ -127,7 +142,14 @@ async fn a_key_is_remembered_for_a_day() {
         .manual_clock()
         .start()
         .await;
-    let send = || gateway.send(keyed(&gateway, "/v1/videos", "k", &videos_order()));
+    let send = || {
+        gateway.send(request_with_key(
+            &gateway,
+            "/v1/videos",
+            "k",
+            &videos_order(),
+        ))
+    };
     let first = send().await;
     gateway
         .app
@@ -158,8 +180,8 @@ async fn malformed_keys_are_refused_and_nothing_is_made() {
             answer.message()
         );
     }
-    let two_keys =
-        keyed(&gateway, "/v1/videos", "a", &videos_order()).header("idempotency-key", "b");
+    let two_keys = request_with_key(&gateway, "/v1/videos", "a", &videos_order())
+        .header("idempotency-key", "b");
     gateway.send(two_keys).await.refused(400, "invalid_value");
     assert!(tasks(&gateway).await.is_empty());
     gateway.stop().await;
@@ -177,14 +199,19 @@ async fn a_rejected_request_leaves_the_key_free() {
         ..NewKey::default()
     };
     let limited = gateway.caller("default", limited).await;
-    let order = || keyed(&gateway, "/v1/videos", "k", &videos_order());
+    let order = || request_with_key(&gateway, "/v1/videos", "k", &videos_order());
     limited
-        .send(keyed(&limited, "/v1/videos", "k", &videos_order()))
+        .send(request_with_key(
+            &limited,
+            "/v1/videos",
+            "k",
+            &videos_order(),
+        ))
         .await
         .refused(402, "budget_exceeded");
     let too_long = json!({"model": "animatic-1", "prompt": "a lake", "seconds": "1000"});
     gateway
-        .send(keyed(&gateway, "/v1/videos", "k", &too_long))
+        .send(request_with_key(&gateway, "/v1/videos", "k", &too_long))
         .await
         .refused(400, "unsupported_value");
     let accepted = gateway.send(order()).await;
@@ -199,7 +226,7 @@ async fn concurrent_requests_with_one_key_share_one_task_and_one_answer() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let body = chat("a lake");
     let requests = (0..6).map(|_| {
-        let request = keyed(&gateway, "/v1/chat/completions", "k", &body);
+        let request = request_with_key(&gateway, "/v1/chat/completions", "k", &body);
         let client = gateway.client.clone();
         tokio::spawn(async move { client.send(request).await })
     });
@@ -227,7 +254,7 @@ async fn a_request_with_a_retryable_failure_is_retried_and_a_final_failure_is_re
     let gateway = TestGateway::builder().without_workers().start().await;
     let body = chat("a lake");
     let send = |key: &'static str| {
-        let request = keyed(&gateway, "/v1/chat/completions", key, &body);
+        let request = request_with_key(&gateway, "/v1/chat/completions", key, &body);
         let client = gateway.client.clone();
         tokio::spawn(async move { client.send(request).await })
     };
@@ -265,8 +292,14 @@ async fn a_joined_stream_starts_with_the_current_state() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let mut body = chat("a lake");
     body["stream"] = true.into();
-    let open_stream =
-        || crate::support::sse::Events::open(keyed(&gateway, "/v1/chat/completions", "k", &body));
+    let open_stream = || {
+        crate::support::sse::Events::open(request_with_key(
+            &gateway,
+            "/v1/chat/completions",
+            "k",
+            &body,
+        ))
+    };
     let mut first = open_stream().await;
     first.next().await.unwrap();
     let task = gateway.claim().await;

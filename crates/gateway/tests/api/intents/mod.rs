@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Client, TestGateway, eventually};
 
 /// A request with an `Idempotency-Key`.
-fn keyed(client: &Client, path: &str, key: &str, body: &Value) -> RequestBuilder {
+fn request_with_key(client: &Client, path: &str, key: &str, body: &Value) -> RequestBuilder {
     let request = client.request(Method::POST, path).json(body);
     request.header("idempotency-key", key)
 }
 
 /// A request that an SDK marks as its second try.
-fn retried(client: &Client, path: &str, body: &Value) -> RequestBuilder {
+fn retry_request(client: &Client, path: &str, body: &Value) -> RequestBuilder {
     let request = client.request(Method::POST, path).json(body);
     request.header("x-stainless-retry-count", "1")
 }

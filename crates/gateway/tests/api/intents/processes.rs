@@ -7,7 +7,7 @@ use reqwest::RequestBuilder;
 use serde_json::Value;
 use simulator::ConnectionCut;
 
-use super::{chat, hang_up, keyed, prompt, retried, task_of, tasks};
+use super::{chat, hang_up, prompt, request_with_key, retry_request, task_of, tasks};
 use crate::support::files::Files;
 use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
@@ -18,14 +18,24 @@ async fn callers_find_their_tasks_after_a_restart() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let lost_task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
     let keyed_answer = gateway
-        .send(keyed(&gateway, "/v1/videos", "k", &prompt("a lake")))
+        .send(request_with_key(
+            &gateway,
+            "/v1/videos",
+            "k",
+            &prompt("a lake"),
+        ))
         .await;
     let gateway = gateway.restart(None).await;
     let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert_eq!(task_of(&answer), lost_task);
     answer.ok();
     let repetition = gateway
-        .send(keyed(&gateway, "/v1/videos", "k", &prompt("a lake")))
+        .send(request_with_key(
+            &gateway,
+            "/v1/videos",
+            "k",
+            &prompt("a lake"),
+        ))
         .await;
     assert_eq!(repetition.bytes, keyed_answer.bytes);
     assert_eq!(tasks(&gateway).await.len(), 2);
@@ -100,14 +110,14 @@ async fn two_servers_on_one_database_know_each_others_callers() {
     // One key, two servers: one task.
     let order = prompt("a sea");
     let requests = futures_util::future::join(
-        first_client.send(keyed(&first_client, "/v1/videos", "k", &order)),
-        second_client.send(keyed(&second_client, "/v1/videos", "k", &order)),
+        first_client.send(request_with_key(&first_client, "/v1/videos", "k", &order)),
+        second_client.send(request_with_key(&second_client, "/v1/videos", "k", &order)),
     );
     let (first_answer, second_answer) = requests.await;
     assert_eq!(task_of(&first_answer), task_of(&second_answer));
     assert_eq!(first_answer.bytes, second_answer.bytes);
     let retry = second_client
-        .send(retried(&second_client, "/v1/videos", &order))
+        .send(retry_request(&second_client, "/v1/videos", &order))
         .await;
     assert_eq!(task_of(&retry), task_of(&first_answer));
     waiting.abort();
@@ -146,7 +156,8 @@ async fn two_servers_that_start_with_one_key_share_one_task() {
     ] {
         let before = files.hits();
         let [first, second] = [0, 1].map(|index| {
-            let request = keyed(&clients[index], "/v1/videos", key, &order(prompts[index]));
+            let request =
+                request_with_key(&clients[index], "/v1/videos", key, &order(prompts[index]));
             clients[index].send(request)
         });
         let (first, second) = futures_util::future::join(first, second).await;
@@ -218,7 +229,7 @@ async fn send_while_one_is_accepted(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_that_overtakes_its_first_try_at_another_replica_makes_nothing_new() {
     let order = prompt("a lake");
-    let retry = |second: &TestGateway| retried(second, "/v1/videos", &order);
+    let retry = |second: &TestGateway| retry_request(second, "/v1/videos", &order);
     let (first, second) = send_while_one_is_accepted(&order, true, retry).await;
     assert_eq!(tasks(&second).await.len(), 1);
     first.stop().await;
@@ -279,7 +290,7 @@ async fn a_stopped_process_accepts_nothing_for_a_caller_that_left() {
         first.abort();
         drop(first.await);
         let answer = other_client
-            .send(retried(&other_client, path, &order))
+            .send(retry_request(&other_client, path, &order))
             .await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         frozen.signal("-CONT");

@@ -15,7 +15,9 @@ use reqwest::Method;
 use serde_json::Value;
 use simulator::{LinkState, NetworkState};
 
-use super::{NOTICE_TIME, chat, claim_soon, keyed, prompt, retried, task_of, tasks};
+use super::{
+    NOTICE_TIME, chat, claim_soon, prompt, request_with_key, retry_request, task_of, tasks,
+};
 use crate::support::postgres::TestDatabase;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Answer, Client, TestGateway, eventually};
@@ -288,13 +290,15 @@ async fn a_rejection_recorded_late_frees_no_second_retry() {
 async fn replayed_errors_name_the_request_that_they_answer() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let path = "/v1/chat/completions";
-    let first = keyed(&gateway, path, "k", &chat("a lake"));
+    let first = request_with_key(&gateway, path, "k", &chat("a lake"));
     let client = gateway.client.clone();
     let first = tokio::spawn(async move { client.send(first).await });
     let task = claim_soon(&gateway).await;
     gateway.fail(task, ErrorCode::ContentPolicy).await;
     let first = first.await.unwrap();
-    let retried_answer = gateway.send(retried(&gateway, path, &chat("a lake"))).await;
+    let retried_answer = gateway
+        .send(retry_request(&gateway, path, &chat("a lake")))
+        .await;
     for answer in [&first, &retried_answer] {
         answer.refused(422, "content_policy");
         assert_eq!(task_of(answer), task.to_string());
@@ -302,7 +306,7 @@ async fn replayed_errors_name_the_request_that_they_answer() {
         assert_eq!(error_request_id, answer.header("x-request-id"));
     }
     let replayed_answer = gateway
-        .send(keyed(&gateway, path, "k", &chat("a lake")))
+        .send(request_with_key(&gateway, path, "k", &chat("a lake")))
         .await;
     assert_eq!(
         replayed_answer.bytes, first.bytes,

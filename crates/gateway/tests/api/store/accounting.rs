@@ -14,7 +14,7 @@ use mediagate_store::{Conn, StoreError, accounts, submissions};
 
 use crate::support::mismatches;
 
-use super::money::{DIME, accept, adds_up, end, ending, keyed};
+use super::money::{DIME, accept, adds_up, end, ending, insert_key_with_budget};
 use super::{Fixture, at, postgres, sqlite, task};
 
 on_both! {
@@ -32,7 +32,7 @@ async fn open_tasks(db: &Fixture, key: mediagate_model::ids::KeyId) -> u32 {
 }
 
 async fn a_keys_open_tasks_are_counted(db: Fixture) {
-    let mut key = keyed(&db, None).await;
+    let mut key = insert_key_with_budget(&db, None).await;
     key.max_running = 3;
     let mut tasks = accept(&db, &key, 2).await.unwrap();
     let refused = accept(&db, &key, 2).await.unwrap_err();
@@ -74,7 +74,7 @@ async fn a_keys_open_tasks_are_counted(db: Fixture) {
 }
 
 async fn the_last_open_task_of_a_limit_is_accepted_once(db: Fixture) {
-    let mut key = keyed(&db, None).await;
+    let mut key = insert_key_with_budget(&db, None).await;
     key.max_running = 3;
     let acceptances = (0..10).map(|_| accept(&db, &key, 1));
     let results = futures_util::future::join_all(acceptances).await;
@@ -83,7 +83,7 @@ async fn the_last_open_task_of_a_limit_is_accepted_once(db: Fixture) {
 }
 
 async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let mut tasks = accept(&db, &key, 4).await.unwrap();
     let free = Task {
         money: ChargeState::Free,
@@ -141,7 +141,7 @@ async fn daily_sums_equal_tasks_and_entries(db: Fixture) {
 }
 
 async fn hourly_sums_equal_their_daily_sum(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let tasks = accept(&db, &key, 2).await.unwrap();
     let task_endings = [
         ending(TaskState::Succeeded, ChargeState::Settled, 70_000),
@@ -214,7 +214,7 @@ pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
 }
 
 async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let tasks = accept(&db, &key, 1).await.unwrap();
     let id = tasks[0].id.to_string();
     let task = tasks[0].clone();
@@ -258,7 +258,7 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
 }
 
 async fn an_ended_task_does_not_count_against_its_provider(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let tasks = accept(&db, &key, 1).await.unwrap();
     let hosted = Task {
         provider: "acme".into(),
@@ -290,7 +290,7 @@ fn mismatches_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatc
 }
 
 async fn a_check_starts_where_the_last_one_stopped(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let tasks = accept(&db, &key, 1).await.unwrap();
     end(
         &db,

@@ -31,7 +31,7 @@ on_both! {
 pub(super) const DIME: i64 = 100_000;
 
 /// A key with this budget, in an account of its own.
-pub(super) async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
+pub(super) async fn insert_key_with_budget(db: &Fixture, budget: Option<i64>) -> ApiKey {
     db.write(move |conn| {
         let account = account(&format!("a{}", AccountId::new()));
         let key = ApiKey {
@@ -118,7 +118,7 @@ pub(super) async fn adds_up(db: &Fixture) {
 }
 
 async fn a_reservation_is_settled_or_released(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted_tasks = accept(&db, &key, 3).await.unwrap();
     assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
     adds_up(&db).await;
@@ -162,7 +162,7 @@ async fn a_reservation_is_settled_or_released(db: Fixture) {
 }
 
 async fn a_budget_holds_for_concurrent_orders(db: Fixture) {
-    let key = keyed(&db, Some(3 * DIME)).await;
+    let key = insert_key_with_budget(&db, Some(3 * DIME)).await;
     let acceptances = (0..8).map(|_| accept(&db, &key, 1));
     let results = futures_util::future::join_all(acceptances).await;
     let accepted = results.iter().filter(|result| result.is_ok()).count();
@@ -173,12 +173,16 @@ async fn a_budget_holds_for_concurrent_orders(db: Fixture) {
     }
     assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
     // An order is accepted as a whole or not at all.
-    assert!(accept(&db, &keyed(&db, Some(DIME)).await, 2).await.is_err());
+    assert!(
+        accept(&db, &insert_key_with_budget(&db, Some(DIME)).await, 2)
+            .await
+            .is_err()
+    );
     adds_up(&db).await;
 }
 
 async fn a_prepaid_account_spends_at_most_its_balance(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let subject = EntrySubject {
         account: key.account,
         key: None,
@@ -221,7 +225,7 @@ async fn a_prepaid_account_spends_at_most_its_balance(db: Fixture) {
 }
 
 async fn a_reservation_is_resolved_once(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted_tasks = accept(&db, &key, 1).await.unwrap();
     let task = &accepted_tasks[0];
     assert!(
@@ -258,7 +262,7 @@ async fn a_reservation_is_resolved_once(db: Fixture) {
 }
 
 async fn a_cancelled_task_can_be_charged_later(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted_tasks = accept(&db, &key, 2).await.unwrap();
     for task in &accepted_tasks {
         assert!(
@@ -301,7 +305,7 @@ async fn a_cancelled_task_can_be_charged_later(db: Fixture) {
 }
 
 async fn an_inconsistent_ledger_is_found(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted_tasks = accept(&db, &key, 1).await.unwrap();
     let falsify: fn(&mut Conn<'_>) -> Result<u64, StoreError> = |conn| {
         conn.execute("UPDATE api_keys SET spent_micros = spent_micros + 1", &[])?;

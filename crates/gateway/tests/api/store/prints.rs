@@ -8,7 +8,7 @@ use mediagate_model::provenance::{
 use mediagate_model::task::TaskState;
 use mediagate_store::{clips, fingerprints, record_expiry};
 
-use super::money::{DIME, accept, end, ending, keyed};
+use super::money::{DIME, accept, end, ending, insert_key_with_budget};
 use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
@@ -36,7 +36,7 @@ fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> Resu
 }
 
 async fn a_result_is_found_by_each_of_its_keys(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted_tasks = accept(&db, &key, 1).await.unwrap();
     let of_task = print(key.account, Some(accepted_tasks[0].id), None);
     let of_clip = print(key.account, None, Some(ClipId::new()));
@@ -98,7 +98,7 @@ async fn a_result_is_found_by_each_of_its_keys(db: Fixture) {
 }
 
 async fn a_clip_keeps_its_files_provenance(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let (account, clip) = (key.account, super::contract::upload(key.account, None));
     let (id, row) = (clip.id, clip.clone());
     let provenance = Provenance::with_status(ProvenanceStatus::Unverified);

@@ -9,7 +9,7 @@ use mediagate_model::{music::StemGroup, task::Task};
 use mediagate_store::usage::UsageFilter;
 use mediagate_store::{assets, clips, ledger, record_expiry, submissions, tasks, usage};
 
-use super::money::{DIME, accept, adds_up, end, ending, keyed};
+use super::money::{DIME, accept, adds_up, end, ending, insert_key_with_budget};
 use super::{Fixture, asset, at, postgres, sqlite};
 
 on_both! {
@@ -37,7 +37,7 @@ async fn is_kept(db: &Fixture, task: &Task) -> bool {
 }
 
 async fn expired_tasks_are_deleted_and_their_sums_stay(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted = accept(&db, &key, 3).await.unwrap();
     end(
         &db,
@@ -117,7 +117,7 @@ async fn expired_tasks_are_deleted_and_their_sums_stay(db: Fixture) {
 }
 
 async fn unfinished_tasks_are_not_deleted(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted = accept(&db, &key, 2).await.unwrap();
     end(
         &db,
@@ -161,7 +161,7 @@ async fn unfinished_tasks_are_not_deleted(db: Fixture) {
 }
 
 async fn a_clip_outlives_its_task(db: Fixture) {
-    let key = keyed(&db, None).await;
+    let key = insert_key_with_budget(&db, None).await;
     let accepted = accept(&db, &key, 1).await.unwrap();
     let task = accepted[0].clone();
     end(

@@ -8,7 +8,7 @@ use super::{
     LONG, at_submission, chat_order, film, gateway, one_provider, plan, provider, simulator,
     status, submissions, two_providers,
 };
-use crate::admin::{audited, keyed, operator};
+use crate::admin::{audit_entries, operator, send_with_key};
 use crate::support::program::{output, program, text};
 use crate::support::sse::Events;
 use crate::support::{Client, TestGateway, eventually};
@@ -92,7 +92,7 @@ async fn an_operator_can_have_a_route_tried_at_once() {
     assert!(route_state["tried_at"].is_string(), "{route_state}");
     gateway.post(CHAT, &chat_order("a wood")).await.ok();
     assert_eq!(
-        audited(&staff, "route.try").await[0]["target"],
+        audit_entries(&staff, "route.try").await[0]["target"],
         "acme/sora-2"
     );
     gateway.stop().await;
@@ -104,14 +104,14 @@ async fn a_paused_route_stays_paused_after_a_restart() {
     let gateway = gateway(&two_providers(&first, &second)).await;
     let staff = operator(&gateway).await;
     let pause = format!("{ROUTES}/first/sora-2/pause");
-    let paused = keyed(&staff, Method::POST, &pause, "p", &Value::Null)
+    let paused = send_with_key(&staff, Method::POST, &pause, "p", &Value::Null)
         .await
         .ok();
     assert!(paused["paused_at"].is_string());
-    let replayed = keyed(&staff, Method::POST, &pause, "p", &Value::Null).await;
+    let replayed = send_with_key(&staff, Method::POST, &pause, "p", &Value::Null).await;
     assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
     assert_eq!(replayed.ok(), paused);
-    assert_eq!(audited(&staff, "route.pause").await.len(), 1);
+    assert_eq!(audit_entries(&staff, "route.pause").await.len(), 1);
     gateway.post(CHAT, &chat_order("a lake")).await.ok();
     let gateway = gateway.restart(None).await;
     let staff = gateway.with_key(staff.key.as_deref().unwrap());

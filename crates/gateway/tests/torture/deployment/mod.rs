@@ -63,7 +63,7 @@ async fn torture(default_time: Duration, rounds: u32) {
     let until = Instant::now() + knobs.duration_or(default_time);
     println!("MEDIAGATE_TORTURE_SEED={}", knobs.seed);
     let (mut deployment, stage) = Deployment::start().await;
-    stage.door.open(&deployment.balancer.base);
+    stage.address.publish(&deployment.balancer.base);
     let mut dice = Dice::new(knobs.seed);
     let mut run = Run::new(stage, dice.fork());
     // Two requests with one retry count, a late error and a proxy that disconnects can together
@@ -224,9 +224,9 @@ async fn cancel_now_and_then(run: Arc<tokio::sync::Mutex<Run>>, stop: Cancellati
     while !stop.is_cancelled() {
         let cancelling = {
             let mut run = run.lock().await;
-            let (http, door) = (run.http.clone(), run.stage.door.clone());
+            let (http, address) = (run.http.clone(), run.stage.address.clone());
             let (keys, seen) = (run.stage.keys.clone(), run.seen_tasks.clone());
-            cancel_randomly(http, door, keys, seen, run.dice.fork(), 3)
+            cancel_randomly(http, address, keys, seen, run.dice.fork(), 3)
         };
         let cancelled_tasks = cancelling.await;
         run.lock().await.cancelled_tasks.extend(cancelled_tasks);
