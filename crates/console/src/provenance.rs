@@ -18,8 +18,8 @@ pub fn provenance(page: &ProvenancePage) -> String {
         section aria-label="Check a file" {
             form #check.card.drop {
                 label for="file" { "Choose a file, or drop it here" }
-                input #file name="file" type="file" accept="video/*,audio/*,image/png" required;
-                p.muted { "MP4, M4A, WAV, FLAC, MP3 or PNG, up to " (page.max_megabytes) " MB. The file is not stored." }
+                input #file name="file" type="file" accept="video/*,audio/*,image/png,image/jpeg" required;
+                p.muted { "MP4, M4A, WAV, FLAC, MP3, PNG or JPEG, up to " (page.max_megabytes) " MB. The file is not stored." }
                 div #key-box hidden[page.is_public] {
                     label for="key" { "API key" @if page.is_public { " (optional)" } }
                     input #key type="password" autocomplete="off" spellcheck="false" placeholder="sk-mg-…";

@@ -55,12 +55,13 @@ pub(super) fn router() -> Router<App> {
 }
 
 async fn home(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
-    let catalog = app.models.catalog.load();
+    let (catalog, now) = (app.models.catalog.load(), app.clock.now());
+    let is_available = |model: &&_| app.models.upstream.is_offered(model, now);
     page(mediagate_console::home(&HomePage {
         site: site(&links, &app),
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
         music_model: catalog.default_name(MediaKind::Music).to_owned(),
-        available_models: catalog.models().len(),
+        available_models: catalog.models().iter().filter(is_available).count(),
     }))
 }
 
@@ -68,7 +69,7 @@ async fn console_start(RequestLinks(links): RequestLinks, State(app): State<App>
     console_page(String::new(), &links, &app)
 }
 
-/// A view of the console, each of which has its own URL.
+/// A view of the console. Each view has its own URL.
 async fn console(
     Path(view_path): Path<String>,
     RequestLinks(links): RequestLinks,

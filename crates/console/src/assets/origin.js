@@ -1,4 +1,4 @@
-// The provenance of a file as text. Knows no view.
+// The provenance of a file as text. Independent of the views.
 
 /** @type {Record<string, string>} */
 const STATUS = {

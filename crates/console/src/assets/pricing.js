@@ -30,14 +30,15 @@ async function refresh() {
   if (document.hidden) return;
   try {
     const response = await fetch("/pricing.json", { headers: { Accept: "application/json" }, cache: "no-store" });
-    if (response.ok) update(await response.json());
+    if (response.ok) update(await response.json(), response.headers.get("date"));
   } catch {
     // The page keeps the last data, with its time beside it.
   }
   timer = setTimeout(refresh, INTERVAL_MS);
 }
 
-function update(answer) {
+/** Shows an answer of the price list; `date` is when the gateway sent it, by its own clock. */
+function update(answer, date) {
   // Something else answered, for example a proxy. The old data is better than wrong data.
   if (!Array.isArray(answer.data)) return;
   const models = new Map(answer.data.map((model) => [model.id, model]));
@@ -54,7 +55,7 @@ function update(answer) {
   }
   document.getElementById("up-count").textContent = String(availableCount);
   const time = document.getElementById("as-of");
-  const moment = answer.generated_at ? new Date(answer.generated_at) : new Date();
+  const moment = date ? new Date(date) : new Date();
   time.dateTime = moment.toISOString();
   time.textContent = moment.toLocaleTimeString();
 }

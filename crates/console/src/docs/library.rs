@@ -161,10 +161,19 @@ pub(super) fn search(query: &str) -> Vec<SearchHit> {
         .collect()
 }
 
+/// A character in lower case, if that is one character; as it is otherwise.
+fn lower_case(character: char) -> char {
+    let mut lower = character.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(lower), None) => lower,
+        _ => character,
+    }
+}
+
 fn excerpt(text: &str, word: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
-    // By characters: lower case may have another length in bytes.
-    let lower: Vec<char> = characters.iter().map(char::to_ascii_lowercase).collect();
+    // By characters, because the excerpt is cut by characters too.
+    let lower: Vec<char> = characters.iter().copied().map(lower_case).collect();
     let word: Vec<char> = word.chars().collect();
     let position = lower.windows(word.len()).position(|window| window == word);
     let start = position.unwrap_or(0).saturating_sub(EXCERPT_CHARS / 3);
@@ -246,6 +255,8 @@ mod tests {
             hits.iter()
                 .any(|hit| hit.excerpt.to_lowercase().contains("idempotency-key"))
         );
+        let text = format!("{}Über uns", "A sentence before. ".repeat(20));
+        assert!(excerpt(&text, "über").contains("Über"));
         assert!(search("  ").is_empty() && search("xyzzyplugh").is_empty());
     }
 }

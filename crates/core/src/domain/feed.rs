@@ -31,6 +31,8 @@ const MOST_ROWS: u32 = 500;
 const MOST_HANDLES: usize = 1000;
 /// How far back an interrupted stream can be resumed.
 const REPLAY_WINDOW: Duration = Duration::from_mins(5);
+/// Maximum number of events that are replayed; of more, the latest.
+const MAX_REPLAYED: usize = 5000;
 
 /// A follower of the feed, until dropped.
 pub struct FeedFollower {
@@ -38,6 +40,8 @@ pub struct FeedFollower {
     receiver: broadcast::Receiver<Arc<FeedEntry>>,
     /// The events it missed while disconnected, the oldest first.
     missed: VecDeque<Arc<FeedEntry>>,
+    /// How many events before those are not replayed.
+    dropped: u64,
 }
 
 impl Drop for FeedFollower {
@@ -49,7 +53,7 @@ impl Drop for FeedFollower {
 /// What a follower receives.
 pub enum FeedItem {
     Event(Arc<FeedEntry>),
-    /// The follower was too slow and missed this many events.
+    /// The follower was too slow, or away for too long, and missed this many events.
     Missed(u64),
 }
 
@@ -70,19 +74,39 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower,
         app: app.clone(),
         receiver,
         missed: VecDeque::new(),
+        dropped: 0,
     };
     if let Some(since) = since {
         let now = app.clock.now();
         let mut cursor =
             FeedCursor::starting_at(since.minus(OVERLAP).max(now.minus(REPLAY_WINDOW)));
-        follower.missed = cursor.poll_records(app).await?.into();
+        follower.replay(&mut cursor).await?;
     }
     Ok(follower)
 }
 
 impl FeedFollower {
+    /// Reads the events since the cursor's position, page by page, and keeps the latest.
+    async fn replay(&mut self, cursor: &mut FeedCursor) -> Result<(), Error> {
+        loop {
+            self.missed.extend(cursor.poll_records(&self.app).await?);
+            // The pages of one kind are in order, but each poll reads a page of every kind.
+            let missed = self.missed.make_contiguous();
+            missed.sort_by_key(|entry| entry.event.at());
+            let excess = self.missed.len().saturating_sub(MAX_REPLAYED);
+            self.missed.drain(..excess);
+            self.dropped += excess as u64;
+            if !cursor.has_more {
+                return Ok(());
+            }
+        }
+    }
+
     /// The next event; an error when the process stops.
     pub async fn next(&mut self) -> Result<FeedItem, Error> {
+        if self.dropped > 0 {
+            return Ok(FeedItem::Missed(std::mem::take(&mut self.dropped)));
+        }
         if let Some(entry) = self.missed.pop_front() {
             return Ok(FeedItem::Event(entry));
         }
@@ -127,6 +151,8 @@ async fn watch(app: App) {
 struct FeedCursor {
     /// The time from which each kind of record is read next: accepted, sent, ended, changed.
     since: [Timestamp; 4],
+    /// Whether the last poll read a full page, so that there may be more to read at once.
+    has_more: bool,
     /// Records that were already read, with the times of their events.
     published: HashMap<(u8, String), Timestamp>,
     /// Events that were read and not yet published: a poll may fail in between.
@@ -139,6 +165,7 @@ impl FeedCursor {
     fn starting_at(since: Timestamp) -> Self {
         Self {
             since: [since; 4],
+            has_more: false,
             published: HashMap::new(),
             new: Vec::new(),
             routes: HashMap::new(),
@@ -188,6 +215,7 @@ impl FeedCursor {
             Ok(kinds)
         });
         let kinds = store::await_within_limit(read).await?;
+        self.has_more = false;
         for (kind, events) in (0u8..).zip(kinds) {
             let since = &mut self.since[usize::from(kind)];
             if let Some(last) = events.last() {
@@ -199,6 +227,8 @@ impl FeedCursor {
                 } else {
                     last.at().minus(OVERLAP)
                 };
+                // A page of one moment is not continued: the next would be the same.
+                self.has_more |= is_full && next > *since;
                 *since = next.max(*since);
             }
             for event in events {

@@ -2,7 +2,9 @@
 //!
 //! It distributes a fixed amount of a resource: slots, bytes of memory. A freed amount goes to the
 //! account that holds least; among equals to the one that was served longest ago, or came first;
-//! within an account to the request that came first. A request is never skipped because a smaller
+//! within an account to the request that came first. An account that neither held nor waited for
+//! anything counts as served when it comes, so those that come again and again overtake nobody. A
+//! request is never skipped because a smaller
 //! one would fit: the next request waits until enough is free, so that large requests are served
 //! too.
 
@@ -31,7 +33,7 @@ struct FairQueueState {
 #[derive(Default)]
 struct AccountQueue {
     held: u64,
-    /// The number of its latest grant.
+    /// The number of its latest grant, or of the queue's latest when the account came.
     served: u64,
     waiting: VecDeque<QueueRequest>,
 }
@@ -90,8 +92,13 @@ impl FairShareQueue {
             amount: amount.clamp(1, state.account_limit),
             permit_sender,
         };
-        let waiting = &mut state.accounts.entry(account).or_default().waiting;
-        waiting.push_back(request);
+        let served = state.grants;
+        let entry = state.accounts.entry(account);
+        let queue = entry.or_insert_with(|| AccountQueue {
+            served,
+            ..AccountQueue::default()
+        });
+        queue.waiting.push_back(request);
         drop(state);
         self.grant();
         permit_receiver
@@ -230,6 +237,39 @@ mod tests {
             round.sort_unstable();
             assert_eq!(round, [0, 1, 2]);
         }
+    }
+
+    #[tokio::test]
+    async fn accounts_that_come_again_and_again_overtake_no_backlog() {
+        let queue = FairShareQueue::new(1, 1);
+        let [a, b, busy] = [AccountId::new(), AccountId::new(), AccountId::new()];
+        let enter = |account| {
+            let mut waiter = Box::pin(queue.wait(account, 1));
+            assert!(waiter.as_mut().now_or_never().is_none());
+            (account, waiter)
+        };
+        let mut held = (a, permit_now(&queue, a, 1).unwrap());
+        let mut waiting = vec![enter(busy), enter(busy), enter(busy), enter(b)];
+        let mut served = Vec::new();
+        for _ in 0..9 {
+            let (previous, permit) = held;
+            drop(permit);
+            let next = waiting
+                .iter_mut()
+                .enumerate()
+                .find_map(|(index, (_, waiter))| {
+                    let permit = waiter.as_mut().now_or_never()?;
+                    Some((index, permit))
+                });
+            let (index, permit) = next.unwrap();
+            if previous != busy {
+                waiting.push(enter(previous));
+            }
+            held = (waiting.remove(index).0, permit);
+            served.push(held.0);
+        }
+        let count = served.iter().filter(|account| **account == busy).count();
+        assert_eq!(count, 3, "one in three: {served:?}");
     }
 
     #[tokio::test]

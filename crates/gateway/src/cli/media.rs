@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::cli::{CliError, output, runtime, say, show};
-use mediagate_config::{Config, ConfigError, Settings};
+use mediagate_config::{Config, ConfigError, MediaConfig, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::media_copy::{self, CopyReport};
 use mediagate_media::blob::BlobStore;
@@ -28,17 +28,20 @@ pub(super) struct CopyArgs {
 pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
     let MediaCommand::Copy(args) = command;
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
-    let source_store = match &args.from {
-        Some(store) => open(&app, "from", store)?,
-        None => app.blobs.clone(),
+    let source = match &args.from {
+        Some(store) => config_of(&app, "from", store)?,
+        None => app.config.media.clone(),
     };
-    let source = args.from.clone();
-    let source = source.unwrap_or_else(|| app.config.media.store.to_string());
+    let destination = config_of(&app, "to", &args.to)?;
     // A copy onto itself would find every file there already and look like a success.
-    if source == args.to {
+    if source.store == destination.store {
         return Err(CliError::Usage("--to must differ from the source".into()));
     }
-    let destination = open(&app, "to", &args.to)?;
+    let source_store = match &args.from {
+        Some(_) => open(&app, &source)?,
+        None => app.blobs.clone(),
+    };
+    let destination = open(&app, &destination)?;
     let report = runtime()?.block_on(copy(&app, &source_store, &destination, json))?;
     match report.failed {
         0 => Ok(()),
@@ -48,16 +51,17 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     }
 }
 
-fn open(app: &App, flag: &str, store: &str) -> Result<BlobStore, CliError> {
-    let media = app
-        .config
-        .media
-        .moved_to(store)
-        .map_err(|error| match error {
-            ConfigError::Value { message, .. } => CliError::Usage(format!("--{flag}: {message}")),
-            error => error.into(),
-        })?;
-    BlobStore::open(&media, &app.config.media_path()).map_err(CliError::failed)
+/// The configuration of the store that a flag names.
+fn config_of(app: &App, flag: &str, store: &str) -> Result<MediaConfig, CliError> {
+    let media = app.config.media.moved_to(store);
+    media.map_err(|error| match error {
+        ConfigError::Value { message, .. } => CliError::Usage(format!("--{flag}: {message}")),
+        error => error.into(),
+    })
+}
+
+fn open(app: &App, media: &MediaConfig) -> Result<BlobStore, CliError> {
+    BlobStore::open(media, &app.config.media_path()).map_err(CliError::failed)
 }
 
 async fn copy(

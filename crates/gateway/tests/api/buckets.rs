@@ -21,7 +21,7 @@ use crate::support::{
 };
 
 const DAY: Duration = Duration::from_hours(24);
-/// Longer than any answer may take; a hang is what fails.
+/// Longer than any answer may take: only a hang exceeds it.
 const HANG_TIME: Duration = Duration::from_secs(30);
 
 fn asset_of(address: &str) -> AssetId {
@@ -122,7 +122,7 @@ async fn two_gateways_share_a_database_and_a_bucket() {
         .await;
     let second = first.replica().await;
     let clip = upload(&first, "Song", sound::wav(2, 1)).await;
-    // Made by the other, from a source that this one stored.
+    // The second gateway makes the stems, from a source that the first one stored.
     let job = first.separate(clip["id"].as_str().unwrap(), "two").await;
     let task = job["id"].as_str().unwrap_or_else(|| panic!("{job}"));
     let view = second.finished(task).await;
@@ -157,7 +157,7 @@ async fn large_files_redirect_to_the_bucket_if_configured() {
         .await;
     let clip = long_clip(&gateway).await;
     let address = clip["audio_url"].as_str().unwrap();
-    assert!(address.starts_with(&gateway.base), "callers see our own");
+    assert!(address.starts_with(&gateway.base), "the gateway's address");
     let redirect = request_media(&gateway, Method::GET, address, &[]).await;
     assert_eq!(redirect.status, 302);
     assert_eq!(
@@ -194,7 +194,7 @@ async fn large_files_redirect_to_the_bucket_if_configured() {
         let answer = request_media(&gateway, Method::GET, address, &[]).await;
         assert_eq!(answer.status, 200, "{field}");
     }
-    // No longer than the file itself.
+    // A link lasts no longer than the file itself.
     gateway
         .app
         .clock
@@ -234,7 +234,7 @@ async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
     sweep().await.unwrap();
     assert!(blobs.get(orphan, MediaType::Png).await.is_err());
     assert!(blobs.get(audio, MediaType::Flac).await.is_ok());
-    // An unavailable store stops the round; the next one does the work.
+    // An unavailable store ends the round of upkeep. The next round does the work.
     gateway.app.clock.advance(29 * DAY);
     let expire = async || mediagate_worker::remove_expired_media(&gateway.app).await;
     expire().await.unwrap();
@@ -242,7 +242,7 @@ async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
     bucket.fail("");
     assert!(expire().await.is_err());
     bucket.heal();
-    eventually("it is back", async || expire().await.ok()).await;
+    eventually("the store is back", async || expire().await.ok()).await;
     assert!(blobs.get(audio, MediaType::Flac).await.is_err());
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
     assert_eq!(gateway.get(&path).await.ok()["audio_url"], "");
@@ -255,7 +255,7 @@ enum Outage {
     Refused,
     Silent,
     Failing,
-    /// It answers, but after every timeout.
+    /// It answers, but only after every timeout has passed.
     Slow,
 }
 
@@ -334,7 +334,7 @@ async fn survives_an_outage(outage: Outage) {
     );
     bucket.heal();
     bucket.proxy.reset();
-    eventually("it is back", async || {
+    eventually("the store is back", async || {
         let file = request_media(&gateway, Method::GET, address, &[]).await;
         (file.status == 200).then_some(())
     })
@@ -396,7 +396,7 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_recovers() {
     }
     bucket.heal();
     bucket.proxy.reset();
-    eventually("it is whole again", async || {
+    eventually("the whole file is served again", async || {
         let file = request_media(&gateway, Method::GET, address, &[]).await;
         (file.status == 200).then(|| assert_eq!(file.bytes, whole))
     })
@@ -417,14 +417,14 @@ async fn a_result_made_during_an_outage_is_stored_afterwards() {
     let order = gateway.post("/v1/videos", &videos_order()).await.ok();
     let path = format!("/v1/videos/{}", order["id"].as_str().unwrap());
     // The video is made but cannot be stored.
-    eventually("it was tried", async || {
+    eventually("an upload was tried", async || {
         (bucket.request_count("PUT") > before).then_some(())
     })
     .await;
     let status = gateway.get(&path).await.ok()["status"].clone();
     assert_eq!(status, "in_progress");
     bucket.heal();
-    let video = eventually("it is stored", async || {
+    let video = eventually("the video is stored", async || {
         let video = gateway.get(&path).await.ok();
         (video["status"] == "completed").then_some(video)
     })
@@ -539,7 +539,7 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
         (&second["copied"], &second["present"]),
         (&json!(0), &json!(files))
     );
-    // Made and removed since.
+    // Since then one clip was made and one picture was removed.
     let new_clip = upload(&gateway, "Other", sound::wav(1, 2)).await;
     let removed = asset_of(clip["image_url"].as_str().unwrap());
     gateway
@@ -567,7 +567,7 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
         "{third}"
     );
     assert_eq!(third["failed"], 0);
-    // The gateway on the bucket has the same.
+    // On the bucket the gateway serves the same files.
     let before = gateway.get(&address).await;
     let gateway = gateway
         .restart(Some(&format!("[media]\nstore = \"{target}\"")))
@@ -577,11 +577,14 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
         assert_eq!(gateway.get(&path).await.status, 200, "{path}");
     }
     assert!(!before.bytes.is_empty());
+    let with_slash = format!("{target}/");
+    let onto_itself = ["--from", &target, "--to", &with_slash];
     for (extra_args, reason) in [
-        (["--to", "gs://films"], "--to: must be"),
-        (["--to", "folder"], "must differ from the source"),
+        (["--to", "gs://films"].as_slice(), "--to: must be"),
+        (&["--to", "folder"], "must differ from the source"),
+        (&onto_itself, "must differ from the source"),
     ] {
-        let refused = copy(&extra_args).await;
+        let refused = copy(extra_args).await;
         assert_eq!(refused.status.code(), Some(2));
         assert!(
             text(&refused.stderr).contains(reason),

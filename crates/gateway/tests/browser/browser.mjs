@@ -36,14 +36,14 @@ before(async () => {
 after(() => browser?.close());
 
 /**
- * A test with its own page, which must report no errors and send no request to another origin. `base` and `key`
- * are for another gateway than the usual one.
+ * A test with its own page, which must report no errors and send no request to another origin. `base` is the gateway,
+ * if not the usual one, and `key` signs the page in.
  */
 export function see(name, { base = URL_BASE, key, ...options }, visit) {
   test(name, () => visiting(name, { base, key, ...options }, visit));
 }
 
-/** The same inside a test. */
+/** Like `see`, inside a test. */
 export async function visiting(name, { base = URL_BASE, key, ...options }, visit) {
   const context = await browser.newContext({ baseURL: base, locale: "en-GB", ...options });
   await context.addInitScript({ path: AXE });
@@ -98,7 +98,7 @@ export async function assertAccessible(page) {
   assert.deepEqual(messages, []);
 }
 
-/** Presses Tab until an element whose name starts so has the focus. */
+/** Presses Tab until an element whose name starts with `name` has the focus. */
 export async function tabTo(page, name) {
   for (let presses = 0; presses < 80; presses += 1) {
     await page.keyboard.press("Tab");

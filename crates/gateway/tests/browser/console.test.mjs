@@ -335,7 +335,7 @@ see("a key without scopes sees a message", DESKTOP, async (page) => {
 
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/** Whether this is FLAC; its signature is in an ID3 tag before the stream. */
+/** Whether this is FLAC. A signed file has its signature in an ID3 tag before the stream. */
 function isFlac(file) {
   const hasTag = file.subarray(0, 3).toString() === "ID3";
   const tag = hasTag ? 10 + file.subarray(6, 10).reduce((length, byte) => (length << 7) | byte, 0) : 0;

@@ -1,5 +1,5 @@
-// Every action is done once: after double clicks, after clicks during a request, and by the code that the console
-// shows. These tests have their own gateway.
+// Every action is done once: after double clicks, after clicks during a request, and when the code that the console
+// shows runs twice. These tests have their own gateway.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -214,6 +214,26 @@ test("no button writes twice, however it is clicked", () => visit("every button"
   for (const step of ["/v1/videos", "/musicgen/uploads/audio", "/musicgen/submit/music", "/musicgen/persona/create", "/v1/tasks/ID/cancel", "/v1/webhooks", "/v1/webhooks/ID/test", "/v1/webhooks/ID/rotate", "/v1/webhooks/ID/recover", "/v1/webhooks/deliveries/ID/redeliver", "/v1/admin/keys", "/v1/admin/keys/ID/rotate", "/v1/admin/accounts", "/v1/admin/accounts/ID/credits", "/v1/admin/providers/ID/try", "/v1/admin/providers/ID/pause"]) {
     assert.ok(steps.has(`POST ${step}`), `nothing posted to ${step}; ${[...steps].join(", ")}`);
   }
+}));
+
+test("a button writes nothing while the page still shows the state before", () => visit("old state", async (page) => {
+  const sent = recordWrites(page);
+  await page.goto("/console/providers");
+  const button = page.getByRole("button", { name: /^Pause acme/ });
+  await button.waitFor();
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await page.route("**/v1/admin/providers?*", async (route) => {
+    await released;
+    return route.fallback();
+  });
+  await button.click();
+  await page.getByText("The route gets no new orders until you resume it.").waitFor();
+  await button.click({ force: true });
+  release();
+  await page.getByRole("button", { name: /^Resume acme/ }).click();
+  await button.waitFor();
+  assert.deepEqual(sent.map(({ step }) => step.split("/").pop()), ["pause", "resume"]);
 }));
 
 /** Fills the required fields of a button's form. */

@@ -70,7 +70,7 @@ see("the links of the pages work", DESKTOP, async (page) => {
   }
   for (const link of links) {
     const response = await page.request.get(link);
-    const expected = link.endsWith("/v1/models") ? 401 : 200; // It needs a key.
+    const expected = link.endsWith("/v1/models") ? 401 : 200; // This one needs a key.
     assert.equal(response.status(), expected, link);
   }
 });

@@ -71,6 +71,7 @@ test("the price is on the button, and the timeline shows a provider that refused
   await page.getByRole("button", { name: "Generate · 3.20 USD" }).click();
   await page.getByRole("link", { name: "Open the task" }).click();
   await page.getByText("Settled: 3.20 USD").waitFor();
+  await page.getByText("acme (sora-2): succeeded").waitFor();
   const line = await page.locator(".line").innerText();
   assert.match(line, /fal \(fal-ai\/veo3\.1\): rejected[\s\S]*acme \(sora-2\): succeeded[\s\S]*Stored/);
   await assertAccessible(page);

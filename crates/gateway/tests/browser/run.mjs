@@ -1,5 +1,5 @@
-// Runs the test files in parallel: each mostly waits, and has its own gateway or account.
-// Node's own option for it is newer than Debian's Node.
+// Runs the test files in parallel: each mostly waits, and has its own gateway or account. Node's own option for this is
+// newer than Debian's Node.
 
 import { readdirSync } from "node:fs";
 import { availableParallelism } from "node:os";

@@ -130,7 +130,7 @@ impl QuotableOrder for VideoOrder {
 /// The files of a form, with their field names of [`FILES`].
 pub type FormFiles = Vec<(&'static str, Bytes)>;
 
-/// Reads a form's text fields, nested as their brackets say; `files` are those uploaded.
+/// Reads a form's text fields, already nested by their brackets, with its `files`.
 pub fn read_form(form: &Value, files: FormFiles) -> Result<VideoOrder, Error> {
     fields::read_form(form, |body| order(body, VideoRequest::read(body), files))
 }
@@ -160,7 +160,10 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         if name == PARAMS.picture {
             pictures.insert(0, picture);
         } else if name == PARAMS.end_picture {
-            end_picture = Some(picture);
+            if end_picture.replace(picture).is_some() {
+                let message = "Set only one last frame.";
+                body.fault(name, ErrorCode::InvalidValue, message);
+            }
         } else if name == PARAMS.references {
             references.push(picture);
         } else if name == field_aliases::LAST_FRAME {
@@ -169,7 +172,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
             add(&mut first_frames, name, picture);
         }
     }
-    // Counted again, because files were added to those of the body.
+    // Counted again, because files were added to the URLs.
     if references.len() > MAX_REFERENCES {
         let message = format!("Must have at most {MAX_REFERENCES} items.");
         body.fault(PARAMS.references, ErrorCode::InvalidValue, message);

@@ -1,5 +1,5 @@
 //! `ID3v2` tags, in front of MP3 and FLAC and in a chunk of WAV: frames GEOB (C2PA), PRIV (XMP),
-//! TXXX and TSSE. It is independent of what follows the tag.
+//! TXXX and TSSE. This module does not know what follows the tag.
 
 use std::io::{Read, Seek};
 
@@ -8,8 +8,9 @@ use super::{FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 /// Bytes of a GEOB frame's head that are read: its type, file name and description.
 const HEAD: u64 = 1024;
-/// The MIME types of a manifest: reportedly required by edition 2.4 of the specification; required
-/// by edition 2.2 and written by the C2PA library; written by its older versions.
+/// The MIME types of a manifest. The first is reportedly required by edition 2.4 of the
+/// specification. The second is required by edition 2.2 and written by the C2PA library. The third
+/// was written by older versions of it.
 const C2PA_TYPES: [&[u8]; 3] = [
     b"application/jumbf",
     b"application/c2pa",
@@ -48,10 +49,11 @@ pub(super) fn read(
         };
         let body = position + 10;
         position = source.end(body, length, end)?;
-        // A frame of 2.4 may be compressed, encrypted or preceded by its length.
-        let unsupported_flags = if version == 4 { 0x0d } else { 0xe0 };
+        // Frames that are compressed, encrypted, or preceded by their group or length are skipped.
+        let unsupported_flags = if version == 4 { 0x4d } else { 0xe0 };
+        let is_unsynchronised = version == 4 && (flags & 0x80 != 0 || format_flags & 0x02 != 0);
         if format_flags & unsupported_flags == 0 {
-            frame(source, kind, body..position, marks)?;
+            frame(source, kind, body..position, is_unsynchronised, marks)?;
         }
     }
     let footer = if flags & 0x10 != 0 { 10 } else { 0 };
@@ -62,24 +64,33 @@ fn frame(
     source: &mut LimitedSource<impl Read + Seek>,
     kind: [u8; 4],
     body: std::ops::Range<u64>,
+    is_unsynchronised: bool,
     marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
     let length = body.end - body.start;
+    let content = |bytes: Vec<u8>| {
+        if is_unsynchronised {
+            without_stuffing(&bytes)
+        } else {
+            bytes
+        }
+    };
     match &kind {
-        b"GEOB" => {
+        // A manifest with bytes between its own is not a range of the file.
+        b"GEOB" if !is_unsynchronised => {
             let head = source.read_up_to(body.start, length.min(HEAD))?;
             if let Some(offset) = object(&head) {
                 marks.add_manifest(body.start + offset..body.end);
             }
         }
         b"PRIV" => {
-            let bytes = source.read_up_to(body.start, length.min(MAX_TEXT_BYTES))?;
+            let bytes = content(source.read_up_to(body.start, length.min(MAX_TEXT_BYTES))?);
             if let Some((b"XMP", packet)) = until_nul(&bytes) {
                 origin_text::xmp(packet, marks);
             }
         }
         b"TXXX" | b"TSSE" => {
-            let bytes = source.read_up_to(body.start, length.min(MAX_TEXT_BYTES))?;
+            let bytes = content(source.read_up_to(body.start, length.min(MAX_TEXT_BYTES))?);
             let text = text(&bytes);
             match (text.split_once('\0'), &kind) {
                 (Some((key, value)), b"TXXX") => {
@@ -92,6 +103,15 @@ fn frame(
         _ => {}
     }
     Ok(())
+}
+
+/// The bytes before unsynchronisation, which puts a zero after each 0xff (ID3v2.4, section 6.1).
+fn without_stuffing(bytes: &[u8]) -> Vec<u8> {
+    let before = std::iter::once(&0).chain(bytes);
+    let kept = bytes.iter().zip(before);
+    kept.filter(|&(&byte, &before)| !(before == 0xff && byte == 0))
+        .map(|(&byte, _)| byte)
+        .collect()
 }
 
 /// Where the object of a GEOB frame begins, if it is a manifest.

@@ -1,4 +1,4 @@
-//! JPEG: segments `APP11` (C2PA), `APP1` (XMP) and `APP13` (IPTC). It is independent of pixels.
+//! JPEG: segments `APP11` (C2PA), `APP1` (XMP) and `APP13` (IPTC). Pixels are not read.
 
 use std::io::{Read, Seek};
 
@@ -9,7 +9,7 @@ const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const PHOTOSHOP: &[u8] = b"Photoshop 3.0\0";
 /// IPTC's own block among Photoshop's.
 const IIM: &[u8] = b"8BIM\x04\x04";
-/// Before a part of a box: its identifier, the box's number and the part's.
+/// Bytes before a part of a box: the identifier, the box's number and the part's number.
 const PART_HEAD: u64 = 8;
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {

@@ -1,10 +1,10 @@
 //! The marks that a file carries when it comes in: the position of its C2PA manifest, whether there
 //! is XMP or IPTC, and its declared source type.
 //!
-//! Nothing is verified here: the writer of the file can have written anything. It owns the layouts
-//! of MP4, PNG, JPEG, WAV, FLAC and MP3 as far as needed for marks, and their limits; it must not
-//! know how a manifest is built or signed. A file is read in pieces: the memory in use has a fixed
-//! limit and never exceeds the file's size.
+//! Nothing is verified here: the writer of the file can have written anything. This module owns the
+//! layouts of MP4, PNG, JPEG, WAV, FLAC and MP3 as far as needed for marks, and their limits. It
+//! must not know how a manifest is built or signed. A file is read in pieces: the memory in use has
+//! a fixed limit and never exceeds the file's size.
 
 use std::io::{self, Read, Seek};
 use std::ops::Range;
@@ -108,7 +108,7 @@ pub enum MarksError {
     /// Not a known kind of file.
     #[error("not MP4, PNG, JPEG, WAV, FLAC or MP3")]
     UnknownKind,
-    /// A length in it extends beyond its end, or it ends early.
+    /// A length extends beyond the end of the file, or of the part that it is in.
     #[error("damaged at byte {offset}: {problem}")]
     Damaged { offset: u64, problem: &'static str },
     /// More parts, or deeper ones, than the limits allow.
@@ -156,7 +156,7 @@ pub fn read(file: impl Read + Seek) -> Result<FileMarks, MarksError> {
     Ok(marks)
 }
 
-/// An ID3 tag comes first: it is MP3, or FLAC, whose manifest C2PA puts into such a tag.
+/// Reads a file that begins with an ID3 tag: MP3, or FLAC, whose manifest C2PA puts into the tag.
 fn read_tagged(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::for_kind(FileKind::Mp3);
     let end = id3::read(source, 0, &mut marks)?;

@@ -1,5 +1,5 @@
-//! MP4 and M4A: `uuid` boxes (C2PA, XMP), `udta` and `meta` with `keys` and `ilst`. It knows
-//! nothing of tracks and samples.
+//! MP4 and M4A: `uuid` boxes (C2PA, XMP), `udta` and `meta` with `keys` and `ilst`. This module
+//! knows nothing of tracks and samples.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -77,7 +77,8 @@ fn uuid(
         let length = (body.end - inner).min(MAX_TEXT_BYTES);
         origin_text::xmp(&source.read_up_to(inner, length)?, marks);
     } else if id == C2PA {
-        // Version and flags, a NUL-terminated purpose, for a manifest an offset, the manifest.
+        // Version and flags, then a NUL-terminated purpose. For a manifest, an offset and the
+        // manifest follow.
         let head = source.read_up_to(inner, 64.min(body.end - inner))?;
         let purpose = head.get(4..).unwrap_or_default();
         if let Some(rest) = purpose
@@ -159,7 +160,8 @@ fn items(
 ) -> Result<(), MarksError> {
     let mut offset = list.start;
     while let Some(item) = next(source, &mut offset, list.end)? {
-        // By number in `keys`, by a name of Apple's, or freely: `----` with a box `name`.
+        // An item is named by its number in `keys`, by one of Apple's names, or freely: `----` with
+        // a box `name`.
         let number = usize::try_from(be32(item.kind)).ok();
         let mut name = number
             .and_then(|number| keys.get(number.checked_sub(1)?))

@@ -12,7 +12,7 @@ use super::{FileMarks, MAX_VALUE_CHARS, MarksError};
 /// Maximum number of bytes of a manifest that are searched, from its end.
 const MAX_SEARCHED: u64 = 8 << 20;
 const PIECE: u64 = 1 << 16;
-/// Both vocabularies of source types end like this.
+/// The URIs of both vocabularies of source types have this before the term.
 const VOCABULARY: &[u8] = b"/digitalsourcetype/";
 
 /// Adds the statements of an XMP packet.
@@ -24,13 +24,14 @@ pub(super) fn xmp(bytes: &[u8], marks: &mut FileMarks) {
         &mut marks.digital_source_type,
         property(&text, "DigitalSourceType"),
     );
-    // The C2PA specification gives the property this name; its prefix may be any that is bound to
-    // Dublin Core's terms.
+    // The C2PA specification gives the property this name, in Dublin Core's terms. Any prefix may
+    // be bound to these.
     fill(
         &mut marks.remote_manifest,
         property(&text, "provenance").filter(|value| value.contains("://")),
     );
-    // Names the program that made the file, while other tags name the one that packed it.
+    // This property takes precedence: it names the program that made the file, while other tags
+    // name the one that packed it.
     let creator = property(&text, "CreatorTool");
     marks.software = creator.or(marks.software.take());
     fill(&mut marks.aigc, property(&text, "AIGC"));
@@ -101,7 +102,7 @@ fn value_after(after: &str) -> Option<String> {
         return None; // a longer name that begins with this one
     }
     let (mut value, _) = content.split_once("</")?;
-    // A list: the first entry of it.
+    // In a list, the first entry counts.
     if let Some((_, entry)) = value.rsplit_once('>') {
         value = entry;
     }

@@ -1,4 +1,4 @@
-//! PNG: chunks `caBX` (C2PA), `iTXt`, `tEXt` and `zTXt`. It is independent of pixels.
+//! PNG: chunks `caBX` (C2PA), `iTXt`, `tEXt` and `zTXt`. Pixels are not read.
 
 use std::io::{Read, Seek};
 

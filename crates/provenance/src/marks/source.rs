@@ -1,4 +1,4 @@
-//! A limited source: a file that is read in small pieces. It is independent of formats.
+//! A limited source: a file that is read in small pieces. This module knows no formats.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -55,7 +55,7 @@ impl<R: Read + Seek> LimitedSource<R> {
             return Ok(Vec::new());
         }
         self.file.seek(SeekFrom::Start(offset))?;
-        // Reserved only after both limits: it is never more than the file has.
+        // Allocated only after both limits, so that it is never more than the file has.
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
         (&mut self.file).take(length).read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -304,6 +304,25 @@ fn reads_chinas_label_in_each_container() {
 }
 
 #[test]
+fn frames_with_stuffed_zeros_are_read_and_grouped_ones_skipped() {
+    // UTF-16 with a byte order mark, in which every 0xff is followed by a zero.
+    let text = "AIGC\0{\"a\":1}".encode_utf16().flat_map(u16::to_le_bytes);
+    let stuffed: Vec<u8> = [1, 0xff, 0, 0xfe].into_iter().chain(text).collect();
+    let with_flags = |tag_flags: u8, frame_flags: u8| {
+        let mut bytes = tag(4, &[(b"TXXX", stuffed.clone())]);
+        (bytes[5], bytes[19]) = (tag_flags, frame_flags);
+        marks(&bytes).unwrap().aigc
+    };
+    assert_eq!(with_flags(0x80, 0).as_deref(), Some("{\"a\":1}"));
+    assert_eq!(with_flags(0, 0x02).as_deref(), Some("{\"a\":1}"));
+    assert_eq!(with_flags(0, 0x42), None, "the first byte is the group's");
+    let mut bytes = tag(4, &[(b"GEOB", object(&manifest()))]);
+    assert!(marks(&bytes).unwrap().manifest.is_some());
+    bytes[5] = 0x80;
+    assert!(marks(&bytes).unwrap().manifest.is_none());
+}
+
+#[test]
 fn a_file_without_marks_has_none() {
     let plain = [
         mp4(&mp4_box(b"mdat", b"film")),
@@ -372,7 +391,7 @@ proptest! {
 
     #[test]
     fn a_damaged_file_never_claims_bytes_it_has_not(
-        sample in 0..6usize,
+        sample in 0..samples().len(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in any::<prop::sample::Index>(),
         shortened in any::<bool>(),

@@ -1,5 +1,4 @@
-//! WAV: chunks `C2PA`, `_PMX` (XMP), `bext`, `LIST/INFO` and an ID3 tag. It is independent of
-//! sound.
+//! WAV: chunks `C2PA`, `_PMX` (XMP), `bext`, `LIST/INFO` and an ID3 tag. Sound is not read.
 
 use std::io::{Read, Seek};
 

@@ -341,8 +341,10 @@ async fn stems(
             output.missing_clips.push(*id);
             continue;
         };
-        // Content Credentials refer to one source. For a computed remainder that is its first part.
-        let source = part.or(parts.first()).map(|part| part.1.path.clone());
+        // Content Credentials refer to one source. For a computed remainder it is the first part
+        // of the sum.
+        let source = part.or_else(|| summed_parts(*target, &parts).next());
+        let source = source.map(|part| part.1.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem without a source"))?;
         let facts = facts(app, task, accepted_job, &job.title);
         let (clip, clip_provenance) =
@@ -400,6 +402,15 @@ async fn stems(
 /// A stem that was fetched.
 type FetchedStem = (StemTarget, FetchedFile, Option<ClipUpstream>);
 
+/// The parts that add up to everything without the target's group; none for other targets.
+fn summed_parts(target: StemTarget, parts: &[FetchedStem]) -> impl Iterator<Item = &FetchedStem> {
+    parts.iter().filter(move |part| match (target, part.0) {
+        (StemTarget::Without(group), StemTarget::Only(other)) => other != group,
+        (StemTarget::Without(_), StemTarget::Other) => true,
+        _ => false,
+    })
+}
+
 /// Computes the remainder without one group, as the sum of all other parts.
 async fn remainder(
     app: &App,
@@ -408,22 +419,15 @@ async fn remainder(
     target: StemTarget,
     parts: &[FetchedStem],
 ) -> Result<Option<MadeClip>, ResultError> {
-    let StemTarget::Without(group) = target else {
-        return Ok(None);
-    };
-    let others = parts.iter().filter(|part| match part.0 {
-        StemTarget::Only(other) => other != group,
-        StemTarget::Other => true,
-        StemTarget::Without(_) => false,
-    });
     // Without `Other` the sum would lack all sounds that belong to no group.
-    if !parts.iter().any(|part| part.0 == StemTarget::Other) {
+    let has_other = parts.iter().any(|part| part.0 == StemTarget::Other);
+    if !has_other || !matches!(target, StemTarget::Without(_)) {
         return Ok(None);
     }
     // A sum is completely in memory, while a single recording is read in pieces.
     let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
     let mut sources = Vec::new();
-    for (_, file, _) in others {
+    for (_, file, _) in summed_parts(target, parts) {
         memory += file.facts.size_bytes;
         sources.push(file.path.clone());
     }

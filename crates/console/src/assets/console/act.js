@@ -4,7 +4,7 @@ import { html, useRef, useState } from "../vendor/preact-htm.js";
 import { ApiError, call, newIntent } from "./api.js";
 
 /**
- * Sends a write. The same write has the same `Idempotency-Key` until the action that it belongs to has succeeded.
+ * Sends a write. A repeated write has the same `Idempotency-Key` until the action that it belongs to has succeeded.
  * @typedef {(method: string, path: string, body?: any) => Promise<any>} Send
  */
 
@@ -24,7 +24,7 @@ export function useAction() {
     try {
       return await call(method, path, body, { intent });
     } catch (error) {
-      // A refused step made nothing, so the next one gets a new key.
+      // A refused step made nothing, so the next attempt gets a new key.
       if (error instanceof ApiError && error.isRefusal) intents.current.delete(step);
       throw error;
     }
@@ -51,7 +51,7 @@ export function useAction() {
 /** Whether a click is the second one of a double click, which must have no effect of its own. */
 const isRepeated = (/** @type {MouseEvent} */ event) => event.detail > 1;
 
-/** A button that writes; it shows that it is at work. */
+/** A button that sends a write and shows when it is in progress. */
 export function Act({ of, does, kind = "", label = undefined, children }) {
   const [isMine, setMine] = useState(false);
   const isBusy = of.busy && isMine;
@@ -63,7 +63,7 @@ export function Act({ of, does, kind = "", label = undefined, children }) {
   return html`<button type="button" data-writes class=${kind} aria-label=${label} aria-disabled=${of.busy} aria-busy=${isBusy} onClick=${press}>${children}</button>`;
 }
 
-/** The button of a form that writes. With `joins` it can be pressed again while it is at work. */
+/** The button of a form that sends a write. With `joins` it can be pressed again while the write is in progress. */
 export function Submit({ busy, joins = false, children }) {
   const press = (/** @type {MouseEvent} */ event) => {
     if (isRepeated(event)) event.preventDefault();

@@ -1,4 +1,4 @@
-// The gateway's API as the console calls it. Knows no view.
+// The gateway's API as the console calls it. Independent of the views.
 
 const KEY = "mediagate.key";
 const SESSION = "mediagate.session";
@@ -11,7 +11,7 @@ export const origin = settings.origin || location.origin;
 /** An error of the API, with its message. */
 export class ApiError extends Error {
   /**
-   * @param {number} status 0 if it did not answer
+   * @param {number} status 0 if the gateway did not answer
    * @param {Record<string, any>} error
    * @param {string} [requestId]
    */
@@ -236,7 +236,7 @@ async function* events(response) {
 }
 
 /**
- * Repeats an action that is safe to repeat until the gateway answers.
+ * Repeats an action until the gateway answers. The action must be safe to repeat.
  * @template T
  * @param {() => Promise<T>} action
  * @param {{onLost: (isLost: boolean) => void, signal: AbortSignal}} options

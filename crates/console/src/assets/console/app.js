@@ -32,7 +32,7 @@ const VIEWS = [
   { path: "audit", name: "Audit", icon: "M6 3h9l4 4v14H6zM9 12h7M9 16h7", letter: "u", scope: "admin" },
 ];
 const ICON = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
-// A phone's bar has room for so many entries; the others are behind "More".
+// A phone's bar has room for this many entries; the others are behind "More".
 const IN_BAR = 4;
 
 /** Whether the key has a scope. */

@@ -1,4 +1,4 @@
-// Bars over time, stacked by group. They are boxes and not a drawing, so that their text keeps its size on a phone.
+// Bars over time, stacked by group. They are HTML boxes, not an image, so that the text keeps its size on a phone.
 // Money becomes a number here only for the heights of bars, never for a sum.
 
 import { html, useState } from "../vendor/preact-htm.js";
@@ -35,7 +35,7 @@ export function Bars({ bars, legend = [], label, sum, say }) {
 /** The position of a bar's name: at the bar's left edge, or near the right end of the chart at its right edge. @param {number} from @param {number} to */
 const namePosition = (from, to) => (from > 0.8 ? { right: `${100 * (1 - to)}%` } : { left: `${100 * from}%` });
 
-/** The distance of the lines: 1, 2 or 5 with zeros. */
+/** The distance between the lines: 1, 2 or 5 times a power of ten. */
 function stepOf(/** @type {number} */ maximum) {
   if (maximum <= 0) return 1;
   const minimum = maximum / LINES;

@@ -32,7 +32,7 @@ function Bench({ model, models, query, may }) {
   const [tab, setTab] = useState("result");
   const [language, setLanguage] = useState("curl");
   const [loadError, setLoadError] = useState(/** @type {any} */ (undefined));
-  // The order that is being made, from the click on. `mark` is the mark of the form that another click would send.
+  // The order in progress, from the click on. A click on a form with the same `mark` joins it.
   const running = useRef(/** @type {{mark: string, stop: AbortController} | undefined} */ (undefined));
   const uploads = useRef(/** @type {WeakMap<File, string>} */ (new WeakMap()));
   const set = (changes) => setForm((before) => ({ ...before, ...changes }));
@@ -120,7 +120,7 @@ function Bench({ model, models, query, may }) {
     };
     track(entry, { fill, isFirst });
   };
-  /** Uploads a song, which has one key for all attempts. */
+  /** Uploads a song, with the same key for all attempts. */
   const uploadSong = (song, intent, { onLost, signal }) => {
     const key = uploads.current.get(song) || `${intent}-song`;
     uploads.current.set(song, key);

@@ -1,8 +1,8 @@
-// Orders: the request of a form, sent once and followed to its end. Knows no view.
+// Orders: the request of a form, sent once and followed to its end. Independent of the views.
 //
-// Each filled form has one `Idempotency-Key`, generated at the click that orders, before anything is read or sent. It
-// is stored until the result has been shown. If the form is sent again before that (during an upload, after a lost
-// connection or a reload), no second task is made; the existing one is followed.
+// Each filled form has one `Idempotency-Key`, generated at the click on the button, before anything is read or sent.
+// The key is stored until the result has been shown. If the form is sent again before that (during an upload, after a
+// lost connection or a reload), no second task is made; the existing one is followed.
 
 import { ApiError, call, follow, insist, newIntent } from "./api.js";
 import { ended } from "./ui.js";
@@ -71,7 +71,7 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
       const answer = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), { onLost, signal });
       id = taskOf(answer.id);
     } catch (error) {
-      // A refused order made nothing, so the next one gets a new key.
+      // A refused order made nothing, so the next attempt gets a new key.
       if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(modelId);
       throw error;
     }

@@ -1,10 +1,10 @@
-// The form of an order: its values, how it is filled from an earlier task, and its request. Knows no view.
+// The form of an order: its values, how it is filled from an earlier task, and its request. Independent of the views.
 
 import { address, brand, call, file, insist } from "./api.js";
 
 /**
  * A placeholder for a picture or a song of an earlier task: until its file is loaded, or permanently if it is no longer
- * stored. Without the file it would be a different order, so a form with a placeholder cannot be sent.
+ * stored. Without the file the order would be a different one, so a form with a placeholder cannot be sent.
  * @typedef {{id: string, state: "loading" | "gone", name: string}} Absent
  */
 
@@ -46,7 +46,7 @@ export function formFromTask(task, model) {
     Object.assign(form, { picture: placeholder("first frame", input.image), end: placeholder("last frame", input.end_image), references });
     if (Object.keys(input.provider_options || {}).length) form.extra = { provider_options: input.provider_options };
   } else if (kind === "stems") {
-    // Its state is asked for by its id, because the task does not tell whether it can still be used.
+    // The clip is looked up by its id, because the task does not say whether the clip can still be used.
     form.clip = input.clip && { id: input.clip.id, state: "loading", name: "song" };
   } else {
     const others = Object.entries(options).filter(([name]) => !HANDLED_FIELDS.includes(name));
@@ -88,7 +88,7 @@ export function loadMedia(form, task, change, signal) {
   }
 }
 
-/** A text that identifies a filled form; a file counts by what is known without reading it. */
+/** A text that identifies a filled form. Files are identified without reading them. */
 export function markOf(form) {
   return JSON.stringify(form, (_, value) => {
     if (value instanceof File) return origins.get(value) || `${value.name}:${value.size}:${value.lastModified}`;

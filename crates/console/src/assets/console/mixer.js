@@ -1,5 +1,5 @@
 // Plays several recordings in sync. Every source starts at the same time of the audio hardware's clock, so they stay in
-// sync to the sample. Knows no view.
+// sync to the sample. Independent of the views.
 
 const START_AFTER_S = 0.06;
 const FADE_S = 0.015;

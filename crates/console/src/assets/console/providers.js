@@ -19,7 +19,8 @@ function Route({ of, reload }) {
   const act = (verb, text) => async (send) => {
     await send("POST", `${path}/${verb}`);
     setMessage(text);
-    reload();
+    // Until the new state is shown, a click would still mean the old one.
+    await reload();
   };
   const isPaused = Boolean(of.paused_at);
   return html`<section class="card route-card"><div class="between"><div><h2>${of.provider} <span class="fine mono">${of.model}</span></h2><${RouteState} of=${of} /></div>
@@ -58,13 +59,13 @@ function RouteState({ of }) {
 
 const KINDS = /** @type {[string, string, string][]} */ ([["succeeded", "ok", "succeeded"], ["failed", "bad", "failed"], ["refused", "bad", "rejected"], ["unconfirmed", "open", "unconfirmed"]]);
 
-/** A bar with the shares of the results of orders. */
+/** A bar that shows each result's share of the orders. */
 function Strip({ of }) {
   const total = KINDS.reduce((sum, [name]) => sum + of[name], 0);
   return html`<div class="strip" aria-hidden="true">${total === 0 ? html`<span></span>` : KINDS.filter(([name]) => of[name]).map(([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`)}</div>`;
 }
 
-/** The last hour in parts, the newest last: those in which every order succeeded, none did, or some did. */
+/** The last hour in parts, the newest last. The colour shows whether all, some or none of the orders succeeded. */
 function Minutes({ of }) {
   const mark = (part) => {
     const failures = part.failed + part.refused + part.unconfirmed;

@@ -1,6 +1,6 @@
-// Code for the request of a form, in four languages: it sends the request and waits for the result. Knows no view. A
-// chosen file is `{ file }` in the body, and the code reads it. The `Idempotency-Key` is a fixed text: with a generated
-// key, each run would be another paid order.
+// Code for the request of a form, in four languages: it sends the request and waits for the result. Independent of the
+// views. A chosen file is `{ file }` in the body, and the code reads it. The `Idempotency-Key` is a fixed text: with a
+// generated key, each run would be another paid order.
 
 /** A file in a body, by its name. @typedef {{file: string, type: string}} Chosen */
 /** @typedef {{origin: string, intent: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} CodeRequest */

@@ -8,7 +8,7 @@ import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useLoad, usd } from "./ui.js";
 
 const GROUPS = { model: "Model", key: "Key" };
-/** For all accounts. */
+/** The groups for all accounts. */
 const ALL_GROUPS = { account: "Account", provider: "Provider", ...GROUPS, outcome: "Outcome" };
 
 const DAY_MS = 86_400_000;

@@ -97,8 +97,8 @@ export function named(task) {
 }
 
 /**
- * Follows the oldest open task of the page. The list is read again when that task makes progress, and when a hidden tab
- * becomes visible.
+ * Follows the oldest open task of the page. The list is read again when that task makes progress; the first page also
+ * when a hidden tab becomes visible.
  */
 function useLive(list, after, isOwn) {
   const open = isOwn && list.data?.data.filter((task) => !ended(task)).at(-1)?.id;

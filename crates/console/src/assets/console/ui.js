@@ -4,12 +4,15 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/pr
 import { ApiError } from "./api.js";
 import { focusHeading } from "./router.js";
 
-/** Loads data for a view; the old data stays while it is loaded again. */
+/** Loads data for a view; the old data stays while it is loaded again. `reload` resolves when the new data is shown. */
 export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ load, /** @type {readonly unknown[]} */ dependencies) {
   const [state, setState] = useState(/** @type {{data: any, error: any, isLoading: boolean}} */ ({ data: undefined, error: undefined, isLoading: true }));
   const [reloads, setReloads] = useState(0);
   const lastDependencies = useRef(dependencies);
   const failures = useRef(0);
+  const waiting = useRef(/** @type {(() => void)[]} */ ([]));
+  const settle = () => waiting.current.splice(0).forEach((resolve) => resolve());
+  useEffect(() => settle, []);
   useEffect(() => {
     const controller = new AbortController();
     let timer = 0;
@@ -20,11 +23,14 @@ export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ loa
     load(controller.signal).then(
       (data) => {
         failures.current = 0;
-        if (!controller.signal.aborted) setState({ data, error: undefined, isLoading: false });
+        if (controller.signal.aborted) return;
+        setState({ data, error: undefined, isLoading: false });
+        settle();
       },
       (error) => {
         if (controller.signal.aborted) return;
         setState((before) => ({ ...before, error, isLoading: false }));
+        settle();
         if (!(error instanceof ApiError) || !error.isTemporary) return;
         failures.current += 1;
         const retry = () => (document.hidden ? (timer = setTimeout(retry, 1000)) : setReloads((count) => count + 1));
@@ -36,7 +42,11 @@ export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ loa
       clearTimeout(timer);
     };
   }, [...dependencies, reloads]);
-  return { ...state, reload: () => setReloads((count) => count + 1), set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
+  const reload = () => new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+    waiting.current.push(resolve);
+    setReloads((count) => count + 1);
+  });
+  return { ...state, reload, set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
 }
 
 /** The title of a view, which gets the focus when the view is opened. */

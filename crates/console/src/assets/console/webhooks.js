@@ -54,14 +54,13 @@ function Shown({ of, path, query, reload }) {
   const act = (text, run) => async (send) => {
     await run(send);
     setMessage(text);
-    reload();
-    list.reload();
+    await Promise.all([reload(), list.reload()]);
   };
   return html`<${Head} title=${of.url} small=${of.description}>
       <${Act} of=${action} kind="quiet small" does=${act("A test event is being sent.", (send) => send("POST", `${path}/test`))}>Send a test event<//>
       <button type="button" class="quiet small" onClick=${() => setWindow({ edit: of })}>Edit</button>
       <button type="button" class="quiet small" onClick=${() => setWindow({ recover: true })}>Recover</button>
-      <${Act} of=${action} kind="quiet small" does=${async (send) => { setWindow({ made: await send("POST", `${path}/rotate`) }); reload(); }}>Rotate the secret<//>
+      <${Act} of=${action} kind="quiet small" does=${async (send) => { setWindow({ made: await send("POST", `${path}/rotate`) }); await reload(); }}>Rotate the secret<//>
       <button type="button" class="danger small" onClick=${() => setWindow({ remove: true })}>Delete</button><//>
     <${Failed} error=${action.error} /><p role="status" class=${message ? "notice good" : "unseen"}>${message}</p>
     <div class="card"><${Facts} of=${[["State", html`<${State} of=${of} />`], ["Events", of.events?.join(", ") || "all"], ["Signed with", of.scheme], ["Public key", of.public_key && html`<code>${of.public_key}</code>`], ["Failing since", of.failing_since && html`<${When} at=${of.failing_since} />`], ["Id", html`<span class="row"><code>${of.id}</code><${Copy} text=${of.id} /></span>`]]} />

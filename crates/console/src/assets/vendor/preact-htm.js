@@ -1,4 +1,4 @@
-// Preact and htm under one roof: what the console's views are written with.
+// Preact and htm in one module, which the console's views import.
 
 import htm from "./htm.js";
 import { h, render } from "./preact.js";

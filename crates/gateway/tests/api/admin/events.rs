@@ -1,5 +1,7 @@
 //! `GET /v1/admin/events`.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -7,6 +9,9 @@ use super::start;
 use crate::support::sse::{Event, Events};
 use crate::support::{Client, eventually, videos_order};
 use mediagate_core::event_feed::MOST_FOLLOWERS;
+use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
+use mediagate_model::ids::AuditId;
+use mediagate_store::{self as store, StoreError};
 
 async fn follow(operator: &Client, last_event_id: Option<&str>) -> Events {
     let request = operator.request(Method::GET, "/v1/admin/events");
@@ -61,6 +66,46 @@ async fn events_are_streamed_and_resumed_after_an_interruption() {
         let last_event = resumed.rest().await.pop().unwrap();
         assert_eq!(last_event.json()["error"]["code"], "shutting_down");
     }
+}
+
+#[tokio::test]
+async fn a_resumed_stream_has_every_event_however_many_there_were() {
+    let (gateway, operator) = start(false).await;
+    let count = 1200;
+    let last_read = gateway.app.clock.now().minus(Duration::from_mins(1));
+    let entry = move |number: u64| AuditEntry {
+        id: AuditId::new(),
+        at: last_read.plus(Duration::from_millis(number)),
+        actor: Actor {
+            kind: ActorKind::Command,
+            id: None,
+            name: "test".to_owned(),
+        },
+        action: "key.create".to_owned(),
+        target: format!("key {number}"),
+        before: None,
+        after: None,
+        request_id: None,
+        address: None,
+    };
+    let inserted = gateway
+        .app
+        .store
+        .write(move |conn| -> Result<_, StoreError> {
+            (0..count).try_for_each(|number| store::audit::insert(conn, &entry(number)))
+        });
+    inserted.await.unwrap();
+    let mut resumed = follow(&operator, Some(&last_read.micros().to_string())).await;
+    for number in 0..count {
+        let target = format!("key {number}");
+        until(&mut resumed, |event| {
+            assert_ne!(event["type"], "missed");
+            event["change"]["target"] == target
+        })
+        .await;
+    }
+    drop(resumed);
+    gateway.stop().await;
 }
 
 #[tokio::test]

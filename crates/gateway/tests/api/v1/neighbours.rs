@@ -186,6 +186,14 @@ async fn pictures_of_a_form_are_accepted_under_any_name() {
         let (job, _) = accepted_job(&gateway, send(form).await).await;
         assert!(job.picture.is_some(), "{name}");
     }
+    for name in ["end_image", "last_frame_image"] {
+        let two_ends = Form::new().text("prompt", "a lake");
+        let two_ends = two_ends
+            .part("image", picture(0))
+            .part("end_image", picture(0));
+        let answer = send(two_ends.part(name, picture(8))).await;
+        answer.refused(400, "invalid_value").on_param("end_image");
+    }
     let two_pictures = Form::new().text("prompt", "a lake");
     let two_pictures = two_pictures
         .part("images[]", picture(0))

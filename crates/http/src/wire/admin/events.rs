@@ -11,7 +11,7 @@ use mediagate_model::feed::{FeedEvent, RouteStatus, SubmissionSent, TaskAccepted
 
 /// An event. Only the fields that apply to its `type` are present.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct AdminHappening {
+pub struct GatewayEvent {
     /// Event type: `task.accepted`, `task.submitted`, `task.failed_over`, `task.ended`,
     /// `route.changed`, `change` or `missed`.
     pub r#type: &'static str,
@@ -20,22 +20,22 @@ pub struct AdminHappening {
     pub at: Option<String>,
     /// The task, in events of type `task.*`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub task: Option<TaskHappening>,
+    pub task: Option<TaskEventObject>,
     /// The current state of the route, in events of type `route.changed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub route: Option<RouteHappening>,
+    pub route: Option<RouteEventObject>,
     /// The audit log entry, in events of type `change`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<AuditObject>,
-    /// Number of events that were dropped because the client read too slowly. The client should
-    /// reload its data.
+    /// Number of events that were dropped because the client read too slowly, or was away
+    /// for too long. The client should reload its data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
 }
 
 /// The task of an event.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct TaskHappening {
+pub struct TaskEventObject {
     /// The task's id.
     pub id: String,
     /// The account's handle.
@@ -68,14 +68,14 @@ pub struct TaskHappening {
 
 /// The state of a route.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct RouteHappening {
+pub struct RouteEventObject {
     /// Name of the provider in the configuration.
     pub provider: String,
     /// The provider's own model name.
     pub model: String,
     /// Whether tasks are sent to this route.
     pub available: bool,
-    /// State of the circuit breaker in the process that uses the route least.
+    /// State of the circuit breaker in the process where it is worst.
     pub breaker: String,
     /// Time when an operator paused the route. Null if it is not paused.
     #[schema(required = true)]
@@ -88,13 +88,13 @@ pub struct RouteHappening {
     pub last_error: Option<RouteErrorObject>,
 }
 
-impl AdminHappening {
+impl GatewayEvent {
     pub fn new(entry: &FeedEntry) -> Self {
         let at = Some(entry.event.at().rfc3339());
         let handle = entry.handle.clone().unwrap_or_default();
-        let task_event = |r#type, task: TaskHappening| Self {
+        let task_event = |r#type, task: TaskEventObject| Self {
             r#type,
-            task: Some(TaskHappening {
+            task: Some(TaskEventObject {
                 account: handle,
                 ..task
             }),
@@ -121,7 +121,7 @@ impl AdminHappening {
         Self { at, ..happening }
     }
 
-    /// Reports events that were dropped because the reader was too slow.
+    /// Reports events that were dropped because the reader was too slow or away for too long.
     pub fn missed_events(count: u64) -> Self {
         Self {
             r#type: "missed",
@@ -136,18 +136,18 @@ impl AdminHappening {
     }
 }
 
-fn accepted_event(task: &TaskAccepted) -> TaskHappening {
-    TaskHappening {
+fn accepted_event(task: &TaskAccepted) -> TaskEventObject {
+    TaskEventObject {
         id: task.task.to_string(),
         key_id: task.key.to_string(),
         kind: task.kind.name(),
         model: task.model.clone(),
-        ..TaskHappening::default()
+        ..TaskEventObject::default()
     }
 }
 
-fn sent_event(submission: &SubmissionSent) -> TaskHappening {
-    TaskHappening {
+fn sent_event(submission: &SubmissionSent) -> TaskEventObject {
+    TaskEventObject {
         id: submission.task.to_string(),
         key_id: submission.key.to_string(),
         kind: submission.kind.name(),
@@ -155,12 +155,12 @@ fn sent_event(submission: &SubmissionSent) -> TaskHappening {
         provider: Some(submission.provider.clone()),
         provider_model: Some(submission.route_model.clone()),
         attempt: Some(submission.attempt),
-        ..TaskHappening::default()
+        ..TaskEventObject::default()
     }
 }
 
-fn ended_event(task: &TaskEnded) -> TaskHappening {
-    TaskHappening {
+fn ended_event(task: &TaskEnded) -> TaskEventObject {
+    TaskEventObject {
         id: task.task.to_string(),
         key_id: task.key.to_string(),
         kind: task.kind.name(),
@@ -169,12 +169,12 @@ fn ended_event(task: &TaskEnded) -> TaskHappening {
         status: Some(task.state.name()),
         error: task.error.clone(),
         cost_usd: Some(task.cost.to_string()),
-        ..TaskHappening::default()
+        ..TaskEventObject::default()
     }
 }
 
-fn route(state: &RouteStatus) -> RouteHappening {
-    RouteHappening {
+fn route(state: &RouteStatus) -> RouteEventObject {
+    RouteEventObject {
         provider: state.provider.clone(),
         model: state.model.clone(),
         available: state.is_available,

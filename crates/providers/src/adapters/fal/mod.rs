@@ -9,16 +9,16 @@
 //! PUT  {upload_url}                      the bytes, without the key
 //! POST /{owner}/{alias}/…                the input → {request_id, status_url, response_url, cancel_url}
 //! GET  {status_url}                      {status: IN_QUEUE │ IN_PROGRESS │ COMPLETED, error, error_type}
-//! GET  {response_url}                    the model's output, or the failure by its status
+//! GET  {response_url}                    the model's output, or an error status if it failed
 //! PUT  {cancel_url}                      202 {status: CANCELLATION_REQUESTED}
 //! ```
 //!
 //! The URLs in the answer are used unchanged: they omit the path after the alias. Failed jobs end
 //! as `COMPLETED` too. A position in the queue is not progress. Files over 1 MB are uploaded first.
 //!
-//! Unknown: whether a job whose cancellation was requested is paid for (the request alone proves
-//! nothing); how long jobs are kept; the message for an empty account (`balance`, as reported by
-//! users).
+//! Unknown: whether a job is charged after its cancellation was requested (the request alone proves
+//! nothing); how long jobs are kept; the message for an empty account (users report the word
+//! `balance`).
 
 mod answers;
 mod endpoint;
@@ -113,12 +113,13 @@ impl Adapter for FalAdapter {
                 Some(stable_audio::limits())
             }
             (MediaKind::Video, false) if !stable_audio::is_stable_audio(model) => {
-                Some(ModelLimits::Video(inputs::endpoint_family(model).limits()))
+                let family = inputs::endpoint_family(model.trim_matches('/'));
+                Some(ModelLimits::Video(family.limits()))
             }
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
-                // A group that is not requested is in no other file, so the rest is the sum of a
-                // full split.
+                // No file contains the groups that were not requested, so the rest beside one group
+                // must be summed from a full split.
                 two: false,
                 complements: Vec::new(),
                 full: true,
@@ -131,7 +132,7 @@ impl Adapter for FalAdapter {
     fn model_names(&self) -> ModelNames {
         ModelNames {
             colons: false,
-            // Jobs of an application are below it.
+            // An application's jobs are below this path segment.
             reserved: &["requests"],
             ..ModelNames::ANY
         }
@@ -164,7 +165,7 @@ impl Adapter for FalAdapter {
     }
 
     fn hosts(&self) -> Vec<String> {
-        // The job URLs in fal's answers have this host, even if `base_url` is another one.
+        // The job URLs in fal's answers have the first host, even if `base_url` has another one.
         vec!["queue.fal.run".into(), self.upload_host.clone()]
     }
 
@@ -225,7 +226,7 @@ impl Adapter for FalAdapter {
     ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
         let id = text_at(&body, "/request_id")?;
-        // Without URLs in the answer, they are built as fal's JS client does.
+        // If the answer has no URLs, they are built as in fal's JS client.
         let model: Vec<&str> = order.model.trim_matches('/').split('/').take(2).collect();
         let job_path = format!(
             "/{}/requests/{}",
@@ -271,7 +272,7 @@ impl Adapter for FalAdapter {
         }
     }
 
-    /// The cost in the unit of the model's price, which is only on the model's page.
+    /// The cost in the unit of the model's price. Only the model's page says what the unit is.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let units = answer.header("x-fal-billable-units")?;
         ProviderCost::from_value(&json!(units), CostUnit::Units, 1.0)
