@@ -1,11 +1,11 @@
 //! Rebuilds two files of `OpenH264` with small patches of ours.
 //!
-//! Its encoder lets a block stand still as soon as the error is below that of its neighbours, or
-//! vanishes in the quantiser, and lets vectors cost so much that soft blocks keep their
-//! neighbours'. On a slow camera move that makes films pulse: blocks stay behind and jump later.
-//! Here a block is skipped only where nothing visible remains to be coded, and vectors are cheaper.
-//! Its busiest functions are replaced by ours: in AVX2 where the processor has it, and where no
-//! assembler is installed in SSE2.
+//! `OpenH264` lets a block stand still as soon as its error is below that of its neighbours, or
+//! vanishes in the quantiser. It also lets motion vectors cost so much that soft blocks keep their
+//! neighbours' vectors. On a slow camera move that makes films pulse: blocks stay behind and jump
+//! later. Here a block is skipped only where nothing visible remains to be coded, and vectors are
+//! cheaper. The encoder's busiest functions are replaced by ours: with AVX2 where the processor has
+//! it, and with SSE2 where no assembler was installed for the build.
 //!
 //! The sources are those of the crate `openh264-sys2`, wherever cargo keeps them; they
 //! are read, changed in memory and compiled. The objects define all that the unchanged ones
@@ -35,7 +35,7 @@ fn main() {
         .pic(true)
         .flag_if_supported("-fno-strict-aliasing")
         .includes(INCLUDES.map(|include| codec.join(include)));
-    // Nothing in it is called before the processor is checked for AVX2.
+    // Nothing in this library is called before the processor is checked for AVX2.
     let mut avx2_build = build.clone();
     avx2_build
         .flag_if_supported("-mavx2")
@@ -83,14 +83,14 @@ const FILES: [File; 2] = [
                 "iSadCostMb < pCurLayer->pRefPic->pMbSkipSad[pCurMb->iMbXY]",
                 "false",
             ),
-            // No skip just because the quantiser swallows the error, unless it is 0.7 a pixel at
-            // most.
+            // No skip just because the quantiser swallows the error, unless the error is at most
+            // 0.7 per pixel.
             (
                 "const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
                 "if (iSadCostLuma > 180) return false;\n  const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
             ),
             // Vectors cost what they would at a quantiser five finer: at their full price a soft
-            // block keeps its neighbours' vector, and steps when the error is large enough.
+            // block keeps its neighbours' vector, and jumps once the error is large enough.
             (
                 "//try BGD skip",
                 "pWelsMd->pMvdCost -= WELS_MIN (pCurMb->uiLumaQp, 5) * pEncCtx->iMvdCostTableStride;",
@@ -113,7 +113,7 @@ const FILES: [File; 2] = [
 /// Our own sources: what the second file calls, and what a test compares it with.
 const OWN_SOURCES: [&str; 3] = ["native/faster.cpp", "native/sse2.cpp", "native/agree.cpp"];
 
-/// The functions of `native/sse2.cpp` for newer processors.
+/// Some functions of `native/sse2.cpp`, for newer processors.
 const AVX2: &str = "native/avx2.cpp";
 
 const INCLUDES: [&str; 5] = [

@@ -1,8 +1,8 @@
-//! Lists the files of `migrations/` for the program, so that a migration is one file.
+//! Generates the list of the files in `migrations/`, so that adding a migration is adding a file.
 
 #![expect(
     clippy::expect_used,
-    reason = "the way in which a build script says that it cannot build"
+    reason = "a panic is how a build script reports that it cannot build"
 )]
 
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ fn main() {
     let samples = numbered_sql_files(&folder.join("samples"));
     let mut list = String::from("&[\n");
     for (version, file) in numbered_sql_files(&folder) {
-        // Rows of an older version are rows of this one, too, unless it has its own.
+        // A version without samples of its own uses those of the newest version before it.
         let sample = samples.iter().rev().find(|(of, _)| *of <= version);
         let (_, sample) = sample.expect("the first migration has sample rows");
-        // Written as texts of Rust, whatever is in a folder's name.
+        // `{:?}` writes the paths as Rust string literals, whatever characters they contain.
         let (file, sample) = (file.display().to_string(), sample.display().to_string());
         writeln!(
             list,

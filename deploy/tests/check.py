@@ -1,9 +1,9 @@
-"""Checks what lies in deploy/, without a network: scripts/test deploy.
+"""Checks the files in deploy/, without a network: scripts/test deploy.
 
-The chart is rendered by render.go, held against the schemas of Kubernetes and against what we
-want of it; so are the compose file, the units, the container file, the alerts, the board and the
-proxies' settings, each by the program that reads it. What a missing program leaves unchecked is
-said.
+render.go renders the chart, which is checked against the schemas of Kubernetes and against our own
+rules. The compose file, the units, the container file, the alerts, the board and the proxies'
+settings are checked too, where possible by the program that reads them. Programs that are missing
+are listed at the end.
 """
 
 import copy
@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "chart"
 VALUES = DEPLOY / "tests/values"
-# The oldest that the chart allows, and the newest whose schemas we have.
+# The oldest version that the chart allows, and the newest whose schemas we have.
 KUBERNETES = ["1.27", "1.37"]
 # systemd's score of what a unit may do, from 0 (least) to 100.
 EXPOSURE = 20
@@ -45,14 +45,14 @@ def expect(holds, fault):
 
 
 def run(*command, **options):
-    """A program's output; a fault if it fails."""
+    """Returns a program's output; records a fault if the program fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     expect(done.returncode == 0, f"{' '.join(map(str, command))}:\n{done.stdout}")
     return done.stdout
 
 
 def program(name):
-    """Where a program is, or None, which is said at the end."""
+    """The path of a program, or None. Missing programs are listed at the end."""
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
     if not found:
         unchecked.append(name)
@@ -130,7 +130,7 @@ def check_chart(work):
 
 
 def compare_with_helm(work, name, values, ours):
-    """The renderer is not Helm: where Helm is, both must give the same objects."""
+    """The renderer is not Helm: where Helm is installed, both must give the same objects."""
     if not shutil.which("helm"):
         return
     path = work / "values.yaml"
@@ -199,7 +199,7 @@ def check_pod(title, template):
     security = pod["securityContext"]
     expect(security["runAsNonRoot"] and security["runAsUser"] == 65532, f"{title} may run as root")
     expect(pod["automountServiceAccountToken"] is False, f"{title} has the cluster's token")
-    # Links become variables, and MEDIAGATE_PORT is none of the program's.
+    # Service links become variables such as MEDIAGATE_PORT, which is no setting of the program.
     expect(pod["enableServiceLinks"] is False, f"{title} has service links")
     for container in pod["containers"]:
         security = container["securityContext"]
@@ -225,7 +225,7 @@ def check_deployment(title, values, object, pod):
         expect(get == {"path": path, "port": "metrics"} and "metrics" in ports, f"{title}: {probe} asks {get}")
     longest = values["drainSeconds"] + values["graceSeconds"] + 10
     expect(pod["terminationGracePeriodSeconds"] == longest, f"{title} is killed after {pod['terminationGracePeriodSeconds']} s")
-    # A pod that drains must be seen to, while it still accepts.
+    # A draining pod must fail its readiness probe in time, while it still accepts requests.
     readiness = container["readinessProbe"]
     noticed = readiness["periodSeconds"] * readiness["failureThreshold"]
     expect(noticed <= values["drainSeconds"], f"{title}: it takes {noticed} s to see that it drains")
@@ -347,10 +347,10 @@ def check_proxies(work):
         text = re.sub(r"/etc/letsencrypt/\S+/fullchain.pem", str(work / "certificate.pem"), text)
         text = re.sub(r"/etc/letsencrypt/\S+/privkey.pem", str(work / "key.pem"), text)
         text = text.replace("/var/log/nginx", str(work))
-        # The test opens the ports, and those below 1024 may be root's alone.
+        # `nginx -t` opens the ports, and only root may open those below 1024.
         text = re.sub(r"(listen (\[::\]:)?)(80|443)\b", lambda found: f"{found[1]}3{found[3]:0>4}", text)
         path = work / "nginx.conf"
-        # Where a package that is only unpacked has no folders of its own.
+        # An nginx that was only unpacked from its package has no folders of its own.
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = "".join(f"{kind}_temp_path {work}/{kind};\n" for kind in kinds)
         path.write_text(

@@ -113,7 +113,7 @@ func min(a, b int) int {
 	return b
 }
 
-// Numbers of values are floats, here as in Helm.
+// Numbers in values are floats, here as in Helm.
 func whole(value any) int {
 	switch number := value.(type) {
 	case int:

@@ -1,7 +1,7 @@
 //! How fast frames are rendered, and whole videos made, as multiples of real time.
 //!
-//! `scripts/bench-animatic` compares whole processes with ffmpeg; this tells which half to look at
-//! when that comparison changes.
+//! `scripts/bench-animatic` compares whole processes with ffmpeg. When that comparison changes,
+//! this benchmark tells whether the cause is rendering or encoding.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! The largest error of a film's steps: `steps FRAMES.y4m FILM.y4m`, frames before encoding and
-//! after decoding. Prints pixels. `scripts/bench-animatic` runs it.
+//! Prints by how many pixels, at most, encoding changes the motion from one frame to the next:
+//! `steps FRAMES.y4m FILM.y4m`, the frames before encoding and after decoding.
+//! `scripts/bench-animatic` runs it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -4,10 +4,10 @@
 //! layers move alike; one that travels sees the near ones move more than the far, by each layer's
 //! parallax. Every quantity moves on a curve whose speed and acceleration are continuous, so a
 //! move starts and ends softly and no frame jumps. The whole path is laid out first and then
-//! scaled and placed as one piece until every view lies within the plate; that is why a pan over
-//! a picture of the frame's own shape is seen through a slightly closer lens.
+//! scaled and placed as one piece, so that every view lies within the picture (the plate). That is
+//! why a pan over a picture of the frame's own shape shows it slightly magnified.
 //!
-//! It is independent of pixels' values. Angles are radians, positive is clockwise on the screen.
+//! This module reads no pixels. Angles are in radians; positive is clockwise on the screen.
 
 mod easing;
 mod moves;
@@ -59,8 +59,8 @@ pub(crate) struct FrameTiming {
     pub(crate) fps: u32,
 }
 
-/// Makes travel show depth. It is longer, because only the nearest layer follows all of it, and
-/// centred on the picture's own viewpoint, where the layers line up.
+/// Makes travel show depth. Travel becomes longer, because only the nearest layer follows all of
+/// it. It is also centred on the picture's own viewpoint, where the layers line up.
 fn deepen(poses: &mut [CameraPose]) {
     let middle = |values: &mut dyn Iterator<Item = f64>| {
         let (low, high) = range(values);
@@ -76,13 +76,13 @@ fn deepen(poses: &mut [CameraPose]) {
         );
         pose.dolly = DEPTH_TRAVEL_GAIN * (pose.dolly - forward);
         pose.sweep = SWEEP * pose.yaw;
-        // The parallax shows the walk; the sheets themselves need to turn less.
+        // Parallax already shows the orbit, so the layers themselves need to turn less.
         pose.yaw *= 0.5;
     }
 }
 
-/// Makes an orbit visible in a flat picture, which has no parallax: it turns further, and drifts
-/// across the frame.
+/// Makes an orbit visible in a flat picture, which has no parallax: the picture turns further and
+/// drifts across the frame.
 fn swing(poses: &mut [CameraPose]) {
     for pose in poses {
         pose.x += DRIFT * pose.yaw;
@@ -125,13 +125,13 @@ fn poses(
                 direction.easing.unwrap_or_default(),
                 path_position - leg as f64,
             );
-            // Each leg was eased by itself, so the camera rests between two legs and does not jerk
+            // Each leg is eased by itself, so the camera rests between two legs and does not jerk
             // where it turns around.
             let pose = interpolate_poses(&ends[leg], &ends[leg + 1], leg_progress);
             add_shake(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
         .collect();
-    // An orbit passes the head-on view in its middle, where the picture looks best.
+    // The picture looks best head-on, so that is the middle of an orbit.
     let (low, high) = range(poses.iter().map(|p| p.yaw));
     for pose in &mut poses {
         pose.yaw -= f64::midpoint(low, high);
@@ -166,7 +166,7 @@ fn shake_strength(legs: &[ShotLeg]) -> f64 {
     }
 }
 
-/// Adds the sway of a hand: slow drift with a little tremor on top, in place and in roll.
+/// Adds the sway of a hand: slow drift with a little tremor on top, in position and in roll.
 fn add_shake(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPose {
     if strength == 0.0 {
         return pose;

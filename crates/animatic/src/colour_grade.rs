@@ -2,7 +2,7 @@
 //!
 //! Every look is a matrix over red, green and blue followed by a curve. Looks are combined by
 //! multiplying the matrices and chaining the curves, so any number of them costs one pass over the
-//! frame, and none costs nothing.
+//! frame. A frame without a look or a fade is left alone.
 
 use crate::direction::{Direction, FadeColour, FilmLook};
 use crate::options::RenderOptions;
@@ -10,7 +10,7 @@ use crate::scene::noise::{GRAIN_SIDE, blur, lattice, smoothstep, tile};
 
 /// The grading of a shot's frames.
 pub(crate) struct ColourGrade {
-    /// What each of the three colours adds to red, green and blue, and what is added to all.
+    /// What red, green and blue each contribute to the three; the fourth number is padding.
     matrix: [[f32; 4]; 3],
     curve: Vec<[f32; 3]>,
     ungraded: bool,
@@ -209,7 +209,7 @@ fn apply_look_curve(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
     }
 }
 
-/// The matrix of one look after another, by columns as [`ColourGrade`] holds them.
+/// The matrix that applies `first`, then `second`, by columns as [`ColourGrade`] holds them.
 fn chain_matrices(first: &[[f32; 4]; 3], second: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
     first.map(|column| {
         let product = |row: usize| (0..3).map(|k| second[row][k] * column[k]).sum();
@@ -217,7 +217,7 @@ fn chain_matrices(first: &[[f32; 4]; 3], second: &[[f32; 3]; 3]) -> [[f32; 4]; 3
     })
 }
 
-/// A tile of grain: noise about zero, a little larger than a pixel, most of it within 1.
+/// A tile of grain: noise around zero, mostly within 1, in specks a little larger than a pixel.
 fn film_grain(seed: u64) -> Vec<f32> {
     let raw = tile(|x, y| {
         // The sum of three uniform numbers is nearly normally distributed, like film grain.

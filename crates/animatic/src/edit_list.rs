@@ -1,12 +1,12 @@
 //! The edit list of a finished file: which part of the sound track is played.
 //!
-//! The first AAC packet only primes the decoder. Players skip what an edit list says; without one,
-//! Apple's skip 2,112 samples, and the sound is early. The MP4 writer does not support edit lists,
-//! so one is inserted between the boxes that it wrote. An edit list counts all times in one unit,
-//! but ffmpeg's reader, which Chromium uses too, reads an edit's start as samples: so the sound
-//! track's timescale is set to its sample rate.
+//! The first AAC packet only primes the decoder. Players skip it if an edit list says so. Without
+//! one, Apple's players skip 2,112 samples, and the sound is early. The MP4 writer does not support
+//! edit lists, so one is inserted between the boxes that it wrote. An edit's start is in units of
+//! the track's timescale, but ffmpeg's reader, which Chromium uses too, takes it for samples. So
+//! the sound track's timescale is set to its sample rate.
 //!
-//! It knows boxes (ISO/IEC 14496-12) as far as needed, and nothing of codecs.
+//! This module knows boxes (ISO/IEC 14496-12) as far as needed, and nothing about codecs.
 
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &SoundEdit) -> Option<Vec<u8>> 
     // The list lies in the track, and the track in the movie: both boxes grow.
     raise(&mut mp4, sound.start, list_bytes)?;
     raise(&mut mp4, movie.start, list_bytes)?;
-    // Last, because it moves everything behind it, and the positions above would be wrong.
+    // The splice comes last: it moves everything behind it, so the positions above become wrong.
     mp4.splice(header.end..header.end, list);
     Some(mp4)
 }
@@ -57,8 +57,8 @@ fn set_sample_timescale(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> 
     let old_timescale = u64::from(read(mp4, header + MEDIA_TIMESCALE)?);
     write(mp4, header + MEDIA_TIMESCALE, rate)?;
     let lengths = find_box(mp4, sound, &[*b"mdia", *b"minf", *b"stbl", *b"stts"])?;
-    // Exact: the writer counts 90,000 units a second, so a packet of 1,024 samples at 48 kHz has
-    // 1,920.
+    // The division is exact: the writer counts 90,000 units a second, so a packet of 1,024 samples
+    // at 48 kHz has 1,920.
     let mut rescale = |offset: usize| {
         let scaled = u64::from(read(mp4, offset)?) * u64::from(rate);
         write(
@@ -157,5 +157,5 @@ fn raise(mp4: &mut [u8], offset: usize, amount: u32) -> Option<()> {
 /// Bytes from a track header's start to its duration, where times have 32 bits.
 const TRACK_DURATION: usize = 28;
 
-/// Bytes from a media header's start to its unit of time, which its duration follows.
+/// Bytes from a media header's start to its timescale; its duration follows.
 const MEDIA_TIMESCALE: usize = 20;

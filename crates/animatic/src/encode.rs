@@ -1,4 +1,4 @@
-//! The MP4 writer: encoded frames and sound, playable before all of it has arrived.
+//! Writes encoded frames and sound to an MP4 file that plays before all of it has arrived.
 
 use muxide::api::{AacProfile, AudioCodec, MuxerBuilder, VideoCodec};
 
@@ -35,7 +35,7 @@ pub(crate) fn write_file(
     let mut muxer = builder.build().map_err(EncodeError::file)?;
     let frames = film.len() as u64;
     for (i, packet) in (0_u32..).zip(film) {
-        // From the frame's number: a sum of thirtieths would drift.
+        // Computed from the frame's number: a sum of thirtieths would drift.
         let seconds = f64::from(i) / f64::from(options.fps);
         muxer
             .write_video(seconds, &packet.bytes, packet.is_key)

@@ -74,7 +74,7 @@ fn draw(
     for frame in 0..options.frames() {
         let index = frame as usize;
         let needs_still = frame == 0 || collector.wants_still(frame);
-        // It never waits for a buffer to come back: the bounded queue already limits how many there
+        // Never waits for a buffer to come back: the bounded queue already limits how many there
         // are.
         let mut yuv = buffer_rx
             .try_recv()

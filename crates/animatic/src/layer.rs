@@ -5,7 +5,7 @@
 //! by depth, is several. A plate knows which of its blocks are empty and which are solid, so that
 //! the renderer skips what can't be seen.
 //!
-//! It is independent of cameras and frames.
+//! This module knows nothing of cameras or frames.
 
 /// One sheet of the scene.
 pub(crate) struct Layer {

@@ -32,8 +32,8 @@ pub fn make_with(
     make_retouched(request, ambience, control, &mut |_, _| {})
 }
 
-/// Like [`make_with`], with a last change of each frame. The poster and the stills are drawn
-/// before it.
+/// Like [`make_with`], but `retouch` changes each frame before it is encoded. The poster and the
+/// stills do not have that change.
 pub fn make_retouched(
     request: &RenderRequest<'_>,
     ambience: &[Ambience],
@@ -62,9 +62,9 @@ pub fn make_retouched(
         // The sound does not depend on the quality, so it is made once, in parallel with all
         // attempts at the picture.
         let sound = scope.spawn(|| sound(&kinds, &options));
-        // Most films fit at the best quality, so nothing is measured before that has failed. If the
-        // measured quality does not fit either, it falls by one step at a time, down to one that is
-        // always taken.
+        // Most films fit at the best quality, so quality is measured only after that has failed. If
+        // the film does not fit at the measured quality either, quality falls one step at a time.
+        // At the last step every film is kept.
         let mut quality = Quality::BEST;
         let (packets, collector) = loop {
             match film::render_film(&mut shot, quality, &options, &mut control, retouch)? {
@@ -131,5 +131,5 @@ fn sound(ambience: &[Ambience], options: &RenderOptions) -> Result<Vec<Vec<u8>>,
     packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
 }
 
-/// Frames to measure quality on: a key frame and a pyramid.
+/// Frames to measure quality on: a key frame and one of the encoder's pyramids.
 const SAMPLE_FRAMES: usize = 9;

@@ -91,7 +91,7 @@ pub enum OptionsError {
 }
 
 impl RenderOptions {
-    /// Decides every option, in the order described above.
+    /// Decides every option, with the precedence explicit, prompt, picture, default.
     pub fn resolve(
         requested: &RequestedOptions,
         direction: &Direction,

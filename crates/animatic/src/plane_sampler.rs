@@ -21,7 +21,7 @@ pub(crate) enum PlaneSampler {
     Columns([PlaneStrip; 3]),
 }
 
-/// A plane as wide as the frame's.
+/// A plane that is already resampled to the frame's width.
 pub(crate) struct PlaneStrip {
     bytes: Vec<u8>,
     size: (u32, u32),

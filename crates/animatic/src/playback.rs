@@ -99,7 +99,8 @@ pub fn play(
             decoded,
         })
     };
-    // In MP4 the parameter sets are in the header. The decoder reads a stream, so they go in front.
+    // MP4 keeps the parameter sets in its tables. The decoder reads a stream, so they go before the
+    // first sample.
     let mut packet = track.parameters.clone();
     let mut is_running = true;
     for (offset, size) in &track.samples {
@@ -161,7 +162,7 @@ impl VideoTrack {
         Err(last_error.unwrap_or(PlaybackError::NoVideo))
     }
 
-    /// `None` if it is no video.
+    /// `None` if the track is not video.
     fn read(track: &[u8], file_bytes: u64) -> Result<Option<Self>, PlaybackError> {
         let damaged = || PlaybackError::Damaged;
         let media = find_box(track, *b"mdia").ok_or_else(damaged)?;
@@ -306,7 +307,7 @@ fn sample_positions(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
     let mut positions = Vec::new();
     let mut run = 0;
     for chunk in 0..number(chunks, 4)? as usize {
-        // The next run of chunks begins at this one.
+        // Moves on if the next run begins at this chunk.
         while run + 1 < number(runs, 4)? as usize
             && number(runs, 8 + (run + 1) * 12)? as usize <= chunk + 1
         {
@@ -318,8 +319,8 @@ fn sample_positions(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
             u64::from(number(chunks, 8 + chunk * 4)?)
         };
         for _ in 0..number(runs, 12 + run * 12)? {
-            // A run may claim billions of samples in a chunk; their number is that of the table of
-            // sizes.
+            // A run may claim billions of samples in a chunk; the table of sizes has their true
+            // number.
             if positions.len() == count {
                 break;
             }

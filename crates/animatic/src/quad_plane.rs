@@ -1,11 +1,10 @@
 //! Planes stored four rows to a pixel, so that they are resampled four rows at a time.
 //!
-//! The resampling library moves a pixel of four values along a row in hardly more time than a pixel
-//! of one. So four rows of a plane, one below the other, are stored as one row of such pixels for
-//! the pass along the rows, which is the expensive one, and separated again for the pass across
-//! them.
+//! The resampling library needs hardly more time for a pixel of four values than for a pixel of
+//! one. So for the pass along the rows, which is the expensive one, four adjacent rows of a plane
+//! are stored as one row of such pixels. For the pass across the rows they are separated again.
 //!
-//! It is independent of what a plane shows.
+//! This module does not know what a plane shows.
 
 use crate::error::RenderError;
 use resize::{CropRect, FilterType, Resizer};
@@ -15,8 +14,8 @@ pub(crate) struct QuadPlane {
     bytes: Vec<u8>,
     width: u32,
     height: u32,
-    /// The output of the pass along the rows, in fours and then separated; kept to save the
-    /// allocation.
+    /// The output of the pass along the rows, in fours and then (`rows`) separated; kept to save
+    /// the allocation.
     fours: Vec<u8>,
     rows: Vec<u8>,
 }
@@ -71,8 +70,7 @@ impl QuadPlane {
         Ok(())
     }
 
-    /// Like [`Self::resample`], for a part with all of the plane's rows, whose number stays the
-    /// same.
+    /// Like [`Self::resample`], for a part that has all of the plane's rows and keeps their number.
     pub(crate) fn resample_rows(
         &mut self,
         resizer: &mut Resizer,
@@ -84,7 +82,7 @@ impl QuadPlane {
         Ok(())
     }
 
-    /// Resizes the rows from `first`, where a band must begin, to `last`; the result is in `fours`.
+    /// Resizes the rows from `first`, where a band of four must begin, to `last`, into `fours`.
     fn resample_along_rows(
         &mut self,
         resizer: &mut Resizer,

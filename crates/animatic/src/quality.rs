@@ -2,8 +2,9 @@
 //!
 //! Quality is constant and the size has a ceiling. The encoder's own rate control is for networks:
 //! it answers a hard passage with coarser frames, which are visible as a pulse, or drops frames. A
-//! file needs neither: every frame has the same quantiser, the finest that is visible or, if that
-//! exceeds the ceiling, the finest that does not.
+//! file needs neither: every frame has the same quantiser. It is the coarsest one that looks as
+//! good as any finer one or, if the film then exceeds the ceiling, a coarser one that keeps it
+//! below.
 
 use crate::options::RenderOptions;
 use h264::I420Frame;
@@ -73,7 +74,7 @@ impl Quality {
         self.0
     }
 
-    /// Finer quantisers are not visible.
+    /// Finer quantisers do not look better.
     pub(crate) const BEST: Self = Self(31);
 
     /// The end of the scale: even white noise takes a hundredth of the ceiling.
@@ -95,7 +96,7 @@ pub(crate) fn format(options: &RenderOptions) -> StreamFormat {
 /// A guess from a few frames aims below the ceiling: exceeding it means encoding again.
 const SIZE_MARGIN: f64 = 0.94;
 
-/// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.
+/// Frames from one key frame to the next: whole pyramids, in groups about equally long.
 pub(crate) fn group_length(options: &RenderOptions) -> u32 {
     let longest = LONGEST_GROUP_SECONDS.0 * options.fps / LONGEST_GROUP_SECONDS.1;
     // Equal groups, instead of full ones and a short rest: a key frame near the end would cost its
@@ -104,8 +105,8 @@ pub(crate) fn group_length(options: &RenderOptions) -> u32 {
     options.frames().div_ceil(groups).next_multiple_of(PYRAMID)
 }
 
-/// Seconds from key frame to key frame at most, as a fraction: a key frame takes as many bytes
-/// as half a second of what moves, but seeking decodes from it.
+/// Maximum seconds from key frame to key frame, as a fraction. A key frame takes as many bytes as
+/// half a second of motion, but seeking must decode from the last one.
 const LONGEST_GROUP_SECONDS: (u32, u32) = (16, 3);
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! begins each tile with the nearest layer that hides all behind it. One shot uses one sampler
 //! from start to end, because the two differ by a hair in sharpness.
 //!
-//! A frame leaves here as it would be shown. Where nothing is to be drawn over it, a flat picture's
-//! frame can also be had as the encoder takes it, by [`crate::plane_sampler`].
+//! A frame leaves here as RGBA. If nothing is drawn over it, a flat picture's frame can also be
+//! drawn straight in the encoder's format, by [`crate::plane_sampler`].
 
 use crate::camera::CameraStation;
 use crate::error::RenderError;
@@ -28,7 +28,7 @@ pub(crate) struct ShotRenderer {
     height: u32,
     /// One layer, never rolled or seen at an angle.
     plain: bool,
-    /// That layer as the encoder takes pictures; created with the first frame that needs it.
+    /// That layer in the encoder's format; created with the first frame that needs it.
     planes: Option<PlaneSampler>,
     resizer: Resizer,
 }
@@ -73,7 +73,7 @@ impl ShotRenderer {
         self.plain
     }
 
-    /// Draws a frame of a plain shot as the encoder takes it.
+    /// Draws a frame of a plain shot in the encoder's format.
     pub(crate) fn draw_planes(
         &mut self,
         frame: usize,
@@ -109,7 +109,7 @@ impl ShotRenderer {
         station.ok_or_else(|| RenderError::new(format!("the shot has no frame {frame}")))
     }
 
-    /// How far the nearest layer has moved across the frame since the first one.
+    /// How far the nearest layer has moved across the frame since the first frame.
     pub(crate) fn drift(&self, frame: usize) -> CameraDrift {
         let (Some(first), Some(current)) = (self.stations.first(), self.stations.get(frame)) else {
             return CameraDrift::default();
@@ -211,7 +211,7 @@ fn only_layer(layers: &[Layer]) -> Result<&Layer, RenderError> {
     layer.ok_or_else(|| RenderError::new("the shot has no picture"))
 }
 
-/// Puts a tile together from the nearest layer that hides the others onwards.
+/// Puts a tile together, beginning with the nearest layer that hides those behind it.
 fn draw_tile(samplers: &[PlateSampler<'_>], tile: FrameTile, frame: &mut RgbaFrame<'_>) {
     let covers: Vec<BlockCover> = samplers.iter().map(|layer| layer.cover(tile)).collect();
     let first = covers

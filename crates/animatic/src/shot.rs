@@ -1,6 +1,6 @@
 //! A shot: everything that a video shows, ready to be drawn frame by frame.
 //!
-//! It decides what is shown (the caller's picture, whole or taken apart by depth, or a drawn
+//! A shot decides what is shown (the caller's picture, whole or taken apart by depth, or a drawn
 //! scene), plans the camera over it, and draws what the camera sees, with the weather before it,
 //! the look on it and the titles over it.
 
@@ -122,7 +122,7 @@ impl Shot {
         Ok(())
     }
 
-    /// Draws a frame as the encoder takes it. `rgba` is scratch of one frame's size.
+    /// Draws a frame in the encoder's format. `rgba` is scratch of one frame's size.
     pub(crate) fn draw_yuv(
         &mut self,
         frame: usize,
@@ -212,7 +212,7 @@ fn scene_layers(
     let detail = WorkingScale::for_tiles(&stations, options.width, picture).detail;
     let side = |side| working_size::scale_side(side, detail);
     let sheets = scene.draw(side(picture.0), side(picture.1));
-    // Drawn at the size at which it is kept.
+    // The scene is already drawn at the size at which it is stored.
     let scale = WorkingScale {
         detail,
         stored_scale: detail,

@@ -82,7 +82,7 @@ pub const SHEET_COLUMNS: u32 = 4;
 pub(crate) struct StillCollector {
     frames: u32,
     poster: Option<Picture>,
-    /// With the numbers of their frames, because frames do not arrive in order.
+    /// Each with the number of its frame.
     stills: Vec<(u32, Picture)>,
 }
 

@@ -8,7 +8,7 @@
 use crate::camera::ViewProjection;
 use crate::layer::{BlockCover, LayerPlate};
 
-/// A stretch of the frame, in pixels.
+/// A rectangle of the frame, in pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameTile {
     pub(crate) left: usize,
@@ -40,7 +40,7 @@ impl<'a> PlateSampler<'a> {
         }
     }
 
-    /// What the plate covers of a tile.
+    /// How much of a tile the plate covers.
     pub(crate) fn cover(&self, tile: FrameTile) -> BlockCover {
         let (columns, rows) = self.reach(tile);
         self.plate.cover(columns, rows)
@@ -172,8 +172,8 @@ fn sample_row(
     }
 }
 
-/// Like [`sample_row`], for a path along the plate's rows: two of them are mixed once, and only
-/// neighbours in the mix are left to be mixed for each pixel.
+/// Like [`sample_row`], for a path along the plate's rows: two rows are mixed once, so that each
+/// pixel only mixes two neighbours of the result.
 #[inline]
 fn level_row(
     plate: &LayerPlate,
@@ -310,7 +310,7 @@ fn to_f64(n: usize) -> f64 {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "stops at the largest, and plates are smaller"
+    reason = "saturates, and plates are smaller"
 )]
 fn cast(value: f64) -> i32 {
     value as i32
@@ -320,13 +320,13 @@ fn to_i32(side: u32) -> i32 {
     i32::try_from(side).unwrap_or(i32::MAX)
 }
 
-/// Plate pixels that a level row of a tile may span: a tile of 64 pixels spans half as many.
+/// Plate pixels that a level row of a tile may span. A tile of 64 pixels spans about half as many.
 const MAX_SPAN: usize = 256;
 
 const FIXED_POINT_ONE: f64 = 65536.0;
 
-/// Ordered dither of less than half a step: between two of the eight-bit steps the frame takes
-/// both by turns, so a slow gradient does not break into bands.
+/// Ordered dither of less than half a step: a colour between two eight-bit steps is drawn as a mix
+/// of both, so a slow gradient does not break into bands.
 const DITHER: [[f32; 4]; 4] = [
     [-0.46, 0.03, -0.34, 0.16],
     [0.28, -0.22, 0.41, -0.09],

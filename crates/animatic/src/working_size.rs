@@ -1,9 +1,10 @@
 //! The working size: the resolution at which a shot's layers are kept.
 //!
 //! A picture is first brought to the size that the shot needs, so that a frame costs the same
-//! however many megapixels the picture has. The cubic resampler takes half as many pixels again as
-//! the closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
-//! widest view can show, stored in a quarter as many pixels again, between which it interpolates.
+//! however many megapixels the picture has. Along each side, the cubic resampler gets 1.5 times as
+//! many pixels as the closest view shows. The tile sampler has no kernel that widens. It gets only
+//! the detail that the widest view can show, stored in 1.25 times as many pixels, and interpolates
+//! between these.
 
 use crate::camera::CameraStation;
 use crate::error::RenderError;
@@ -24,8 +25,8 @@ impl WorkingScale {
     /// The scale for the cubic resampler.
     pub(crate) fn for_cubic(stations: &[CameraStation], frame_width: u32) -> Self {
         let (closest, _) = view_widths(stations);
-        // At 1.0 a slow pan would pulse: a cubic kernel is sharpest on whole pixels and softest
-        // between them, and the eye sees the difference come and go.
+        // Without oversampling a slow pan would pulse: a cubic kernel is sharpest on whole pixels
+        // and softest between them, and the eye sees the difference come and go.
         let scale = f64::from(frame_width) * CUBIC_OVERSAMPLING / closest;
         Self {
             detail: scale,
@@ -43,7 +44,7 @@ impl WorkingScale {
         let frame_width = f64::from(frame_width);
         // A little finer than the widest view can show is still free of shimmer.
         let ideal = (frame_width / closest).min(frame_width * 1.35 / widest);
-        // A strip of a picture would be stored at many times the frame's size.
+        // Without this limit a very long picture would be stored at many times the frame's size.
         let area = f64::from(picture.0) * f64::from(picture.1);
         let detail = ideal.min((MAX_PIXELS / area).sqrt() / TILE_OVERSAMPLING);
         Self {
@@ -168,7 +169,7 @@ pub(crate) fn scale_side(side: u32, scale: f64) -> u32 {
     (f64::from(side) * scale).ceil().clamp(1.0, MAX_SIDE) as u32
 }
 
-/// How many more pixels the cubic resampler takes than it shows.
+/// Pixels along a side that the cubic resampler gets for each one it shows.
 const CUBIC_OVERSAMPLING: f64 = 1.5;
 
 /// `CUBIC_OVERSAMPLING` for the tile sampler, which holds several layers in memory.
@@ -177,5 +178,5 @@ const TILE_OVERSAMPLING: f64 = 1.25;
 /// Pixels of one layer at most: what a frame of 1920 by 1080 needs, and a little more.
 const MAX_PIXELS: f64 = 8e6;
 
-/// The tile sampler counts 32768 pixels to a side.
+/// The tile sampler's fixed-point positions reach 32,768 pixels.
 const MAX_SIDE: f64 = 16_384.0;

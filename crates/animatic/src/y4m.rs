@@ -2,7 +2,7 @@
 //! video with what it was made from.
 //!
 //! The format is a line of parameters, then before each frame the line `FRAME`; MJPEG Tools'
-//! `yuv4mpeg(5)` describes it. It is independent of encoders and MP4.
+//! `yuv4mpeg(5)` describes it. This module knows nothing of encoders or MP4.
 
 use std::io::{self, Write};
 

@@ -26,11 +26,11 @@ pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>,
 fn initial(font: &[u8], name: &str) -> Option<Path> {
     // A name may begin with a bracket or an emoji.
     let letter = name.chars().find(|letter| letter.is_alphanumeric())?;
-    // A capital may have two letters, as that of the German sharp s; the first is enough.
+    // A capital may be two letters, as for the German sharp s; the first is enough.
     let capital = letter.to_uppercase().next().unwrap_or(letter);
     let font = FontRef::from_index(font, 0)?;
     let glyph = font.charmap().map(capital);
-    // Zero is what a font draws for a character that it lacks.
+    // Glyph 0 is what a font draws for a character that it lacks.
     let outline = (glyph != 0)
         .then(|| {
             let mut context = ScaleContext::new();

@@ -1,8 +1,8 @@
 //! A square canvas measured in hundredths of its side, and the shapes the pictures are built from.
 //!
-//! It is independent of sound, accounts and personas. A shape that cannot be built (a number that
-//! is not finite, an empty outline) is left out of the picture rather than being an error: every
-//! seed must give a picture.
+//! This module knows nothing of sound, accounts or personas. A shape that cannot be built (a number
+//! that is not finite, an empty outline) is left out of the picture rather than being an error:
+//! every seed must give a picture.
 
 use image::ImageEncoder as _;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
@@ -35,7 +35,7 @@ impl Canvas {
         })
     }
 
-    /// Covers the canvas with a soft gradient between colours that sit at points of it.
+    /// Covers the canvas with a soft gradient between colours placed at points.
     pub(crate) fn wash(&mut self, points: &[(f32, f32, OklchColour)]) {
         // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and
         // stretched: the gradient has no detail that the grid could miss.

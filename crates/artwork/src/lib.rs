@@ -1,7 +1,7 @@
 //! Artwork of records: covers of clips, avatars of personas and accounts.
 //!
 //! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a
-//! picture can be drawn again at any time. It must not know records, files or the network.
+//! picture can be drawn again at any time. The crate must not know records, files or the network.
 //!
 //! Begin with [`avatar()`] and [`waveform_cover`]; the private module `canvas` draws for all of
 //! them.

@@ -30,7 +30,7 @@ pub struct SpectrogramSketch {
     seed: String,
     frames: usize,
     fft: BandAnalyser,
-    /// The channels' sum from `start` on, as long as it is needed.
+    /// The channels' sum from sample `start` on; earlier samples are no longer needed.
     sound: Vec<f32>,
     start: usize,
     /// Moments analysed so far.
@@ -98,7 +98,7 @@ impl SpectrogramSketch {
         canvas.into_png()
     }
 
-    /// The middle of a moment; they are spread evenly.
+    /// The middle sample of a moment; moments are spread evenly.
     fn centre(&self, column: usize) -> usize {
         let centre = (2 * column + 1) as u128 * self.frames as u128 / (2 * COLUMNS) as u128;
         usize::try_from(centre).unwrap_or(0)
@@ -197,14 +197,15 @@ impl BandAnalyser {
     }
 
     /// The strength of each row's band in the window around `centre` of a sound whose first sample
-    /// is number `start`; silence where it is shorter.
+    /// is number `start`; silence where the sound has no sample.
     fn band_strengths(&mut self, sound: &[f32], start: usize, centre: usize) -> Vec<f32> {
         for (index, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
             let position = (centre + index).checked_sub(WINDOW / 2 + start);
             let sample = position.and_then(|position| sound.get(position));
             *slot = sample.map_or(0.0, |sample| sample * weight);
         }
-        // The lengths are the plan's own, so it cannot fail; a failure would be drawn as silence.
+        // The buffers have the plan's own lengths, so the transform cannot fail. A failure would be
+        // drawn as silence.
         if self
             .transform
             .process_with_scratch(&mut self.input, &mut self.output, &mut self.scratch)
@@ -227,7 +228,7 @@ impl BandAnalyser {
 )]
 fn bands(rate: u32) -> Vec<(f32, f32)> {
     let rate = rate as f32;
-    // Recordings at low rates have nothing up to 14 kHz: their rows end at half the rate.
+    // Recordings at low rates do not reach 14 kHz: their rows end at half the rate.
     let (low, high) = (45.0_f32.min(rate / 8.0), 14_000.0_f32.min(rate / 2.0));
     let bin_position = |row: u16| {
         let hertz = low * (high / low).powf(f32::from(row) / f32::from(ROWS_U16));

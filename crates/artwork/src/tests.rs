@@ -32,7 +32,7 @@ fn is_a_png_of_the_requested_size() {
 }
 
 #[test]
-fn depends_on_the_seed_and_nothing_else() {
+fn depends_only_on_its_inputs() {
     for draw in DRAWINGS {
         assert_eq!(draw("one", 64).unwrap(), draw("one", 64).unwrap());
         assert_ne!(draw("one", 64).unwrap(), draw("two", 64).unwrap());
@@ -88,8 +88,7 @@ fn takes_any_words() {
 
 #[test]
 fn an_avatar_shows_the_first_letter_of_the_name() {
-    // The seed is drawn with the name, so the letters are compared within one picture: the middle
-    // of an "I" is light, that of an "O" is ground.
+    // The middle of an "I" is light; that of an "O", or of no letter, is background.
     let middle = |name: &str| {
         let bytes = avatar(FONT, "seed", name, 100).unwrap();
         let picture = image::load_from_memory(&bytes).unwrap().into_luma8();

@@ -28,7 +28,7 @@ pub struct WaveformSketch {
 impl WaveformSketch {
     /// Prepares for a clip of `frames` samples in each channel.
     pub fn new(seed: &str, frames: usize) -> Self {
-        // The style comes first, because it decides into how many bars the clip is measured.
+        // The style comes first, because it decides how many bars the clip is measured in.
         let (_, style) = style(seed);
         Self {
             seed: seed.to_owned(),
@@ -248,15 +248,15 @@ impl LoudnessBars {
     }
 }
 
-/// Between the peak, which alone makes every loud song a solid block, and the mean power, which
-/// alone hides hits.
+/// Measures a level between the peak and the mean power. The peak alone makes every loud song a
+/// solid block; the mean power alone hides hits.
 #[derive(Default)]
 struct LevelMeter {
     peak: f32,
     power: f32,
     sample_count: f32,
-    /// Squares of the present block and how many samples it has: a running sum of squares stops
-    /// growing once it is 2^24 times a sample.
+    /// The sum of squares of the current block, and its number of samples. One sum over a whole bar
+    /// would stop growing once it is 2^24 times as large as a square.
     block: (f32, u16),
 }
 

@@ -1,5 +1,6 @@
 //! `/media/…` of a film in a bucket, by either delivery: through the gateway, and by a redirect to
-//! the store, which is a process of its own. MB a second, and the gateway's CPU time for each film.
+//! the store, which is a process of its own. Prints MB a second, and the gateway's CPU time for
+//! each film.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,11 +1,11 @@
-//! What submitting costs, over HTTP on `SQLite` with `synchronous=FULL`: `POST
-//! /v1/videos` with all that keeps anybody from paying twice, against the same
-//! endpoint without it, which writes the task and nothing else. One caller shows
-//! what an answer waits for, many show what the machine can do. And grouped commits against what a
-//! plain gateway does on the same disk, one commit for each request.
+//! What submitting costs, over HTTP on `SQLite` with `synchronous=FULL`: `POST /v1/videos` with
+//! everything that prevents paying twice, against the same endpoint without it, which only writes
+//! the task. One caller shows what an answer waits for, many show what the machine can do. Also
+//! compares grouped commits with what a plain gateway does on the same disk: one commit for each
+//! request.
 //!
-//! With `MEDIAGATE_TEST_POSTGRES` the same on that server, in a database of its
-//! own that is left there: give it one that waits for its disk (`fsync = on`).
+//! With `MEDIAGATE_TEST_POSTGRES`, measures the same on that server, in a new database that is not
+//! deleted. Name a server that waits for its disk (`fsync = on`).
 
 #![expect(
     clippy::unwrap_used,
@@ -158,13 +158,13 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     let router = match way {
         Way::TaskAlone => {
             let endpoint = Router::new().route("/v1/videos", post(task_alone));
-            // The same frame around both, so that only the work for the order differs.
+            // The same layers around both endpoints, so that only the work for the order differs.
             http::with_layers(endpoint, &gateway.app)
         }
         Way::Whole | Way::Keyed => http::router(&gateway.app),
     };
-    let noting = note_leavers(&gateway.app);
-    // Its connections to the database end with it.
+    let noting = record_disconnects(&gateway.app);
+    // Stopping the server also ends its connections to the database.
     let stop = CancellationToken::new();
     let load = ClientLoad {
         address: benches::listen_until(router, stop.clone()).await,
@@ -196,8 +196,8 @@ fn request(key: &str, way: Way) -> String {
     )
 }
 
-/// The work that a server does besides answering requests.
-fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
+/// Records which clients have left, as a server does besides answering requests.
+fn record_disconnects(app: &App) -> tokio::task::JoinHandle<()> {
     let app = app.clone();
     #[expect(clippy::disallowed_methods, reason = "ends with the round")]
     tokio::spawn(async move {

@@ -76,7 +76,7 @@ fn main() {
     });
 }
 
-/// In the receivers' process: one that answers and one that never does.
+/// Runs two receivers in their process: one that answers and one that never does.
 fn receive() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -69,7 +69,7 @@ pub async fn answer_at_once(gateway: &BenchGateway) {
             let owner = format!("bench-{number}");
             loop {
                 let now = app.clock.now();
-                // A look is cheap, and a claim is a write. Without the look, idle workers would
+                // This read is cheap, and a claim is a write. Without the read, idle workers would
                 // fill the queue of writes that is to be measured.
                 let due = app
                     .store

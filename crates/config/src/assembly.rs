@@ -27,7 +27,7 @@ const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
 const UNREAD_URL: &str = "http://unread.invalid/";
 
 impl Settings {
-    /// These settings; for those that are not set, the file that they name.
+    /// These settings, completed from the file that they name.
     fn with_file(mut self) -> Result<Self, ConfigError> {
         if let Some(path) = &self.config {
             let file = file::read(path)?;
@@ -352,8 +352,8 @@ fn check_path_segment(key: &str, text: &str) -> Result<(), ConfigError> {
 
 fn is_origin(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
-        // In exactly the form in which browsers send it: with a slash or a default port it would
-        // never match.
+        // An origin must have exactly the form that browsers send: with a slash or a default port
+        // it would never match.
         matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == *text
     })
 }

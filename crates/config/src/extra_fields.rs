@@ -1,4 +1,4 @@
-//! Extra fields that only a provider understands: additions of a route to its requests, and a
+//! Extra fields that only a provider understands: a route's additions to its requests, and a
 //! protocol's options. Strings in them may be references (`env:`, `file:`).
 
 use std::fmt;

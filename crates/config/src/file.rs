@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use crate::settings_file::{SettingsFile, line_of};
 use crate::{ConfigError, Settings};
 
-/// The dotted key at a position, which is that of the innermost entry whose name or value is there.
+/// The dotted key of the innermost entry whose name or value is at this position.
 fn key_of(table: &DeTable<'_>, position: usize) -> Option<String> {
     table.iter().find_map(|(name, value)| {
         let inner_key = match value.get_ref() {
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<Settings, ConfigError> {
     parse(&name, &text)
 }
 
-/// `path` is for the errors.
+/// Parses the text of a file; `path` is only for error messages.
 pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
     let mut file: Settings = toml::from_str(text).map_err(|error| {
         let position = error.span().map_or(0, |span| span.start);
@@ -78,7 +78,7 @@ fn explain(text: &str, position: usize, message: &str) -> String {
 
 /// The reader's message without the value, which may be a secret in the wrong place.
 fn without_value(message: &str) -> String {
-    // From the end, because the value itself may contain these words.
+    // Split from the end, because the value itself may contain these words.
     match message.rsplit_once(", expected ") {
         Some((actual, expected)) => {
             let kind = actual.split(['"', '`']).next().unwrap_or_default();

@@ -294,7 +294,7 @@ impl Config {
         self.data.join("mark")
     }
 
-    /// The folder of uploads in progress.
+    /// The folder of temporary files, such as uploads in progress.
     pub fn spool_path(&self) -> PathBuf {
         self.data.join("spool")
     }

@@ -139,7 +139,7 @@ impl MediaConfig {
         })
     }
 
-    /// Where media is fetched from a gateway that is reached at `origin`.
+    /// The origin of media URLs, for a gateway that is reached at `origin`.
     pub fn origin(&self, origin: &str) -> String {
         let host = self.host.as_deref();
         host.and_then(|host| origin_of(host, origin))

@@ -10,8 +10,8 @@ pub fn cores() -> usize {
 /// A path to this program. On Linux it stays valid even if the file is replaced by a newer one.
 pub(super) fn this_program() -> PathBuf {
     let link = PathBuf::from("/proc/self/exe");
-    // After an upgrade, the path by name is that of the new program, and children started from it
-    // may use another version of the protocol.
+    // After an upgrade, the path by name leads to the new program, whose children may use another
+    // version of the protocol.
     if link.exists() {
         return link;
     }

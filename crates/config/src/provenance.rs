@@ -11,7 +11,7 @@ use mediagate_model::secret::{Secret, SecretSource};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting")]
 pub struct ProvenanceRules {
-    /// The operator's certificate, and the holder of its key; a self-made one if `None`.
+    /// The operator's certificate, and the holder of its key; a self-signed one if `None`.
     pub identity: Option<SigningIdentity>,
     /// RFC 3161 authority.
     pub timestamp: Option<MaskedUrl>,

@@ -337,7 +337,7 @@ impl<'de> Deserialize<'de> for PriceSettings {
 impl PriceSettings {
     /// The prices over time. Gaps and overlaps are refused.
     pub fn schedule(&self, now: Timestamp) -> Result<PriceSchedule, String> {
-        // Work without a price is free, so a gap would make it free, and an overlap would be
+        // Work without a price is free, so a gap would give work away. An overlap would be
         // ambiguous.
         let mut entries = self.0.clone();
         entries.sort_by_key(|entry| entry.from);

@@ -33,7 +33,7 @@ impl SettingsFile {
         }
     }
 
-    /// An error in a copy of the file without some of its keys, with the line of the file itself.
+    /// Corrects the line of an error that was found in a copy of the file without some of its keys.
     pub(super) fn locate_again(&self, mut error: ConfigError) -> ConfigError {
         if let ConfigError::InFile { line, key, .. } = &mut error
             && let Some(position) = key_span(&self.text, key)

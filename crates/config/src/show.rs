@@ -37,7 +37,7 @@ mod tests {
     use crate::{Settings, file};
     use mediagate_model::secret::SecretSource;
 
-    /// Texts with a secret in every place that may have one; each of them has "hunter".
+    /// Texts with a secret in every place that may have one; every secret begins with "hunter".
     const PLANTED_SECRETS: [&str; 4] = [
         "https://hunter1:hunter2@a.example:81/b?hunter3=hunter4#hunter5",
         "postgres://hunter1:hunter2@a.example/b?password=hunter3",

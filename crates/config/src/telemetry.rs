@@ -14,7 +14,7 @@ const TRACES: &str = "v1/traces";
 pub struct TelemetryConfig {
     /// The collector; traces are off if `None`.
     otlp: Option<MaskedUrl>,
-    /// Share of the traces begun here that are kept.
+    /// Share of traces that are kept, including callers' traces.
     pub sample: f64,
 }
 

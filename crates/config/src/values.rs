@@ -49,7 +49,7 @@ pub(super) fn dollars<S: Serializer>(
     serializer.collect_str(amount)
 }
 
-/// Masks secrets by texts that are long enough to be read back as secrets.
+/// Masks secrets with texts that are long enough to be accepted when they are read back.
 pub(super) fn mask_secrets<S: Serializer>(
     secrets: &[Secret],
     serializer: S,
@@ -83,7 +83,8 @@ pub(super) fn address_if_set<S: Serializer>(
     shown.serialize(serializer)
 }
 
-/// A protocol's options: only numbers and the words that a protocol accepts are not masked.
+/// A protocol's options. Only numbers, booleans and the words that a protocol accepts are shown;
+/// the rest is masked.
 pub(super) fn options<S: Serializer>(
     options: &ExtraFields,
     serializer: S,

@@ -25,17 +25,17 @@ pub fn asset(name: &str) -> Option<StaticAsset> {
             .map(|asset| (*asset, asset.body.replace(".js\";", &versioned)))
             .collect()
     });
-    // By comparing names, not paths: no request can reach another file.
+    // Names are compared, not paths, so no request can reach another file.
     let (asset, body) = SERVED.iter().find(|(asset, _)| asset.name == name)?;
     Some(StaticAsset { body, ..*asset })
 }
 
-/// Changes with any file: the pages append it to URLs as `?v=`, so that files can be cached for a
-/// long time.
+/// The version, which changes with any file. The pages append it to URLs as `?v=`, so that files
+/// can be cached for a long time.
 pub fn asset_version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         // FNV-1a is enough: the version only has to differ, it protects nothing. It covers all
-        // files, because a script imports the others by the same version.
+        // files, because a script imports other scripts with the same version.
         let bytes = ASSETS.iter().flat_map(|asset| asset.body.bytes());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

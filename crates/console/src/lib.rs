@@ -4,9 +4,9 @@
 //! console is one page whose scripts, in `assets/console`, call the public API and nothing else.
 //! This crate must not depend on a router, a database or a type of the domain.
 //!
-//! The pages have no inline script or style and load nothing from other hosts, so that a strict
-//! content security policy holds:
-//! `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
+//! The pages have no inline script or style, and load nothing from other hosts except films and
+//! songs. So a strict content security policy holds:
+//! `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob: https:`.
 
 mod assets;
 mod console;

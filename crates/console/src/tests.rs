@@ -198,7 +198,7 @@ fn scripts_import_only_versioned_assets_that_exist() {
             .map_or("", |(folder, _)| folder);
         for import in served.body.split(" from \"").skip(1) {
             let address = import.split('"').next().unwrap();
-            // Example code for readers, which a script writes.
+            // This import is in example code that a script shows to readers.
             if !address.starts_with('.') {
                 continue;
             }

@@ -1,14 +1,15 @@
 //! Page views: the text that each page shows.
 //!
-//! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and
-//! changed on its own.
+//! A view holds finished text instead of types for money, time or models. So a page can be drawn,
+//! tested and changed on its own.
 
 use providers::MediaKind;
 
 /// What every page needs to know about the installation.
 #[derive(Debug, Clone)]
 pub struct SiteContext {
-    /// Callers' URL, without a trailing slash: `http://127.0.0.1:8080`.
+    /// The URL by which callers reach the gateway, without a trailing slash:
+    /// `http://127.0.0.1:8080`.
     pub base_url: String,
     /// The path segment of the music endpoints: `musicgen`.
     pub brand: String,
@@ -34,7 +35,7 @@ pub struct PricingPage {
     pub site: SiteContext,
     /// In display order within each kind.
     pub models: Vec<ModelRow>,
-    /// When this was read, RFC 3339.
+    /// When the models were read, RFC 3339.
     pub generated_at: String,
 }
 
@@ -51,11 +52,11 @@ pub struct ProvenancePage {
 /// One model on the list. Empty lists and absent values are not shown.
 #[derive(Debug, Clone)]
 pub struct ModelRow {
-    /// For `model` or `mv`.
+    /// The name to use in `model` or `mv`.
     pub id: String,
     /// One sentence.
     pub summary: String,
-    /// Which group it is listed in.
+    /// The group in which the model is listed.
     pub kind: MediaKind,
     /// Kinds of input: `text`, `image`, `audio`.
     pub takes: Vec<String>,
@@ -65,17 +66,17 @@ pub struct ModelRow {
     pub durations: Option<String>,
     /// Supported sizes, such as `1280x720`.
     pub sizes: Vec<String>,
-    /// Stem groups it can separate.
+    /// Stem groups that the model can separate.
     pub stems: Vec<String>,
     /// `free` or `0.10 USD per second`.
     pub price: String,
     /// The next price, if known: `0.12 USD per second from 2026-12-01`.
     pub next_price: Option<String>,
-    /// Whether at least one of its routes is up.
+    /// Whether the model is currently available.
     pub available: bool,
     /// Median time in the last 24 hours: `12 s`.
     pub median: Option<String>,
-    /// Caveats: that it is local, its quality.
+    /// Notes, for example on the model's quality.
     pub notes: Vec<String>,
     /// Alternative names.
     pub aliases: Vec<String>,
@@ -87,7 +88,7 @@ pub struct ModelRow {
 #[derive(Debug, Clone)]
 pub struct ConsolePage {
     pub site: SiteContext,
-    /// Its path below `/console`: `tasks/0197…`.
+    /// The view's path below `/console/`: `tasks/0197…`.
     pub view_path: String,
     /// The video model that is shown first.
     pub video_model: String,

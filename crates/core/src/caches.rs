@@ -19,10 +19,11 @@ use mediagate_model::task::Task;
 use mediagate_store::{ChangeStamp, Store};
 
 /// How long the usual duration of a model's tasks is cached.
-const USUAL_LENGTH_TTL: Duration = Duration::from_secs(5);
+const USUAL_DURATION_TTL: Duration = Duration::from_secs(5);
 /// How long failed examinations of a film are remembered: longer than the film is retried.
-const FILM_MISS_TTL: Duration = Duration::from_hours(24);
-/// How long the record of an ended task is cached: another process may delete its film.
+const FAILED_SCAN_TTL: Duration = Duration::from_hours(24);
+/// How long the record of an ended task is cached: not long, because another process may delete its
+/// film.
 const ENDED_TASK_TTL: Duration = Duration::from_secs(10);
 /// How long a key's name is cached.
 const KEY_NAME_TTL: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ pub struct Caches {
     /// The names of keys.
     pub key_names: Cache<KeyId, String>,
     /// The usual duration of tasks, by the model's id.
-    pub usual_lengths: Cache<String, Option<DurationQuantiles>>,
+    pub usual_durations: Cache<String, Option<DurationQuantiles>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
     pub pictures: Cache<String, PictureFacts>,
     /// Films that could not be examined: the number of failures, and the time of the next attempt.
@@ -64,14 +65,14 @@ impl Default for Caches {
                 .max_capacity(10_000)
                 .time_to_live(KEY_NAME_TTL)
                 .build(),
-            usual_lengths: Cache::builder()
+            usual_durations: Cache::builder()
                 .max_capacity(1000)
-                .time_to_live(USUAL_LENGTH_TTL)
+                .time_to_live(USUAL_DURATION_TTL)
                 .build(),
             pictures: Cache::new(10_000),
             misses: Cache::builder()
                 .max_capacity(10_000)
-                .time_to_live(FILM_MISS_TTL)
+                .time_to_live(FAILED_SCAN_TTL)
                 .build(),
             noted_refusals: Cache::builder()
                 .max_capacity(10_000)
@@ -114,10 +115,10 @@ pub struct CachedCaller {
 }
 
 impl CachedCaller {
-    /// Whether it is still valid: this process has changed no key since, no process has committed
-    /// anything, and it is not too old. A revocation by this process takes effect at the next
-    /// request, one by another process within a second: `SQLite` changes the stamp a moment before
-    /// others can read the commit.
+    /// Whether it is still valid: this process has changed no key since, the database's stamp is
+    /// the same, and it is not too old. A revocation by this process takes effect at the next
+    /// request, one by another process within a second. The stamp alone does not suffice: `SQLite`
+    /// changes it a moment before others can read the commit, and Postgres has none.
     pub fn is_fresh(&self, now: &CallerVersion) -> bool {
         self.version.key_changes == now.key_changes
             && self.version.stamp == now.stamp

@@ -46,7 +46,7 @@ impl KeyUsage {
         }
     }
 
-    /// Uses to write now, a batch of them.
+    /// A batch of the uses to write now.
     pub fn due(&self) -> Vec<(KeyId, Timestamp)> {
         let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let due = uses.iter().filter(|(_, last_use)| last_use.is_due());

@@ -14,10 +14,10 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// A new name.
+    /// An identity with a new name.
     pub(crate) fn new() -> Self {
         Self {
-            // Short, because it is in every row of an intent with a waiting client.
+            // Short, because the row of every intent with a waiting client contains it.
             name: format!("c-{}", &AssetId::new().simple()[16..]),
             proved_until: watch::Sender::new(Instant::now()),
         }

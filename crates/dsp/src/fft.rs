@@ -1,5 +1,5 @@
-//! Fast Fourier transforms of `f32`. None is scaled: a transform and its inverse multiply the
-//! signal by its length.
+//! Fast Fourier transforms of `f32`. None is scaled: a transform followed by its inverse multiplies
+//! the signal by its length.
 
 use std::sync::Arc;
 

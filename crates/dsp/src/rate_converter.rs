@@ -5,8 +5,8 @@ use rubato::{Fft, Resampler};
 
 use crate::resample::resampler;
 
-/// Resamples one channel that arrives in pieces; equals [`resample`](crate::resample::resample) of
-/// the whole.
+/// Resamples one channel that arrives in pieces. The result equals
+/// [`resample`](crate::resample::resample) of the whole.
 pub struct RateConverter {
     /// `None` if the rates are equal.
     inner: Option<Fft<f32>>,
@@ -50,7 +50,7 @@ impl RateConverter {
         self.pending.drain(..consumed);
     }
 
-    /// Returns the rest, as if silence followed.
+    /// Appends the rest to `out`, as if silence followed.
     pub fn finish(&mut self, out: &mut Vec<f32>) {
         let chunk = self.inner.as_ref().map(Resampler::input_frames_next);
         let silence = vec![0.0; chunk.unwrap_or(self.remaining)];
@@ -58,8 +58,8 @@ impl RateConverter {
             let before = (self.remaining, self.skip);
             self.push(&silence, out);
             if before == (self.remaining, self.skip) {
-                // INVARIANT: a whole piece produces output; otherwise an error would be an endless
-                // loop.
+                // INVARIANT: a whole chunk produces output. If the converter fails, silence takes
+                // the place of an endless loop.
                 out.resize(out.len() + self.remaining, 0.0);
                 self.remaining = 0;
             }

@@ -1,8 +1,8 @@
 //! Sample rate conversion, with a linear-phase windowed sinc in the frequency domain.
 //!
-//! The filter is transparent: flat within 0.01 dB to 20 kHz between 44.1 kHz and higher rates, with
-//! aliases at least 100 dB down from 23.5 kHz. It keeps no state between calls, so blocks are
-//! independent.
+//! The filter is transparent: between 44.1 kHz and higher rates it is flat within 0.01 dB up to
+//! 20 kHz, and weakens aliases from 23.5 kHz and above by at least 100 dB. It keeps no state
+//! between calls, so blocks are independent.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Resampler, ResamplerConstructionError, WindowFunction};
@@ -47,5 +47,5 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Longer chunks make a steeper filter; at this length it passes beyond 20 kHz.
+/// Longer chunks make a steeper filter; at this length its pass band reaches beyond 20 kHz.
 const MIN_CHUNK: usize = 2_048;

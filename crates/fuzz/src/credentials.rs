@@ -72,11 +72,11 @@ fn read_credentials(file: &[u8], format: MediaFormat) -> Option<CredentialsStatu
 const PNG: &[u8] = include_bytes!("../../provenance/tests/data/picture.png");
 const WAV: &[u8] = include_bytes!("../../provenance/tests/data/sound.wav");
 const FILM: &[u8] = include_bytes!("../../provenance/tests/data/film.mp4");
-/// By another program, with a time stamp.
+/// Signed by another program, with a time stamp.
 const SIGNED: &[u8] = include_bytes!("../../provenance/tests/data/signed_elsewhere.mp4");
 
-/// The film that another program signed, its manifest alone and in other files, and two with
-/// nesting as deep as allowed, and deeper.
+/// The film that another program signed, its manifest alone and in other files, and three small
+/// manifests: flat, nested as deep as allowed, and nested deeper.
 fn seeds() -> Vec<Vec<u8>> {
     let range = marks::read(Cursor::new(SIGNED)).unwrap().manifest.unwrap();
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();

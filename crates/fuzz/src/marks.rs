@@ -30,7 +30,7 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// The crate's own samples, and three of them with a manifest and XMP.
+/// The samples of `provenance`, and three of them with marks added.
 fn seeds() -> Vec<Vec<u8>> {
     let film = include_bytes!("../../provenance/tests/data/film.mp4");
     let picture = include_bytes!("../../provenance/tests/data/picture.png");

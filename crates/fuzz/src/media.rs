@@ -122,7 +122,7 @@ fn recordings() -> Vec<Vec<u8>> {
     files.map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// A film with tables, and its head alone.
+/// A film, and a fragmented one.
 fn films() -> Vec<Vec<u8>> {
     static FILM_SAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let requested = RequestedOptions {

@@ -1,4 +1,4 @@
-// Whether our functions give what plain C gives, over blocks made from a seed.
+// Checks that our functions give what plain C gives, on blocks made from a seed.
 //
 // Only a test calls this, so no program links it.
 

@@ -1,8 +1,8 @@
 // The encoder's busiest functions in AVX2, with 16 values at a time.
 //
-// OpenH264's own assembly for it is left out of the crate's build. Each function does what that of the
-// same name in sse2.cpp does, where comments say how. Compiled for processors that have AVX2, and so
-// never called on others.
+// OpenH264's own AVX2 assembly is left out of the crate's build. Each function does what the one of the
+// same name in sse2.cpp does; the comments are there. This file is compiled for processors that have
+// AVX2, so its functions must not be called on others.
 
 #include "faster.h"
 
@@ -62,7 +62,7 @@ inline __m256i SatdSums (__m256i* r) {
 
 template<int kWidth, int kHeight>
 int32_t Satd (uint8_t* a, int32_t strideA, uint8_t* b, int32_t strideB) {
-  // Four times 4,080 at most: sixteen bits without a sign are enough for 16 rows.
+  // Each lane adds up to four times 4,080 at most, so sixteen unsigned bits are enough for 16 rows.
   __m256i sums = _mm256_setzero_si256();
   const int rows = kWidth == 16 ? 4 : 8;
   for (int y = 0; y < kHeight; y += rows, a += rows * strideA, b += rows * strideB) {

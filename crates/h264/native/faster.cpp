@@ -6,7 +6,7 @@
 
 namespace WelsEnc {
 
-// Assembly is kept, except where AVX2 is faster: it was assembled without AVX2.
+// OpenH264's assembly is kept, except where AVX2 is faster: that assembly was built without AVX2.
 void H264PickFunctions (SWelsFuncPtrList* list) {
   if (list->sSampleDealingFuncs.pfSampleSatd[BLOCK_4x4] == WelsSampleSatd4x4_c)
     UseSse2 (list);

@@ -24,7 +24,7 @@ inline __m128i LoadWide (const uint8_t* p) {
   return _mm_unpacklo_epi8 (LoadEight (p), _mm_setzero_si128());
 }
 
-// The sum of the lanes of two 64-bit halves.
+// The sum of the first lanes of both 64-bit halves.
 inline int32_t SumHalves (__m128i sum) {
   return _mm_cvtsi128_si32 (sum) + _mm_cvtsi128_si32 (_mm_srli_si128 (sum, 8));
 }
@@ -63,8 +63,8 @@ inline __m128i Absolute (__m128i v) {
   return _mm_max_epi16 (v, _mm_sub_epi16 (_mm_setzero_si128(), v));
 }
 
-// Half of the sums of the two 4x4 blocks whose rows of differences these are: |a + b| + |a - b| is
-// twice the larger of |a| and |b|, which saves the last step of the transform.
+// Half of the sums of transformed differences of two 4x4 blocks, from their rows of differences:
+// |a + b| + |a - b| is twice the larger of |a| and |b|, which saves the last step of the transform.
 inline __m128i SatdSums (__m128i* r) {
   Hadamard (r);
   Transpose (r);
@@ -127,7 +127,7 @@ void DctFour (int16_t* out, uint8_t* a, int32_t strideA, uint8_t* b, int32_t str
   }
 }
 
-// Eight levels in place; gives them without their signs.
+// Quantises eight levels in place; returns them without their signs.
 inline __m128i Quantise (int16_t* target, __m128i ff, __m128i mf) {
   const __m128i level = _mm_loadu_si128 (reinterpret_cast<__m128i*> (target));
   const __m128i sign = _mm_srai_epi16 (level, 15);

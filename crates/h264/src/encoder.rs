@@ -4,7 +4,7 @@
 //! it); every setting that matters is therefore set here, each with its reason. The bytes depend
 //! on the frames and the settings only: no clock, no thread count.
 //!
-//! It is independent of files, and of how a quantiser is chosen.
+//! This module knows nothing of files, or of how a quantiser is chosen.
 
 use openh264::encoder::{
     BitRate, Complexity, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode,
@@ -61,8 +61,8 @@ pub struct StreamFormat {
 pub struct EncoderError(String);
 
 impl Encoder {
-    /// `quantiser` from 13, the finest, to 51: that of the lowest level, to which half of the frames
-    /// belong. The highest is nine finer, and key frames thirteen.
+    /// `quantiser`, from 13 (the finest) to 51, is that of the lowest level, to which half of the
+    /// frames belong. The highest level is nine finer, and key frames are thirteen finer.
     pub fn new(format: StreamFormat, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
             return Err(EncoderError(
@@ -98,13 +98,11 @@ impl Encoder {
         let position_in_group = self.frames % self.group;
         let level = level(position_in_group);
         self.settings.sSpatialLayers[0].iDLayerQp = self.next_quantiser(frame, position_in_group);
-        // Half of a film's bytes are in the frames of the highest level, to which the most other
-        // frames refer.
+        // Half of a film's bytes are in the frames of the highest level, on which all others build.
         self.settings.iComplexityMode = match level {
             0 => HIGH_COMPLEXITY,
             _ => LOW_COMPLEXITY,
         };
-        // The settings are applied again for each frame.
         apply(&mut self.inner, &mut self.settings)?;
         let millis = f64::from(self.frames) * self.millis_per_frame;
         let length_before = packet.len();
@@ -142,7 +140,7 @@ fn config(format: StreamFormat) -> EncoderConfig {
     EncoderConfig::new()
         // The only usage type for natural pictures that the encoder accepts.
         .usage_type(UsageType::CameraVideoRealTime)
-        // Each level of the pyramid keeps its quantiser, whatever the frames take.
+        // Each level of the pyramid keeps its quantiser, however many bytes its frames take.
         .rate_control_mode(RateControlMode::Off)
         .skip_frames(false)
         .bitrate(BitRate::from_bps(format.bits_per_second))
@@ -168,8 +166,8 @@ fn set_raw_parameters(
 ) -> Result<SEncParamExt, EncoderError> {
     let mut settings = SEncParamExt::default();
     let pointer = (&raw mut settings).cast();
-    // SAFETY: the encoder is initialised, as it has encoded a frame; `raw_api` asks that nothing
-    // be changed that the wrapper relies on, and it relies on the size only.
+    // SAFETY: the encoder is initialised, as it has encoded a frame. `raw_api` requires that
+    // nothing is changed that the wrapper relies on, and the wrapper relies only on the size.
     let api = unsafe { encoder.raw_api() };
     // SAFETY: this option is a `SEncParamExt`, plain data that the call fills.
     check_status(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, pointer) })?;

@@ -24,7 +24,7 @@ pub struct FramePlanes<'a> {
 }
 
 impl I420Frame {
-    /// A frame of zeros. The sides must be even; offered sizes are.
+    /// A frame of zeros. The sides must be even.
     pub fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
         Self {

@@ -1,5 +1,5 @@
-//! Authentication, as an extractor: a handler that needs the caller cannot skip it, and the scope
-//! is part of its type.
+//! Authentication, as an extractor: a handler that needs the caller cannot skip it. The required
+//! scope is part of the extractor's type.
 
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
@@ -57,9 +57,9 @@ pub struct AllowedCaller<N: ScopeMarker> {
 pub struct RequestContext {
     pub caller: Arc<Caller>,
     pub request_id: RequestId,
-    /// Makes the URLs of its answer.
+    /// Makes the URLs in the response.
     pub links: Links,
-    /// The address that it came from.
+    /// The client's address.
     pub client: IpAddr,
 }
 
@@ -80,12 +80,12 @@ pub struct NewOrder<O: ApiOrder> {
 
 /// Data about the arrival of a request that makes something.
 pub struct RequestArrival {
-    /// Set if the key has no requests left this minute. The request is refused after its body has
-    /// been read, so that its retry can be distinguished from an equal order.
+    /// Set if the key has no requests left this minute. The request is refused only after its body
+    /// was read, because refused orders are counted by their body.
     pub too_many: Option<Error>,
     /// The connection that the caller waits on.
     pub socket: PeerSocket,
-    /// They show whether the request is a retry.
+    /// The request's headers, which show whether it is a retry.
     pub headers: HeaderMap,
 }
 
@@ -162,9 +162,9 @@ pub(super) async fn authenticate_order(
     let (caller, verdict) = check(parts, app, client).await?;
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-    // A small body is read although the request is refused: refusals are counted by body, so that
-    // the SDK's retry does not get the task of an equal order. A large one, or one of unknown
-    // length, is refused before it takes memory.
+    // A small body is read although the request is refused. Refused orders are counted by body, so
+    // that an SDK's retry does not get the task of another order with the same body. A large body,
+    // or one of unknown length, is refused before it takes memory.
     let too_many = match verdict {
         Err(error) if length.is_some_and(|length: u64| length <= MAX_DRAIN_BYTES) => Some(error),
         verdict => verdict.map(|()| None)?,
@@ -225,8 +225,8 @@ async fn check(
     Ok((caller, verdict))
 }
 
-/// The caller of an endpoint that needs no key: `None` without a key; with a key, its caller, who
-/// must have the scope.
+/// The caller of an endpoint that needs no key; `None` without a key or session. A key that is sent
+/// must be valid and have the scope.
 pub(super) async fn caller_if_any<N: ScopeMarker>(
     parts: &mut Parts,
     app: &App,
@@ -258,7 +258,7 @@ pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey
     }
 }
 
-/// The cookie of a session; a key that is sent counts instead.
+/// The session cookie; `None` if the request has a key, which takes precedence.
 async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
     // No browser adds this header by itself, so a request with a key needs no CSRF token.
     if parts.headers.contains_key(header::AUTHORIZATION) {

@@ -64,25 +64,25 @@ pub(super) async fn complete(
         token_limit,
     } = chat_order;
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // Listening starts before the tasks are accepted. So no end can be missed, and the database
-    // need not be read first.
+    // The waiters are registered before the tasks are accepted. So no task can end unnoticed, and
+    // the database need not be read first.
     let waiters = Mutex::new(Vec::new());
     let make = async |attempt: &IntentAttempt| {
         if let Some(limit) = token_limit {
-            // A connection test fails where the order would: at an unknown model, or one that the
-            // key may not use.
+            // So few tokens cannot hold a URL: the request tests the connection. It fails where an
+            // order would: at an unknown model, or one that the key may not use.
             let (model, _) = video::choose(&app, caller, &order)?;
             let reply = text_reply::answer(&app, &model, &order, limit);
             let stream_usage = stream.then_some(include_usage);
-            // Nothing is kept, so a key that the test sends stays free for a film.
+            // Nothing is stored, so the test's idempotency key can still be used for an order.
             return Ok(CreationOutcome::NothingCreated(text_reply::write(
                 reply,
                 stream_usage,
             )));
         }
         let draft = video::draft(&app, caller, request_id, order).await?;
-        // The pictures are stored. A caller may wait for minutes, and must not hold its body's
-        // memory meanwhile.
+        // The pictures are stored by now, so the body's memory is released. The caller may wait for
+        // minutes.
         drop(memory);
         if !stream {
             let new_waiters = draft
@@ -126,7 +126,7 @@ struct ChatResponse {
 }
 
 impl ChatResponse {
-    /// Waits for all videos, at most `wait_limit`; for some, a waiter exists already.
+    /// Waits for all videos, at most `wait_limit`. `waiters` are those that exist already.
     async fn wait(
         mut self,
         mut waiters: Vec<TaskWaiter>,
@@ -205,7 +205,7 @@ impl ChatResponse {
     }
 
     /// The completion as a stream of chunks, starting at once. If the request joined an order, the
-    /// chunks start from now.
+    /// stream starts with the current state.
     fn into_stream(
         self,
         include_usage: bool,
@@ -246,8 +246,8 @@ impl ChatResponse {
                         let choice = ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: None };
                         yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(chunk_task), ..chunk.clone() }));
                     }
-                    // The task is read after the events, and may already contain one that is still
-                    // to come.
+                    // The task is read after its events. It may already have changed again, and the
+                    // event of that change is still to come.
                     let has_ended = task.state.is_terminal() && task.event_seq <= seq;
                     response.tasks[task_index] = task;
                     if has_ended {
@@ -271,8 +271,8 @@ impl ChatResponse {
                 last_chunk.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
                 yield Ok(data(&last_chunk));
             }
-            // Set before the last chunks are sent. It takes effect only once the body is written to
-            // its end, when no code here runs any more.
+            // Called before the last chunks are sent, because no code here runs after the body's
+            // end. It takes effect only once the body is written completely.
             client_guard.complete(intents::close_time(&response.tasks));
             if let Some(error) = response.no_video_error() {
                 yield Ok(response.failure(&error));
@@ -311,7 +311,7 @@ impl ChatResponse {
         VideoFile::of_task(&self.links, task).filter(|video| !video.removed)
     }
 
-    /// The error, if all tasks ended and there is no film of any: a caller must not mistake an
+    /// The error, if all tasks ended and no film can be delivered: a caller must not mistake an
     /// empty answer for a film.
     fn no_video_error(&self) -> Option<Error> {
         if self.tasks.iter().any(|task| self.playable(task).is_some()) {
@@ -387,7 +387,7 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
     usage
 }
 
-/// The token usage of these texts, without a video and a price.
+/// The token usage of these texts, without video seconds and cost.
 fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> ChatUsage {
     let vocabulary = vocabulary();
     // The counts are informational: without the vocabulary they are 0, and the film is still
@@ -415,7 +415,7 @@ fn vocabulary() -> Option<&'static tiktoken::CoreBpe> {
 }
 
 /// The only place where money becomes floating-point: the chat API requires it.
-#[expect(clippy::cast_precision_loss, reason = "shown, never counted with")]
+#[expect(clippy::cast_precision_loss, reason = "the amount is only shown")]
 fn dollars(cost: MicroDollars) -> f64 {
     cost.get() as f64 / 1e6
 }

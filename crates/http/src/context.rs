@@ -1,4 +1,4 @@
-//! Request extensions that the layers around every endpoint and the key check share.
+//! Request extensions, shared by the layers around every endpoint and the key check.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ pub(super) struct RateSlot(pub(super) Arc<OnceLock<RateState>>);
 #[derive(Clone, Copy)]
 pub(super) struct SeesProviders;
 
-/// The id of a request, which a layer has set before.
+/// The id of a request, which a layer has set.
 pub(super) fn request_id(parts: &Parts) -> Result<RequestId, Error> {
     let id = parts.extensions.get().cloned();
     id.ok_or_else(|| Error::internal("a request outside the frame"))

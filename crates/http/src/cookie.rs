@@ -25,7 +25,7 @@ pub(super) enum CookieName {
 }
 
 impl CookieName {
-    /// The name at a gateway that is reached at these links.
+    /// The name at a gateway with the origin of these links.
     pub(super) fn for_links(links: &Links) -> Self {
         if links.origin.starts_with("https:") {
             Self::Host
@@ -75,7 +75,7 @@ pub(super) async fn session_cookie(parts: &mut Parts, app: &App) -> Option<Secre
     CookieName::for_links(&links).read(&parts.headers)
 }
 
-/// The session's cookie, of a request without a key. A write must come from a page of this service.
+/// The session's cookie. A write with it must come from a page of this service.
 pub(super) async fn csrf_checked_cookie(
     parts: &mut Parts,
     app: &App,

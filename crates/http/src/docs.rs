@@ -226,7 +226,7 @@ impl ServedDocument {
         self.0.json.get_or_init(build).clone()
     }
 
-    /// The page that shows it.
+    /// The HTML page that shows the document.
     pub(super) fn page(&self, config: &Config, site: &SiteContext) -> String {
         let build = || {
             let document = serde_json::from_slice(&self.json(config)).unwrap_or_default();

@@ -21,7 +21,7 @@ impl EndpointPaths {
             .or_else(|| self.misspelt(&requested))
     }
 
-    /// The known path if only the prefix differs: none, `/api/v1`, `/v1/v1`.
+    /// The known path if only the prefix differs: a missing `/v1`, `/api/v1` or `/v1/v1`.
     fn with_other_prefix(&self, requested: &[&str]) -> Option<String> {
         let suffixes = (0..requested.len()).filter_map(|skipped| requested.get(skipped..));
         let suggestions = suffixes.flat_map(|suffix| {

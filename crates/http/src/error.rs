@@ -1,4 +1,4 @@
-//! Error responses: maps an [`Error`] to a response and logs it; nothing else does.
+//! Error responses: the only place where an [`Error`] becomes a response and is logged.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::wire::error::{ErrorBody, ErrorObject};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 
-/// An error on its way out. The outer layer, which knows the request id, writes the body.
+/// An error whose body is not written yet. The outer layer, which knows the request id, writes it.
 #[derive(Clone)]
 pub(super) struct PendingError(Arc<Error>);
 
@@ -82,7 +82,7 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     error_response
 }
 
-/// The code of an error on its way out.
+/// The code of an error whose body is not written yet.
 pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
     let pending = response.extensions().get::<PendingError>();
     pending.map(|PendingError(error)| error.code())
@@ -126,7 +126,7 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
     }
 }
 
-/// Logs an error once: ours as errors or warnings, the caller's quietly.
+/// Logs an error: our own faults as errors or warnings, the caller's at debug level.
 pub(super) fn log(error: &Error) {
     match error.internal_cause() {
         Some(cause) if error.code() == ErrorCode::Overloaded => {

@@ -204,7 +204,7 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
 }
 
 /// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with
-/// `x-stainless-`, and each version of them may have more.
+/// `x-stainless-`, and a new SDK version may add more.
 fn may_be_sent(name: &str) -> bool {
     const NAMES: [&str; 7] = [
         "authorization",
@@ -225,7 +225,7 @@ async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
     let name = header::ACCESS_CONTROL_REQUEST_HEADERS;
     // A list may be spread over several lines (RFC 9110, 5.3).
     let lines = request.headers().get_all(&name).iter();
-    // A line with other bytes than ASCII names no header that may be sent.
+    // A line with non-ASCII bytes names no allowed header.
     let requested: Vec<&str> = lines
         .map(|line| line.to_str().unwrap_or_default())
         .collect();

@@ -1,12 +1,12 @@
 //! The HTTP interface of the gateway.
 //!
-//! Only this crate knows HTTP. A handler extracts, calls one function of the domain and builds the
+//! Only this crate serves HTTP. A handler extracts, calls one function of the domain and builds the
 //! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every
 //! response has, [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections.
 //! Begin with `api` in this file, which lists the endpoints; those of operators are in `admin`.
 //!
-//! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about
-//! money: the functions of `mediagate-core` do.
+//! This crate must not know SQL, providers' protocols or how a task is run. It decides nothing
+//! about money: the functions of `mediagate-core` do.
 
 mod account;
 mod admin;
@@ -70,7 +70,7 @@ pub fn router(app: &App) -> Router {
     with_layers(router, app)
 }
 
-/// The paths at the address of `metrics_listen`.
+/// The paths that are served at `metrics_listen`.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Probes and metrics, for a separate listener: anyone who can reach it may read them.
@@ -91,7 +91,7 @@ pub fn with_layers(endpoints: Router<App>, app: &App) -> Router {
     layers::with_layers(endpoints, app).with_state(app.clone())
 }
 
-/// The endpoints in the document.
+/// The endpoints that the `OpenAPI` document lists.
 fn api(brand: &str) -> OpenApiRouter<App> {
     let video = OpenApiRouter::new()
         .routes(routes!(chat::complete))

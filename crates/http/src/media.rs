@@ -56,10 +56,10 @@ pub(super) async fn file(
     Ok(answer(&app, &asset, &headers).await?)
 }
 
-/// Files from this size are fetched from the bucket, if the operator wants that; for smaller ones a
-/// redirect would take longer.
+/// Files of at least this size are redirected to the bucket, if `media.delivery` is `redirect`. For
+/// smaller ones a redirect would take longer.
 const MIN_REDIRECT_BYTES: u64 = 1024 * 1024;
-/// How long a signed URL of the bucket is valid.
+/// How long a signed URL of the bucket is valid at most.
 const MAX_LINK_LIFETIME: Duration = Duration::from_mins(5);
 /// Pages of other sites may show a file: that is the purpose of its URL.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -68,7 +68,7 @@ const CROSS_ORIGIN: &str = "cross-origin";
 /// because no source of scripts is allowed. The sandbox still lists `allow-scripts`, otherwise an
 /// opened film would not start.
 const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox allow-scripts";
-/// How long a caller may reuse it without a new request.
+/// How long a caller may reuse a redirect without a new request.
 const REUSE_TIME: Duration = Duration::from_mins(1);
 
 fn is_redirected(app: &App, asset: &Asset) -> bool {
@@ -80,7 +80,7 @@ fn is_redirected(app: &App, asset: &Asset) -> bool {
 /// Sends the caller to the bucket. Only for GET: the signature is for one method.
 async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     let lifetime_left = asset.expires_at.map(|at| at.since(app.clock.now()));
-    // The link must not outlive the file, nor a cached redirect the link.
+    // The link must not outlive the file, and a cached redirect must not outlive the link.
     let time = lifetime_left.map_or(MAX_LINK_LIFETIME, |lifetime_left| {
         lifetime_left.clamp(Duration::from_secs(1), MAX_LINK_LIFETIME)
     });
@@ -138,7 +138,7 @@ fn etag(asset: &Asset) -> String {
 
 async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Response, Error> {
     let etag = etag(asset);
-    // Only recordings have a title; other files save the look-up.
+    // Only recordings have a title. For other files the look-up is skipped.
     let title = match asset.media {
         MediaType::Flac => downloads::name_of(app, asset.id).await?,
         _ => None,
@@ -159,7 +159,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         .blobs
         .stream(asset.id, asset.media, range.clone())
         .await?
-        // Removed since its record was read.
+        // The file was removed after its record was read.
         .ok_or_else(expired_error)?;
     let mut headers = common()?;
     // A streamed body has no known length, and players need it to seek.

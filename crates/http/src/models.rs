@@ -63,7 +63,7 @@ pub(super) async fn pricing(
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    // A browser names text/html and gets the page, even if it takes JSON too.
+    // A browser names text/html and gets the page, even if it accepts JSON too.
     let wants_json = accept.contains("application/json") && !accept.contains("text/html");
     let mut response = if wants_json {
         Json(models).into_response()
@@ -97,7 +97,7 @@ async fn model_status(
         paused_until: app
             .models
             .upstream
-            .breaker(route, |breaker| breaker.opened_until())
+            .breaker(route, |breaker| breaker.last_open_until())
             .map(Timestamp::rfc3339),
     };
     let routes = model.routes();
@@ -114,7 +114,7 @@ async fn model_status(
 
 /// Every model, with its routes if the caller is an operator or all callers may see them.
 async fn all_models(app: &App, is_operator: bool) -> Result<ModelList, Error> {
-    // One catalog for the whole list: a reload meanwhile must not mix two.
+    // One catalog for the whole list: a reload meanwhile must not mix the old and the new one.
     let catalog = app.models.catalog.load_full();
     let mut data = Vec::new();
     for model in catalog.models() {

@@ -1,4 +1,4 @@
-//! The music endpoints: separations, their records in both formats, clips.
+//! The music endpoints: submissions, their records in both formats, and clips.
 
 use std::sync::Arc;
 
@@ -252,7 +252,7 @@ pub(super) async fn stems(
 ) -> Result<Response, ErrorResponse> {
     let account = allowed.caller.account.id;
     let (name, members) = downloads::stems(&app, account, parse_clip(&id)?).await?;
-    // Announced beforehand, so that a download that breaks off is noticed.
+    // The length is announced, so that the client notices a download that breaks off.
     let Some(length) = zip::length(&members) else {
         let message = "The archive would be 4 GB or larger. Download the stems individually.";
         return Err(Error::plain(ErrorCode::UnsupportedValue, message).into());
@@ -311,7 +311,7 @@ async fn clip_response(
     records.pop().map(Json).ok_or_else(music::clip_not_found)
 }
 
-/// Clips as records; what was ordered is stored with their tasks.
+/// Clips as records. What was ordered is read from their tasks.
 async fn records(
     app: &App,
     clips: &[Clip],

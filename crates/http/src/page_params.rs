@@ -52,7 +52,7 @@ fn accept_prefers_csv(headers: &HeaderMap) -> bool {
     accept.contains("text/csv") && !accept.contains("application/json")
 }
 
-/// An instant.
+/// A time as `InstantField` reads it; an empty one is a fault.
 pub(super) fn instant(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
     query.value(name)?;
     InstantField::read(query, name)
@@ -97,7 +97,7 @@ fn page_within<Id>(
     }
 }
 
-/// A time, or a date as its first instant.
+/// A time, or a date as its first instant; an empty one counts as absent.
 pub(super) fn time(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
     let text = query.filled_string(name, 64)?;
     let time = Timestamp::parse(&text);

@@ -36,7 +36,7 @@ impl Query {
             // result.
             let names = query.members().keys();
             for name in names.filter(|name| !allowed.contains(&name.as_str())) {
-                // The name is the caller's text, and the response contains it.
+                // The response contains the name, which can be as long as the caller likes.
                 let excerpt: String = name.chars().take(100).collect();
                 let message = format!(
                     "Unknown parameter. The known parameters are: {}.",

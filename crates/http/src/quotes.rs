@@ -78,7 +78,7 @@ fn read_quote_subject(
     Ok((path, order))
 }
 
-/// The error for a body that is itself a field.
+/// The error with its field named as part of the field `body`: `body.prompt`.
 fn inside_body(error: Error) -> Error {
     let nested_param = |param: String| {
         if param.is_empty() {

@@ -1,8 +1,8 @@
-//! Refusal log: operators' calls that were refused, recorded in the audit log with their key.
+//! Refusal log: refused calls of operators' endpoints, recorded in the audit log with their key.
 //!
-//! A call with an unknown key leaves no entry, only its line in the log: outsiders must not be able
-//! to fill the audit log. For the same reason a key leaves one entry a minute for each endpoint and
-//! reason.
+//! A call with an unknown key leaves no entry there, only a log line: outsiders must not be able to
+//! fill the audit log. For the same reason a key leaves one entry a minute for each endpoint and
+//! error code.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::StatusCode;
@@ -17,8 +17,8 @@ use mediagate_model::error::Error;
 
 /// Records a call that is answered with 401 or 403.
 pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: Next) -> Response {
-    // The endpoint's template, not the path: entries are limited for each endpoint, and ids in
-    // paths would make every call a new one.
+    // The endpoint's template, not the path: entries are limited for each endpoint, and with ids in
+    // the path every call would count as a new endpoint.
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map(MatchedPath::as_str);
     let Some(route) = route.filter(|route| route.starts_with("/v1/admin/")) else {

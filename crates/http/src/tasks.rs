@@ -1,4 +1,4 @@
-//! `/v1/tasks`: reading tasks of every kind, following and cancelling them.
+//! `/v1/tasks`: reading, following and cancelling tasks of every kind.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -292,7 +292,7 @@ pub(super) fn task_id_header(id: TaskId) -> HeaderMap {
     headers
 }
 
-/// Headers for responses that create tasks: the first one's id, and the total cost, or its upper
+/// Headers for responses that create tasks: the first task's id, and the total cost or its upper
 /// limit.
 pub(super) fn created_tasks_headers(tasks: &[Task]) -> HeaderMap {
     let mut headers = tasks

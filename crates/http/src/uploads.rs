@@ -49,8 +49,8 @@ pub(super) async fn audio(
         context, arrival, ..
     } = new_order;
     let RequestContext { caller, links, .. } = &context;
-    // A full account or disk is refused before the bytes arrive. Slots are per account, so slow
-    // uploads delay only the same account's others.
+    // An upload to a full account or disk is refused before the bytes arrive. Slots are per
+    // account, so slow uploads delay only other uploads of the same account.
     assets::check_room(&app, caller.account.id, 0).await?;
     let _slot = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {

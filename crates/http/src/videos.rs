@@ -47,7 +47,7 @@ use mediagate_store::tasks::TaskFilter;
 const FORM_TIMEOUT: Duration = Duration::from_mins(2);
 /// Largest form; a field may be a prompt, a data: URL or a file.
 const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
-/// More files than any model takes; the form is refused for them when it is read.
+/// More files than any model takes; further ones are not kept.
 const MAX_FILES: usize = 32;
 
 /// Create a video.
@@ -133,8 +133,8 @@ async fn read_fields(
         let name = part.name().unwrap_or_default().to_owned();
         let field = FILES.into_iter().find(|field| *field == name);
         let is_file = part.file_name().is_some();
-        // Unknown files are ignored like unknown fields. Beyond the limit none are kept: the ones
-        // already read suffice to refuse the form.
+        // Unknown files are ignored like unknown fields. Beyond the limit no files are kept: no
+        // model takes as many as were already read.
         if is_file && (field.is_none() || files.len() > MAX_FILES) {
             part.skip().await?;
             continue;
@@ -214,9 +214,9 @@ async fn object(app: &App, links: &Links, task: &Task) -> Result<Response, Error
     Ok((headers, Json(object)).into_response())
 }
 
-/// A tenth of the model's median time: often enough, and not too often.
+/// When to poll again: after a tenth of the model's median time.
 async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
-    let lengths = tasks::usual_lengths(app, &task.model).await?;
+    let lengths = tasks::usual_durations(app, &task.model).await?;
     let median = lengths.map_or(Duration::from_secs(5), |lengths| lengths.median);
     let wait = (median / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
     Ok(HeaderValue::from(
@@ -305,7 +305,7 @@ pub(super) async fn content(
     Ok((task_id_header(task.id), file?).into_response())
 }
 
-/// Sends the caller to a film that its provider keeps.
+/// Redirects the caller to a film that is stored at its provider.
 fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<Response, Error> {
     if variant != "video" {
         return Err(no_variant(variant));

@@ -13,7 +13,7 @@ use mediagate_core::domain::downloads::ArchiveMember;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 
-/// UTF-8 names, and checksums behind the files.
+/// General-purpose flags: UTF-8 names, and checksums after the files.
 const FLAGS: u16 = 0x0808;
 /// The version needed to read the archive.
 const VERSION: u16 = 20;
@@ -133,7 +133,7 @@ fn end(count: usize, size: u32, directory_offset: u32) -> Vec<u8> {
     bytes
 }
 
-/// Time and date in the format of MS-DOS, in UTC; its calendar begins with 1980.
+/// Time and date in the format of MS-DOS, in UTC. MS-DOS dates begin with 1980.
 fn dos(at: Timestamp) -> (u16, u16) {
     let text = at.rfc3339();
     let number = |range: std::ops::Range<usize>| -> u16 {

@@ -113,8 +113,8 @@ impl UrlFetcher {
     async fn follow(&self, mut url: Url) -> Result<Response, FetchError> {
         for _ in 0..=REDIRECTS {
             // Checked for each redirect, because a public server may redirect into a private
-            // network. The client checks names when it resolves them, so that they cannot change in
-            // between.
+            // network. The client checks a name's addresses when it resolves the name to connect,
+            // so that they cannot change in between.
             let request = self.client.request(Method::GET, &url)?;
             let response = tokio::time::timeout(FIRST_BYTE_TIMEOUT, request.send()).await;
             let message = "the server did not respond within 10 seconds";

@@ -1,7 +1,7 @@
 //! Signed media URLs: `/media/{expiry}-{signature}/{id}.{ext}`.
 //!
 //! The signature is HMAC-SHA-256 over the expiry and the file's name: anyone who has the URL can
-//! play the file until then, and signatures cannot be forged.
+//! play the file until it expires, and signatures cannot be forged.
 
 use std::path::Path;
 
@@ -100,7 +100,7 @@ pub fn load_or_create_secret(path: &Path) -> std::io::Result<Vec<u8>> {
     if !path.exists() {
         write_private(path, &secret(path)?)?;
     }
-    // Another process may have created it first: the file's content counts.
+    // Another process may have created it first, so the file's content counts.
     secret(path)
 }
 

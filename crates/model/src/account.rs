@@ -64,7 +64,8 @@ pub struct KeyMoney {
     pub held: MicroDollars,
     /// Settled, adjustments included.
     pub spent: MicroDollars,
-    /// The part of `spent` that counts against the budget: of the current period, or all.
+    /// The part of `spent` that counts against the budget: that of the current period, or all of
+    /// it if the budget never renews.
     pub counted: MicroDollars,
 }
 

@@ -9,7 +9,7 @@ use crate::task::MediaKind;
 /// Provider name of tasks made in this process.
 pub const EMBEDDED: &str = "embedded";
 
-/// What callers name in `model` or `mv`.
+/// A model, which callers name in `model` or `mv`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     pub id: String,

@@ -3,9 +3,9 @@
 //! Instants are microseconds since the Unix epoch, as stored. Nothing else in the crate reads the
 //! system clock (clippy.toml bans it).
 //!
-//! The system clock can be wrong, for four seconds or for days. Irreversible decisions (forgetting
-//! an idempotency key, deleting media) therefore use [`Clock::cutoff`], which follows a second,
-//! slower time.
+//! The system clock can be wrong for seconds or for days. Irreversible decisions (forgetting an
+//! idempotency key, deleting media) therefore use [`Clock::cutoff`], which relies on a second time
+//! that follows the clock slowly: the steady time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -106,8 +106,8 @@ enum ClockSource {
     Manual(Arc<AtomicI64>, Arc<AtomicI64>),
 }
 
-/// A time that never jumps: it follows the clock at ten times the speed of the machine's timer at
-/// most, and waits while the clock is behind it.
+/// A time that never jumps: it follows the clock at no more than ten times the speed of the
+/// machine's timer, and waits while the clock is behind it.
 #[derive(Debug, Clone, Copy)]
 struct SteadyTime {
     at: i64,
@@ -125,8 +125,8 @@ impl SteadyTime {
     fn follow(&mut self, clock: i64, now: Instant) {
         let elapsed = now.saturating_duration_since(self.observed_at);
         let max_step = micros_of(elapsed).saturating_mul(MAX_CATCH_UP);
-        // Never backwards, so that nothing gets younger. Forwards by a limited step, so that a
-        // clock that jumps ten days ahead must stay there for more than one day before it is
+        // The steady time never goes back, so that nothing gets younger. It goes forward by limited
+        // steps: a clock that jumps ten days ahead must stay there for more than a day before it is
         // trusted.
         self.at = self.at.saturating_add((clock - self.at).clamp(0, max_step));
         self.observed_at = now;
@@ -198,7 +198,7 @@ impl Clock {
     pub fn sync_to_database(&self, local: Timestamp, database: Timestamp) {
         let difference = database.0.saturating_sub(local.0);
         if difference.abs() > NEGLIGIBLE_OFFSET {
-            // Added, because `local` already contains the difference that was already known.
+            // Added, because `local` already includes the earlier corrections.
             self.database_offset
                 .fetch_add(difference, Ordering::Relaxed);
         }
@@ -242,14 +242,14 @@ impl Clock {
         TimeDelta(self.now().0.saturating_sub(self.steady().0))
     }
 
-    /// Whether the clock has been where it is for long enough to be trusted.
+    /// Whether the clock can be trusted: the steady time has nearly caught up with it.
     pub fn is_settled(&self) -> bool {
         self.drift().0.abs() <= MAX_SETTLED_DRIFT
     }
 
     /// Data that is to be kept for `ttl` may be deleted if it is older than this. While the clock
-    /// is not settled, nothing may be deleted: it was set, or the process has just started after a
-    /// pause.
+    /// is not settled, nothing may be deleted: the clock was set, or the process has just started
+    /// after a pause.
     pub fn cutoff(&self, ttl: Duration) -> Timestamp {
         if self.is_settled() {
             self.steady().minus(ttl)

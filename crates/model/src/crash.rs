@@ -1,9 +1,9 @@
 //! Crash points: named places at which a test can make a process die or stop, each between two
 //! durable writes. Compiled out of release builds.
 //!
-//! `MEDIAGATE_CRASH_AT=task-accepted` dies the first time that the point is reached,
-//! `task-accepted:3` the third time. `MEDIAGATE_STOP_AT` stops the whole process there instead, as
-//! `SIGSTOP` does, until it gets `SIGCONT`.
+//! With `MEDIAGATE_CRASH_AT=task-accepted` the process dies when it first reaches the point, with
+//! `task-accepted:3` at the third time. `MEDIAGATE_STOP_AT` stops the whole process there instead,
+//! as `SIGSTOP` does, until it gets `SIGCONT`.
 
 /// Every point, with a description of what is on disk there and of what is not yet.
 pub const POINTS: [(&str, &str); 18] = [

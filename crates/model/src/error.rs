@@ -1,7 +1,7 @@
 //! Errors, independent of the protocol.
 //!
-//! An [`Error`] has a public half for the caller (a code, a message and a place in the request),
-//! and [`Error::Internal`] an internal half for the log; the types keep them apart. HTTP appears
+//! An [`Error`] has a public half for the caller: a code, a message and a place in the request.
+//! Some, such as [`Error::Internal`], also have a cause, which is only for the log. HTTP appears
 //! here only in the table of [`ErrorCode`]; `http/error.rs` makes the responses.
 
 use std::error::Error as StdError;
@@ -197,7 +197,7 @@ pub enum ErrorKind {
     Permission,
     /// What the request refers to does not exist.
     NotFound,
-    /// It does not fit the current state.
+    /// The request does not fit the current state.
     Conflict,
     /// Not enough money.
     Budget,
@@ -278,8 +278,8 @@ pub enum Error {
     },
     /// Another request with the same intent came first; nothing was made for this one.
     Overtaken,
-    /// The caller has disconnected, and nothing was made for it: its retry may have been served
-    /// meanwhile.
+    /// The caller has disconnected, and nothing was made for this request: a retry of it may have
+    /// been served meanwhile.
     CallerLeft,
     /// An unexpected error; the caller only learns that one occurred.
     Internal(Box<dyn StdError + Send + Sync>),
@@ -345,7 +345,7 @@ impl Error {
         }
     }
 
-    /// Whether something may have been written although it failed.
+    /// Whether something may have been written although the request failed.
     pub fn outcome_unknown(&self) -> bool {
         match self {
             // Unexpected: something may have been written.

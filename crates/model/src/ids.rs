@@ -59,7 +59,7 @@ macro_rules! id {
 
 id!(AccountId);
 impl AccountId {
-    /// Represents all callers without an account in things that accounts share. No account has it.
+    /// Stands for all callers without an account where accounts take turns. No account has this id.
     pub const fn nobody() -> Self {
         Self(Uuid::nil())
     }
@@ -134,7 +134,7 @@ impl TaskId {
     /// Parses the form of [`TaskId::video`].
     pub fn from_video(text: &str) -> Result<Self, NotAnId> {
         let digits = text.strip_prefix("video_").ok_or(NotAnId)?;
-        // The parser would also take dashes, braces and a URN. A video has one id.
+        // The parser would also accept dashes, braces and a URN, but a video's id has one form.
         if digits.len() != 32 {
             return Err(NotAnId);
         }

@@ -42,22 +42,22 @@ pub enum IntentResult {
     Change,
 }
 
-/// Something that a caller wants to have made, however often it sends the request.
+/// Something that a caller wants made once, however often it sends the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
     pub id: IntentId,
     pub account: AccountId,
     /// The fingerprint of the first request.
     pub body: RequestFingerprint,
-    /// Its key, until another request takes it over.
+    /// The idempotency key, until another request takes the key over.
     pub idempotency_key: Option<String>,
     /// `None` while its first request is being worked on.
     pub result: Option<IntentResult>,
     /// The first answer, as [`StoredAnswer`] in JSON, of an intent with a key.
     pub answer: Option<String>,
-    /// The process whose caller waits for the answer, or that works on it.
+    /// The process that works on the intent, or whose caller waits for the answer.
     pub holder: Option<String>,
-    /// Number of requests for it so far, retries included. Each is an attempt with this number.
+    /// Number of requests for it so far, retries included. Each is an attempt, numbered from 1.
     pub attempts: u32,
     /// The time until which a request with the same body joins it; no end if `None`.
     pub joinable_until: Option<Timestamp>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::money::MicroDollars;
 
-/// As a route's model: pass on the name that the caller used.
+/// A route with this model passes on the name that the caller used.
 pub const PASS_THROUGH_MODEL: &str = "*";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ impl Price {
         let milliseconds = u128::from(quantity.milliseconds);
         // Anything beyond the order is not charged.
         let charged_parts = u128::from(quantity.parts.min(quantity.parts_asked));
-        // Never zero, as it is divided by.
+        // Never zero, because it is a divisor.
         let ordered_parts = u128::from(quantity.parts_asked.max(1));
         match self.unit {
             PriceUnit::Second => (milliseconds, 1000),
@@ -231,7 +231,7 @@ pub struct RoutePrice {
 }
 
 impl Tariff {
-    /// The highest cost by any route.
+    /// The amount to reserve: the highest cost by any route.
     pub fn reserve(&self) -> MicroDollars {
         let routes = self.routes.iter().map(|route| route.price);
         let prices = self.price.into_iter().chain(routes);

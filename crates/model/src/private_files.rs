@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// Sets the umask: only its own user can access what this process creates.
+/// Sets the umask, so that only this process's user can access what it creates.
 pub fn restrict_umask() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }

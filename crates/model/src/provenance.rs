@@ -77,7 +77,8 @@ impl ProvenanceMark {
     }
 }
 
-/// What a file states about its origin. Unless it is valid or trusted, anyone may have written it.
+/// What a file states about its origin. Unless the status is valid or trusted, anyone may have
+/// written it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     pub status: ProvenanceStatus,
@@ -137,7 +138,7 @@ pub struct ResultFingerprint {
     pub kind: ResultKind,
     /// Whether a model in this gateway made it.
     pub is_embedded: bool,
-    /// The task whose record it is removed with; `None` for clips, which outlive theirs.
+    /// The task with whose record it is removed; `None` for clips, which outlive their tasks.
     pub task: Option<TaskId>,
     pub clip: Option<ClipId>,
     /// SHA-256 of the file as stored, in lower-case hex.

@@ -43,7 +43,7 @@ pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
     terms
 }
 
-/// The beginning of the prompt, or of the title of the music.
+/// The beginning of the prompt, or of a music task's title.
 pub fn excerpt(payload: &TaskPayload, max_chars: usize) -> String {
     let text = match payload {
         TaskPayload::VideoV1(job) => job.prompt.as_str(),
@@ -108,7 +108,7 @@ const fn is_unspaced_script(c: char) -> bool {
 }
 
 fn term(account: AccountId, word: &str) -> i64 {
-    // 64 bits of it are enough: if two words collide, a search finds a task too many.
+    // 64 bits of the hash are enough: if two words collide, a search finds a task too many.
     let digest = Sha256::new()
         .chain_update(account.to_string())
         .chain_update(word)

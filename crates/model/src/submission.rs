@@ -59,7 +59,7 @@ pub struct SubmissionRecord {
     /// The handle of the account.
     pub account: String,
     pub task_state: TaskState,
-    /// Its class and message.
+    /// The error's class and message.
     pub error: Option<(String, String)>,
 }
 
@@ -74,8 +74,7 @@ pub struct ReportedCost {
     pub unit: String,
 }
 
-/// A submission that has just been closed: the cost of its job, as far as the provider has reported
-/// it.
+/// A submission that has just been closed, with the cost of its job if the provider reported one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedSubmission {
     pub task: TaskId,

@@ -17,7 +17,7 @@ use crate::money::{ChargeState, MicroDollars};
 use crate::price::{Bill, Tariff};
 use crate::provenance::Provenance;
 
-/// The last three are final.
+/// The state of a task. The last three are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum TaskState {
@@ -225,8 +225,7 @@ pub struct VideoOutput {
     pub provenance: Option<Provenance>,
 }
 
-/// A finished video at its provider's own URL, of which no copy is stored, so that nothing was
-/// measured.
+/// A finished video at its provider's own URL. No copy of it is stored, so nothing was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutput {
     pub url: String,
@@ -236,7 +235,7 @@ pub struct LinkOutput {
     pub height: u32,
     /// The length as ordered.
     pub milliseconds: u64,
-    /// When the URL expires, if it contains that, or when the video was deleted.
+    /// When the URL expires, if it states that, or when the video was deleted.
     pub expires_at_micros: Option<i64>,
 }
 
@@ -299,7 +298,7 @@ pub struct Task {
     pub callback: Option<String>,
     /// The URL under which its request reached the gateway, unless `public_url` is set.
     pub origin: Option<String>,
-    /// The trace that it belongs to, as in the headers: `traceparent`, a space and `tracestate`.
+    /// The trace that it belongs to, as in the header `traceparent`.
     pub trace: Option<String>,
     /// How often a worker has started it.
     pub attempts: u32,

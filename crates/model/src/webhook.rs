@@ -114,7 +114,7 @@ impl WebhookEndpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryClearance {
     Granted,
-    /// Not in the key's current state: waiting deliveries are held.
+    /// Refused while the key is in its current state: waiting deliveries are held.
     Withheld,
 }
 
@@ -140,7 +140,7 @@ impl DeliveryClearance {
 pub enum DisableReason {
     /// The receiver answered 410.
     Gone,
-    /// It only failed for days.
+    /// It failed for days without a success.
     Failing,
 }
 
@@ -157,7 +157,7 @@ pub struct WebhookEvent {
     pub account: AccountId,
     pub task: Option<TaskId>,
     pub kind: EventType,
-    /// JSON, frozen.
+    /// JSON, which never changes.
     pub body: String,
     pub created_at: Timestamp,
 }
@@ -282,7 +282,7 @@ const LONGEST_WAIT: Duration = Duration::from_hours(6);
 
 /// The pause after `tries` failed attempts; `None` if there are no more. `chance` is between 0 and
 /// 1 and varies the pause by up to a fifth in both directions. A pause that the receiver asked for
-/// replaces the schedule, and is only lengthened.
+/// replaces the scheduled one, and `chance` only lengthens it.
 pub fn pause_after(tries: u32, requested: Option<Duration>, chance: f64) -> Option<Duration> {
     // Eight attempts in just under a day: close together at first, for a receiver that only
     // restarts, then further and further apart.
@@ -320,7 +320,7 @@ mod tests {
     fn a_receiver_may_shorten_a_pause_and_lengthen_it_to_six_hours() {
         let requested =
             |seconds, chance| pause_after(2, Some(Duration::from_secs(seconds)), chance).unwrap();
-        assert_eq!(requested(10, 0.0), Duration::from_secs(10), "never before");
+        assert_eq!(requested(10, 0.0), Duration::from_secs(10), "no earlier");
         assert_eq!(requested(10, 1.0), Duration::from_secs(12));
         for chance in [0.0, 1.0] {
             assert_eq!(requested(1_000_000, chance), Duration::from_hours(6));

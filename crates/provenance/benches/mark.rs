@@ -1,5 +1,5 @@
-//! The watermark's part of the time that a film of the service takes to make: rendered, marked and
-//! encoded, against the same without the mark.
+//! How long the watermark takes compared with the film: the time to render and encode a film
+//! without it, and the time to mark as many frames.
 
 #![expect(
     clippy::unwrap_used,

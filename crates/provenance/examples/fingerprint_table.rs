@@ -1,5 +1,5 @@
 //! Prints how far fingerprints move when films and sounds are encoded again by ffmpeg, how far
-//! apart those of different ones are, and which films a registry of them all finds by its index.
+//! apart fingerprints of different ones are, and which films a registry of all finds by its index.
 //!
 //! `cargo run --release -p provenance --example fingerprint_table -- [FILMS]`
 
@@ -142,7 +142,7 @@ impl Registry {
     fn of(prints: Vec<VideoPrint>) -> Self {
         let mut parts: HashMap<u32, Vec<usize>> = HashMap::new();
         for (number, print) in prints.iter().enumerate() {
-            // What is kept of a hosted film covers its first seconds; these have no more.
+            // The gateway keeps only the first seconds of a hosted film; these films have no more.
             for part in print.keys(Self::INDEX_FRAMES) {
                 parts.entry(part).or_default().push(number);
             }

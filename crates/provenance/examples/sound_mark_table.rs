@@ -87,7 +87,7 @@ struct Table {
     rows: [Row; ATTACKS.len()],
     excerpts: usize,
     alarms: usize,
-    /// Best scores of wrong keys on unmarked sound, and of the right one on what is marked.
+    /// Best scores of wrong keys on unmarked sound, and of the right key on marked sound.
     chance: Vec<f32>,
     scores: Vec<f32>,
     signal_to_mark: Vec<f64>,
@@ -322,7 +322,7 @@ fn pipe_through(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
     );
     let mut output = Vec::new();
     std::thread::scope(|scope| {
-        // It may stop reading when it has enough.
+        // ffmpeg may stop reading when it has enough.
         let writer = scope.spawn(move || drop(stdin.write_all(input)));
         let result = stdout.read_to_end(&mut output);
         drop(writer.join());

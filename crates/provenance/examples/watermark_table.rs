@@ -1,7 +1,7 @@
 //! Prints what the watermark withstands: films of `animatic`, marked, encoded and attacked by
 //! ffmpeg, read back. Also what it costs compared with the render, and what unmarked films give.
-//! The table comes after each 20 films, so that a long run can be cut short; several can share a
-//! long one, each from another first film.
+//! The table is printed after every 20 films, so that a long run can be cut short. Several
+//! processes can share a long run, each starting at another film.
 //!
 //! `cargo run --release -p provenance --example watermark_table -- [FILMS] [SECONDS] [FIRST]`
 

@@ -1,7 +1,7 @@
-//! The bodies that our adapter sends for every model that the catalogue has of a
-//! protocol: of each size and of the shortest, the usual and the longest length,
-//! from text, from frames and from references, with every wish. As JSON, for
-//! checks against an SDK's types: `bodies runway`.
+//! Prints, as JSON, the bodies that a protocol's adapter sends for every model in the catalogue: of
+//! each size, of the shortest, the default and the longest length, from text, from frames and from
+//! references, without and with every optional setting. They are checked against an SDK's types:
+//! `bodies runway`.
 
 #![expect(clippy::print_stdout, reason = "a program of its own")]
 

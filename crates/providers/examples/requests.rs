@@ -1,6 +1,6 @@
-//! What our adapters send for a fixed set of orders, as JSON: for each case the
-//! simulator's journal of it. The checks of `crates/simulator/tests/sdk` give
-//! official SDKs the same input and compare.
+//! Prints, as JSON, what our adapters send for a fixed set of orders: the simulator's journal of
+//! each case. The checks of `crates/simulator/tests/sdk` give official SDKs the same input and
+//! compare the requests.
 
 #![expect(
     clippy::print_stdout,
@@ -25,7 +25,7 @@ use simulator::{JobPlan, Simulator};
 
 /// An order to a provider.
 struct Case {
-    /// The protocol, and what is special.
+    /// The protocol, and what is special about the case.
     name: &'static str,
     options: Value,
     order: Order,
@@ -36,10 +36,10 @@ struct Case {
 /// What becomes of a job.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// It is waited for, and fetched.
+    /// It is polled until it ends, and its results are fetched.
     Fetched,
     /// It is cancelled.
-    CalledOff,
+    Cancelled,
     /// It is looked for, as if the submission's answer had been lost.
     LookedFor,
 }
@@ -70,7 +70,7 @@ impl Case {
     }
 
     fn called_off(mut self) -> Self {
-        self.end = End::CalledOff;
+        self.end = End::Cancelled;
         self
     }
 
@@ -370,7 +370,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     for case in cases() {
         simulator.world().reset();
         simulator.world().set_plan(JobPlan {
-            queued: Duration::from_secs(if case.end == End::CalledOff { 60 } else { 0 }),
+            queued: Duration::from_secs(if case.end == End::Cancelled { 60 } else { 0 }),
             running: Duration::ZERO,
             polls: 1,
             ..JobPlan::default()
@@ -391,7 +391,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What was received; where the simulator listens is not part of it.
+/// The requests that the simulator received, without its address.
 fn journal(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
     let journal: Value = journal
@@ -431,7 +431,7 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
         .await;
     let outputs = match accepted.map_err(|error| anyhow::anyhow!("{error}"))? {
         OrderAcceptance::Done(outputs) => outputs,
-        OrderAcceptance::Job { handle, .. } if case.end == End::CalledOff => {
+        OrderAcceptance::Job { handle, .. } if case.end == End::Cancelled => {
             driver.cancel(&provider, &secret, &handle).await?;
             return Ok(());
         }

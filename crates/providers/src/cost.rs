@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Millionths per unit.
 const MILLION: f64 = 1e6;
-/// Above it, not every whole number can be represented.
+/// Above this, `f64` cannot represent every whole number.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// The unit of a cost.
@@ -15,7 +15,8 @@ pub enum CostUnit {
     Usd,
     /// The provider's own credits.
     Credits,
-    /// The units of its price list, such as seconds of one model and videos of another.
+    /// The units of the provider's price list, such as seconds for one model and videos for
+    /// another.
     Units,
     /// Seconds of a machine's time.
     ComputeSeconds,
@@ -36,7 +37,7 @@ impl CostUnit {
     }
 }
 
-/// The cost of a job. Stored for the operator's margin; callers are not charged by it.
+/// The cost of a job. It shows the operator the margin and does not affect what callers pay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderCost {
     /// The amount in millionths of a unit.
@@ -46,13 +47,13 @@ pub struct ProviderCost {
 }
 
 impl ProviderCost {
-    /// The amount at a JSON pointer, a number or a string with one; `None` if it is not a valid
-    /// amount.
+    /// The amount at a JSON pointer, which may be a number or a number in a string. `None` if it is
+    /// not a valid amount.
     pub fn at_pointer(body: &Value, pointer: &str, unit: CostUnit) -> Option<Self> {
         Self::from_value(body.pointer(pointer)?, unit, 1.0)
     }
 
-    /// The amount of a value; `parts` of it make one unit.
+    /// The amount in a value that counts parts of a unit; `parts_per_unit` of them make one unit.
     pub fn from_value(value: &Value, unit: CostUnit, parts_per_unit: f64) -> Option<Self> {
         let amount = match value {
             Value::Number(number) => number.as_f64()?,

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct ErrorDescription {
     /// The provider's own code.
     pub code: Option<String>,
-    /// The sentence in the error.
+    /// The error message.
     pub message: Option<String>,
 }
 
@@ -16,7 +16,7 @@ pub struct ErrorDescription {
 pub enum ErrorClass {
     /// Too many requests. Nothing was accepted; the same call can succeed later.
     RateLimited,
-    /// The provider is unavailable. For an order that was sent this proves nothing, unless the
+    /// The provider is unavailable. This does not prove that an order was not accepted, unless the
     /// protocol's table says so ([`crate::RefusalRule`]).
     Unavailable,
     /// It is unknown whether the provider accepted the order: the answer was lost, incomplete, or
@@ -70,8 +70,8 @@ impl ErrorClass {
         )
     }
 
-    /// Whether, as the error of a poll, it means the end of the job. No other error of a poll ends
-    /// a paid job.
+    /// Whether an error of this class ends the job when a poll returns it. No other error of a poll
+    /// ends a paid job, except a `Missing` that persists.
     pub const fn ends_job(self) -> bool {
         matches!(
             self,
@@ -79,8 +79,8 @@ impl ErrorClass {
         )
     }
 
-    /// Whether it means that the provider did not accept the order. Whether that is proved depends
-    /// on the protocol's table ([`crate::RefusalRule`]).
+    /// Whether this class means that the provider did not accept the order. Whether that is proved
+    /// depends on the protocol's table ([`crate::RefusalRule`]).
     pub const fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -107,8 +107,8 @@ impl ErrorClass {
 pub enum ErrorBasis {
     /// The job's own record says so.
     Record,
-    /// An answer in place of the record, such as an error by its status. A proxy may have sent it,
-    /// or it may be temporary, so it is accepted only if it persists
+    /// An answer in place of the record, such as one with an error status. A proxy may have sent
+    /// it, or it may be temporary, so it is accepted only if it persists
     /// ([`crate::driver::schedule::EndDoubt`]).
     Answer,
 }
@@ -122,7 +122,7 @@ pub struct ProviderError {
     pub class: ErrorClass,
     /// The provider's own code, where it gives one.
     pub code: Option<String>,
-    /// A sentence.
+    /// What went wrong, as a sentence.
     pub message: String,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
@@ -177,12 +177,12 @@ impl ProviderError {
         self
     }
 
-    /// Whether, as the error of a poll, it is the end of the job.
+    /// Whether this error of a poll ends the job.
     pub fn ends_job(&self) -> bool {
         self.class.ends_job() && self.basis != Some(ErrorBasis::Answer)
     }
 
-    /// Whether, as the error of a poll, it is the end of the job if it persists.
+    /// Whether this error of a poll ends the job if it persists.
     pub fn may_end_job(&self) -> bool {
         self.class == ErrorClass::Missing || (self.class.ends_job() && !self.ends_job())
     }

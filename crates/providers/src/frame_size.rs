@@ -1,6 +1,6 @@
 //! Sizes as providers write them.
 
-/// `1280x720`, with any character between the numbers.
+/// The size as in `1280x720`, with `separator` between the numbers.
 pub fn size_text((width, height): (u32, u32), separator: char) -> String {
     format!("{width}{separator}{height}")
 }
@@ -18,7 +18,7 @@ pub fn has_usual_ratio(size: (u32, u32)) -> bool {
     nearest(size).1 < 0.025
 }
 
-/// The nearest shape with a name, and how far away it is: 0.01 is a hundredth.
+/// The named shape nearest to a size, and the distance: 0.01 means that the ratios differ by 1 %.
 fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
     const NAMED_RATIOS: [(&str, f64); 9] = [
         ("16:9", 16.0 / 9.0),

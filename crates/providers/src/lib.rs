@@ -13,11 +13,10 @@
 //! catalogue  the models that providers sell, as data: `models/*.toml`
 //! ```
 //!
-//! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
-//! [`ProviderResponse`] into the next [`AdapterStep`]. It never opens a connection, reads a
-//! clock or draws a random number, so it is tested without a network. The
-//! [`driver`] sends calls: it owns time-outs, size caps, retries, pacing, the
-//! outbound guard and redaction.
+//! An [`Adapter`] turns an [`Order`] into a described [`Call`], and a [`ProviderResponse`] into the
+//! next [`AdapterStep`]. It never opens a connection, reads a clock or draws a random number, so it
+//! is tested without a network. The [`driver`] sends calls: it owns time-outs, size caps, retries,
+//! pacing, the outbound guard and redaction.
 //!
 //! This crate knows nothing of tasks, accounts, prices or storage; its caller decides whether
 //! something is ordered again, and who pays. Begin with [`Adapter`], then with one of `adapters`.

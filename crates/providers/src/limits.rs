@@ -86,8 +86,8 @@ pub struct SourcePictureLimits {
     pub needed: bool,
     /// What they are for.
     pub purpose: PicturePurpose,
-    /// How many reference pictures it takes instead; for [`PicturePurpose::References`], `max` is
-    /// the limit.
+    /// How many reference pictures it takes instead of frames. With [`PicturePurpose::References`],
+    /// `max` is that limit.
     pub references: usize,
     /// How they reach the provider.
     pub handover: FileHandover,
@@ -97,7 +97,7 @@ impl SourcePictureLimits {
     /// No pictures.
     pub const NONE: Self = Self::frames(0);
 
-    /// A first frame, and with `max` 2 a last one, in any form.
+    /// A first frame, and also a last frame if `max` is 2, each handed over in any form.
     pub const fn frames(max: usize) -> Self {
         Self {
             max,

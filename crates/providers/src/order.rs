@@ -175,7 +175,7 @@ pub enum PictureRole {
     FirstFrame,
     /// The video ends with it.
     LastFrame,
-    /// The video shows its subject.
+    /// The video shows the picture's subject.
     Reference,
 }
 

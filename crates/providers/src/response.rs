@@ -70,8 +70,7 @@ impl ProviderResponse {
         let class = match status {
             401 | 403 => ErrorClass::Credentials,
             402 => ErrorClass::Account,
-            // The request did not arrive completely, or its answer was not awaited: 425 and 499 are
-            // sent by proxies that gave up.
+            // A server or proxy gave up on the request, perhaps after part of it was passed on.
             408 | 425 | 499 => ErrorClass::Unclear,
             429 => ErrorClass::RateLimited,
             // A 503 with the provider's own error, or with a time to retry, comes from the
@@ -156,7 +155,7 @@ pub fn time_at(body: &Value, pointer: &str) -> Option<SystemTime> {
     crate::timestamps::read(body.pointer(pointer)?)
 }
 
-/// A number from 0 to 100 at a JSON pointer; `scale` is the value of 100 % there. Also reads
+/// A number from 0 to 100 at a JSON pointer; `scale` is the number that means 100 %. Also reads
 /// `"40%"`.
 pub fn percent_at(body: &Value, pointer: &str, scale: f64) -> Option<u8> {
     let number = match body.pointer(pointer)? {

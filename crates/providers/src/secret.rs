@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_takes_its_text_over_and_wipes_it() {
+    fn a_secret_takes_over_its_text_and_wipes_it() {
         const fn assert_zeroized_on_drop<T: zeroize::ZeroizeOnDrop>(_: &T) {}
         let text = "hunter2".repeat(4);
         let address = text.as_ptr();

@@ -7,11 +7,11 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-/// Seconds of the year 5138 and milliseconds of the year 1973: whole numbers
-/// from here on count milliseconds.
+/// Whole numbers from here on count milliseconds. This number is in 1973 as milliseconds and would
+/// be in 5138 as seconds.
 const MILLISECONDS_FROM: u64 = 100_000_000_000;
 
-/// A time in Unix seconds, Unix milliseconds or RFC 3339, even when a number is written as text.
+/// A time in RFC 3339, Unix seconds or Unix milliseconds; the numbers may be written as text.
 /// `None` for anything else, and for times before 1970.
 pub fn read(value: &Value) -> Option<SystemTime> {
     match value {

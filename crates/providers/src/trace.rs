@@ -23,7 +23,7 @@ const SCOPE: &str = "mediagate";
 pub struct TraceSpan(Context);
 
 impl TraceSpan {
-    /// No trace.
+    /// A span that records nothing.
     pub fn none() -> Self {
         Self(Context::new())
     }
@@ -62,7 +62,8 @@ impl TraceSpan {
         future.with_context(self.0.clone())
     }
 
-    /// Converts it for a separate future: the span ends when the context is dropped.
+    /// Turns the span into a context for a separate future. The span ends when the context is
+    /// dropped.
     #[must_use]
     pub fn into_context(mut self) -> Context {
         std::mem::take(&mut self.0)
@@ -72,12 +73,12 @@ impl TraceSpan {
         self.0.span().set_attribute(KeyValue::new(name, value));
     }
 
-    /// Marks it as failed, with a reason of this class.
+    /// Marks the span as failed, with this class as the reason.
     pub fn fail(&self, class: &'static str) {
         self.0.span().set_status(Status::error(class));
     }
 
-    /// The trace that it is in, sampled or not.
+    /// The trace of this span, whether it is sampled or not.
     pub fn trace_id(&self) -> Option<TraceId> {
         let span = self.0.span();
         let context = span.span_context();
@@ -100,7 +101,7 @@ pub fn set_attribute(name: &'static str, value: impl Into<Value>) {
     });
 }
 
-/// Marks the current span as failed, with a reason of this class.
+/// Marks the current span as failed, with this class as the reason.
 pub fn mark_failed(class: &'static str) {
     Context::map_current(|context| context.span().set_status(Status::error(class)));
 }
@@ -110,7 +111,7 @@ pub fn current() -> SpanContext {
     Context::map_current(|context| context.span().span_context().clone())
 }
 
-/// Adds the headers with the trace that a request belongs to.
+/// Adds the current span's trace header to a request.
 pub fn inject_headers(headers: &mut HeaderMap) {
     let context = Context::current();
     if context.has_active_span() {

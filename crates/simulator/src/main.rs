@@ -62,8 +62,8 @@ async fn main() -> std::io::Result<()> {
     simulator.world().set_journal(!arguments.no_journal);
     let address = simulator.url("");
     let address = address.trim_end_matches('/');
-    // With port 0 only this line contains the simulator's address, so the starting program reads it
-    // here.
+    // With port 0 only this line contains the simulator's address, so the program that starts it
+    // reads it here.
     writeln!(std::io::stdout(), "listening on {address}")?;
     for route in arguments.proxy {
         let proxy = FaultProxy::listen(route.listen, route.target).await?;

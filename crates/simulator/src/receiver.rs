@@ -62,7 +62,7 @@ impl Reaction {
     }
 }
 
-/// Decides by the post and the number of posts before it.
+/// Chooses the reaction by the post and the number of posts before it.
 type ReactionScript = dyn Fn(&ReceivedPost, usize) -> Reaction + Send + Sync;
 
 /// A running receiver; it and its connections end when this is dropped.
@@ -153,7 +153,7 @@ async fn accept(listener: TcpListener, state: Arc<ReceiverState>) {
     }
 }
 
-/// Request after request on one connection.
+/// Serves one request after another on a connection.
 async fn serve_connection(stream: TcpStream, state: &ReceiverState) {
     let mut stream = BufReader::new(stream);
     while let Some(posted) = read(&mut stream).await {

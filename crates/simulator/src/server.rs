@@ -88,8 +88,8 @@ impl Simulator {
         Self::listen_with(address, None, Arc::default()).await
     }
 
-    /// Starts on this address, with https or an existing world, to simulate a provider that goes
-    /// down and comes back.
+    /// Starts on this address, optionally with https. With the world of an earlier simulator, a
+    /// provider comes back after it went down.
     pub async fn listen_with(
         address: SocketAddr,
         tls: Option<ServerTls>,
@@ -196,7 +196,7 @@ where
             request.extensions_mut().insert(reset);
             let Ok(answer) = app.oneshot(request.map(Body::new)).await;
             // hyper closes the connection without an answer if the service fails. It offers no
-            // other way to send none.
+            // other way to send no answer.
             if answer.extensions().get::<DropConnection>().is_some() {
                 return Err(io::Error::other("dropped on order"));
             }

@@ -1,4 +1,4 @@
-//! What our part of a separation by an ONNX model costs in addition to the runtime's.
+//! What our part of a separation by an ONNX model costs on top of the runtime's part.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph
 //! with an MDX-Net's published sizes and random weights, and separates half a minute of stereo with

@@ -52,7 +52,7 @@ impl Audio {
         &self.channels
     }
 
-    /// Gives up the channels, to keep or change them.
+    /// Returns the channels, to keep or change them.
     pub fn into_channels(self) -> Vec<Vec<f32>> {
         self.channels
     }

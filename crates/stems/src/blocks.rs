@@ -1,11 +1,11 @@
-//! The block separator: long clips in blocks of 24 seconds, at any rate, so that memory stays
-//! constant.
+//! The block separator: separates long clips of any rate in blocks of 24 seconds, so that memory
+//! stays constant.
 //!
 //! Each block is cut out, resampled to the analysis rate, separated, resampled back, and
 //! cross-faded with its neighbours over three seconds. Every block has the full length, even if
 //! less of it is used: the cues compare moments, and more moments give better cues. The estimates
-//! need not sum to anything: remainders are subtracted from the mix, sample by sample, as the last
-//! step.
+//! need not sum to the mix: the last step subtracts them from it, sample by sample, to get the
+//! remainders.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -106,8 +106,8 @@ impl BlockSeparator {
         } else {
             estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
         };
-        // The analysed block is cut to the part that is used. The last block's tail is added to its
-        // beginning, and its own end waits for the next block.
+        // The analysed block is cut to the part that is used. The previous block's tail is added to
+        // its beginning, and its own tail is kept for the next block.
         let lead = block.from - block.start;
         let finished = block.to - block.from - block.fade_out;
         for (part, tail) in parts
@@ -123,7 +123,7 @@ impl BlockSeparator {
             tail.extend(part.drain(finished..));
         }
         self.write(&parts, lead..lead + finished, write)?;
-        // The next block begins inside this one, so only what lies before that is dropped.
+        // The next block begins inside this one, so only what lies before its start is dropped.
         let next = self.blocks.front().map_or(block.end, |next| next.start);
         self.mix.iter_mut().for_each(|c| {
             c.drain(..next - block.start);
@@ -131,8 +131,7 @@ impl BlockSeparator {
         Ok(())
     }
 
-    /// Writes every requested stem; remainders are subtracted from the mix, in which `parts` cover
-    /// `range`.
+    /// Writes every requested stem. A remainder is the mix in `range` without some of `parts`.
     fn write(
         &self,
         parts: &StemEstimates,
@@ -161,7 +160,7 @@ impl BlockSeparator {
                 Stem::Drums => write(number, drums),
                 Stem::Bass => write(number, bass),
                 Stem::Other => write(number, &without(&[vocals, drums, bass])),
-                // INVARIANT: `new` accepted no other stem than the instrumental.
+                // INVARIANT: the only other stem that `new` accepts is the instrumental.
                 _ => write(number, &without(&[vocals])),
             };
             if !should_continue {

@@ -48,7 +48,7 @@ pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
     Ok(file.into_inner())
 }
 
-/// Writes a 24-bit FLAC file from samples that arrive piece by piece, holding one block.
+/// Writes a 24-bit FLAC file from samples that arrive piece by piece. Only one block is in memory.
 pub struct FlacWriter<W> {
     output: W,
     rate: u32,
@@ -137,8 +137,8 @@ impl<W: Write + Seek> FlacWriter<W> {
         Ok(self.output.write_all(&bytes)?)
     }
 
-    /// Encodes a block, possibly a short last one. The encoder's search may also fail in other ways
-    /// on unusual signals, so a block that came out longer than its samples is stored uncompressed.
+    /// Encodes a block, possibly a short last one. The encoder's search may fail on unusual
+    /// signals, so a block that came out longer than its samples is stored uncompressed.
     fn write_block(&mut self) -> Result<(), EncodeError> {
         let channels = self.block.channels;
         let count = self.block.read_samples(BLOCK, &mut self.frame);
@@ -208,13 +208,13 @@ const WAV_HEADER_ROOM: usize = 128;
 /// The highest rate that the format can express.
 const MAX_RATE: u32 = 655_350;
 
-/// The encoder refuses rates above 96 kHz, and it writes a rate into each frame under a checksum.
-/// With this one, which has no short form, frames refer to the file's header, and the header, which
-/// has no checksum, then gets the true rate.
+/// Replaces rates above 96 kHz, which the encoder refuses. The encoder writes a rate into each
+/// frame under a checksum. But this rate has no short form, so frames refer to the file's header.
+/// The header has no checksum, and gets the true rate afterwards.
 const STAND_IN_RATE: usize = 95_999;
 
 /// Sets two fields of the first metadata block: the 20 bits of the rate, see [`STAND_IN_RATE`], and
-/// the smallest block size, which must not count the short last block but does in the encoder.
+/// the smallest block size, in which the encoder wrongly counts the short last block.
 fn correct_header(flac: &mut [u8], rate: u32) {
     const BLOCK_SIZES: usize = 4 + 4;
     const RATE: usize = BLOCK_SIZES + 2 + 2 + 3 + 3;

@@ -160,7 +160,7 @@ impl ShareSplitter<'_> {
     }
 }
 
-/// More than two channels as two, each as quiet as it must be to stay within full scale.
+/// More than two channels folded into two, attenuated just enough to stay within full scale.
 pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
     // All channels at full scale give the largest sum that a side can reach.
     let loudest = fold_down(&vec![vec![1.0]; channels.len()]);
@@ -175,7 +175,8 @@ pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
 }
 
 /// Two channels to analyse. Files order their channels front left, front right, centre, low
-/// frequencies, then rear and side, left before right (without the low ones below six).
+/// frequencies, then rear and side, left before right. Files of fewer than six channels have no low
+/// frequencies.
 fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {
     // 0.71 is the -3 dB with which ITU-R BS.775 mixes the centre and the surrounds into stereo.
     let centre = [0.71, 0.71];

@@ -1,6 +1,6 @@
 //! `stems song.ext OUTDIR`: separates a sound file into WAV files, from a terminal.
 //!
-//! Only arguments, files and messages; everything about sound is in the library.
+//! This file handles only arguments, files and messages. Everything about sound is in the library.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -149,7 +149,7 @@ fn run(arguments: &CommandLine) -> Result<(), String> {
     };
     let scan = decode::scan(&recording, &limits).map_err(|e| with_path(&arguments.song, &e))?;
     let (mut engine, stems) = engine(arguments, scan.shape)?;
-    // Before the work, because a folder that cannot be made should not cost a minute.
+    // Made before the work, because a folder that cannot be made should not cost a minute.
     std::fs::create_dir_all(&arguments.folder).map_err(|e| with_path(&arguments.folder, &e))?;
     let files = stems.iter().map(|stem| {
         let path = arguments.folder.join(format!("{stem}.wav"));
@@ -263,7 +263,7 @@ fn energy<'a>(samples: impl Iterator<Item = &'a f32>) -> f64 {
     samples.map(|x| f64::from(*x).powi(2)).sum()
 }
 
-/// The format counts its bytes in 32 bits; the header needs a few of them.
+/// WAV counts a file's bytes in 32 bits. The header needs a few of them.
 const MAX_WAV: usize = u32::MAX as usize - 1_024;
 
 /// A stem being written to a file, and its data for the table.
@@ -311,7 +311,8 @@ impl StemFile {
         Ok(())
     }
 
-    /// Completes the file and returns its line of the table; its energy is relative to the song's.
+    /// Completes the file and returns its line of the table, with its energy relative to the
+    /// song's.
     fn finish(self, stem: Stem, song_energy: f64) -> Result<String, String> {
         let written = self.writer.finalize();
         written.map_err(|e| format!("{}: {e}", self.path.display()))?;
@@ -335,7 +336,8 @@ impl StemFile {
     }
 }
 
-/// A bar of `cells` cells if `part` is 1, and of at least an eighth of a cell for anything above 0.
+/// A bar of `cells` cells if `fraction` is 1, and of at least an eighth of a cell for anything
+/// above 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

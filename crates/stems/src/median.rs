@@ -2,7 +2,8 @@
 //!
 //! Each column keeps its window sorted; a step takes the oldest value out and slides the newest in
 //! by comparisons alone. Sixteen columns go side by side without a branch, so that the compiler
-//! turns it into vector instructions: several times faster than a search in each window.
+//! turns the loop into vector instructions. That is several times faster than a search in each
+//! window.
 
 use crate::parallel::{CancelCheck, WorkCancelled, fill_bands};
 use crate::plane::SpectralPlane;

@@ -1,9 +1,9 @@
 //! The two small nets that turn a bin's cues into four shares that sum to one.
 //!
-//! Plain feed-forward nets with rectifiers and a softmax at the end; each bin on its own. The
-//! weights are in `weights.bin`: for each net and layer the matrix (a row for each output), then
-//! the biases, as little-endian 32-bit floats. `examples/train` made them; `training/README.md`
-//! describes the training data and the command.
+//! They are plain feed-forward nets with rectifiers and a softmax at the end. Each bin is computed
+//! on its own. The weights are in `weights.bin`: for each net and layer the matrix (a row for each
+//! output), then the biases, as little-endian 32-bit floats. `examples/train` made them;
+//! `training/README.md` describes the training data and the command.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, f32x16};
@@ -107,7 +107,7 @@ impl ShareNet {
         dispatch!(self.level, simd => self.bin_shares_with(simd, cues, out));
     }
 
-    /// Inlined all the way down, because only then the compiler may use the vector instructions of
+    /// Inlined all the way down, because only then may the compiler use the vector instructions of
     /// `S`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "`dispatch!` requires it")]

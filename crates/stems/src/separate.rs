@@ -60,8 +60,8 @@ pub(crate) fn collect_stems(
         .collect())
 }
 
-/// The mix without one stem, for example "no drums". Both must have the same shape; beyond a
-/// shorter stem the mix is unchanged.
+/// The mix without one stem, for example "no drums". Both should have the same shape. Beyond the
+/// end of a shorter stem, the mix is unchanged.
 #[must_use]
 pub fn mix_without(mix: &Audio, stem: &Audio) -> Audio {
     subtract(mix, &[stem.channels()])

@@ -72,7 +72,8 @@ impl LevelSums {
     pub(crate) fn shape(&self, rate: u32, channels: usize, frames: usize) -> ClipShape {
         let count = frames.max(1) as f64;
         let mean = self.sum / count;
-        // Sums in double precision allow this short form. Rounding may still make it negative.
+        // Sums in double precision allow this short form. Rounding may still make the result
+        // negative.
         let variance = (self.squares / count - mean * mean).max(0.0);
         ClipShape {
             rate,

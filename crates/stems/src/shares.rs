@@ -38,7 +38,7 @@ impl StemShares {
         &self.0[t * FRAME_LEN + stem * BINS..][..BINS]
     }
 
-    /// The position of each stem in the stereo image, at every frequency.
+    /// Learns the position of each stem in the stereo image, at every frequency.
     pub(crate) fn spatial_filter(
         &self,
         spectra: &[ChannelSpectra; 2],

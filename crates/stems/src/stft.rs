@@ -135,7 +135,7 @@ impl Stft {
         }
     }
 
-    /// Adds the sound of one spectrum to `out`, which starts half a window before frame 0.
+    /// Adds the sound of one spectrum to `out`, which starts half a window before the first sample.
     pub(crate) fn overlap_add(&self, spectrum: &mut [Complex32], t: usize, out: &mut [f32]) {
         let mut sound = self.inverse.make_output_vec();
         // The transform requires that these two are real, as they are for every real sound.

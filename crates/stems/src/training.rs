@@ -38,8 +38,8 @@ pub struct BinSample {
     pub residual: [f64; STEMS],
 }
 
-/// Draws `count` bins of a song, those with more power more often, with the first pass's cues or
-/// with the second's, if the `first` net is given. `phase` in 0..1 shifts the drawing.
+/// Draws `count` bins of a song, those with more power more often, with the first pass's cues or,
+/// if the `first` net is given, the second's. `phase` in 0..1 shifts the drawing.
 pub fn draw(
     stems: &[StereoTrack; STEMS],
     first: Option<&[f32]>,
@@ -117,7 +117,8 @@ fn sum(stems: &[StereoTrack; STEMS]) -> StereoTrack {
     })
 }
 
-/// The exponent of the power by which bins are drawn: between equal weights and only the loudest.
+/// A bin's weight in the draw is its power raised to this exponent. 0 would give all bins the same
+/// weight, 1 nearly all of it to the loudest.
 const POWER_EXPONENT: f32 = 0.55;
 
 struct BinSampler<'a> {

@@ -1,10 +1,10 @@
 //! The multichannel Wiener filter: spectra that respect the stereo position of each source.
 //!
 //! The local Gaussian model: each source has a power for each bin and one 2x2 spatial covariance
-//! for each frequency; the multichannel Wiener filter is the best linear estimate under it.
-//! N. Q. K. Duong, E. Vincent & R. Gribonval, "Under-determined reverberant audio source
-//! separation using a full-rank spatial covariance model", 2010; A. A. Nugraha et al. 2016. One
-//! round only: more of them made the stems worse.
+//! for each frequency; the multichannel Wiener filter is the best linear estimate under it. N. Q.
+//! K. Duong, E. Vincent & R. Gribonval, "Under-determined reverberant audio source separation using
+//! a full-rank spatial covariance model", 2010; A. A. Nugraha et al. 2016. One round only, because
+//! more rounds made the stems worse.
 
 use dsp::Complex32;
 
@@ -25,7 +25,7 @@ pub(crate) struct WienerFilter {
 }
 
 impl WienerFilter {
-    /// Learns the positions from `shares(frame)[stem][bin]` of the two channels' spectra; see
+    /// Learns the positions from `shares(frame, stem)[bin]` of the two channels' spectra; see
     /// [`SpatialCovariance::normalise`] for `diffuse_share`.
     pub(crate) fn learn<'a>(
         frames: usize,
@@ -125,7 +125,7 @@ impl SpatialCovariance {
         self.cross += left * right.conj() * weight;
     }
 
-    /// Adds a share of another.
+    /// Adds a share of another covariance.
     pub(crate) fn mix(&mut self, other: &Self, share: f32) {
         self.left += share * other.left;
         self.right += share * other.right;

@@ -1,6 +1,6 @@
 """Composes songs from a preset: drum grids, bass lines, chords, parts and a melody, as lists of notes.
 
-Everything is drawn from random numbers seeded by the preset, so that a preset is a song.
+Everything is drawn from random numbers seeded by the preset, so that a preset always gives the same song.
 """
 import hashlib
 
@@ -10,8 +10,8 @@ SCALES = {"major": [0, 2, 4, 5, 7, 9, 11], "minor": [0, 2, 3, 5, 7, 8, 10],
           "dorian": [0, 2, 3, 5, 7, 9, 10], "mixo": [0, 2, 4, 5, 7, 9, 10]}
 
 # ----------------------------------------------------------------- drum grids
-# 16 steps a bar: K kick, S snare, R rim, C clap, H closed hat, O open hat,
-# D ride, T shaker, G cowbell/conga group.  Upper case strong, lower case soft.
+# 16 steps a bar, by General MIDI drum note: X strong, x medium, o soft and sometimes left out.
+# The letters of FILLS are drums: S snare, T high tom, F floor tom.
 DRUMS = {
     "rock":   {36: "X.....X.X.......", 38: "....X.......X...", 42: "x.x.x.x.x.x.x.x."},
     "drive":  {36: "X..X..X.X..X....", 38: "....X.......X..o", 46: "x...x...x...x...", 42: "..x...x...x...x."},

@@ -9,7 +9,7 @@ CREATE TABLE accounts (
     created_at    BIGINT NOT NULL,
     prepaid       BIGINT NOT NULL DEFAULT 0,
     budget_micros BIGINT,
-    -- Running sums of the ledger, moved in the transaction of each entry.
+    -- Running sums of the ledger, updated in the transaction of each entry.
     held_micros   BIGINT NOT NULL DEFAULT 0,
     spent_micros  BIGINT NOT NULL DEFAULT 0,
     credit_micros BIGINT NOT NULL DEFAULT 0
@@ -41,7 +41,7 @@ CREATE TABLE api_keys (
     -- The secret before the latest rotation, and until when it is accepted.
     former_sha256       TEXT,
     former_until        BIGINT,
-    -- Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    -- Whether it refuses requests that chat interfaces send on their own, for titles and tags.
     refuse_housekeeping BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id, id);
@@ -78,24 +78,24 @@ CREATE TABLE tasks (
     -- free, held, settled or released
     money              TEXT   NOT NULL DEFAULT 'free',
     reserved_micros    BIGINT NOT NULL DEFAULT 0,
-    -- The prices that held when the task was accepted, and what was asked for.
+    -- The prices when the task was accepted, and the quantity that was ordered.
     tariff             TEXT,
-    -- What was made and is paid for.
+    -- The price, quantity and cost that were charged.
     bill               TEXT,
     -- How often the child process that ran it has died. NULL: never.
     deaths             BIGINT,
-    -- Who is called when it ends, and the address under which its request reached the
-    -- gateway, for addresses in what is sent.
+    -- The URL that is called when it ends, and the URL under which its request reached the gateway, for URLs in the
+    -- callback.
     callback           TEXT,
     origin             TEXT,
     -- Whether its progress is a guess.
     progress_estimated BIGINT NOT NULL DEFAULT 0,
-    -- The `traceparent` of the trace that it belongs to, where its request was traced.
+    -- The trace that it belongs to, if its request was traced: `traceparent`, a space and `tracestate`.
     trace              TEXT
 );
 CREATE INDEX tasks_by_account ON tasks (account_id, id);
 CREATE INDEX tasks_cancelled_and_held ON tasks (id) WHERE money = 'held' AND state = 'cancelled';
--- Lists, by what they are narrowed to.
+-- For lists, by the condition that narrows them.
 CREATE INDEX tasks_by_state ON tasks (account_id, state, id);
 CREATE INDEX tasks_by_kind ON tasks (account_id, kind, id);
 CREATE INDEX tasks_by_model ON tasks (account_id, model, id);
@@ -109,13 +109,13 @@ CREATE INDEX tasks_open ON tasks (id) WHERE state IN ('queued', 'running');
 CREATE INDEX tasks_cancelled_and_held_of ON tasks (account_id, key_id) WHERE money = 'held' AND state = 'cancelled';
 CREATE INDEX tasks_succeeded ON tasks (model, finished_at, started_at) WHERE state = 'succeeded';
 CREATE INDEX tasks_running ON tasks (model, started_at) WHERE state = 'running';
--- What waits is found by its account, and what is held is counted by it. Without the provider, SQLite would take the
--- index of all tasks by provider.
+-- Waiting tasks are found, and held ones counted, by account. Without the provider as its first column, SQLite would
+-- use the index of all tasks by provider instead of this one.
 CREATE INDEX tasks_free ON tasks (provider, account_id, due_at, id)
 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded';
 CREATE INDEX tasks_free_upstream ON tasks (model, account_id, due_at, id, state)
 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded';
--- The few of those that have begun, among many that wait.
+-- For the few tasks that have begun, among many that wait.
 CREATE INDEX tasks_free_begun ON tasks (model, due_at)
 WHERE state = 'running' AND lease_owner IS NULL AND provider <> 'embedded';
 CREATE INDEX tasks_held ON tasks (lease_owner, model, account_id) WHERE lease_owner IS NOT NULL;
@@ -160,19 +160,19 @@ CREATE TABLE clips (
     milliseconds BIGINT NOT NULL DEFAULT 0,
     is_trashed   BIGINT NOT NULL DEFAULT 0,
     created_at   BIGINT NOT NULL,
-    -- What a provider calls it, and what it says of it.
+    -- The provider's ids of it, and what the provider reports about it, as JSON.
     upstream     TEXT,
-    -- The task that made it, and what it was asked for, once that is no longer kept.
+    -- The task that made it and that task's order, once the record of the task is removed.
     past_task_id TEXT,
     past_payload TEXT,
-    -- What came in with it, or was put into it: a model::provenance::Provenance.
+    -- The marks of origin found in its file or added to it: a model::provenance::Provenance as JSON.
     provenance   TEXT
 );
 CREATE INDEX clips_by_task ON clips (task_id, position);
 CREATE INDEX clips_by_account ON clips (account_id, is_trashed, id);
--- Whoever removes a clip has to know what refers to it.
+-- Finds the clips that refer to a clip, for example before it is removed.
 CREATE INDEX clips_by_source ON clips (source_id);
--- What a file is called when it is taken home.
+-- For the name of a downloaded file.
 CREATE INDEX clips_by_audio ON clips (audio);
 
 CREATE TABLE personas (
@@ -187,19 +187,19 @@ CREATE TABLE personas (
     is_public_approved BIGINT NOT NULL,
     is_trashed         BIGINT NOT NULL DEFAULT 0,
     created_at         BIGINT NOT NULL,
-    -- What a provider calls it.
+    -- The provider's ids of it, as JSON.
     upstream           TEXT
 );
 CREATE INDEX personas_by_account ON personas (account_id, id) WHERE is_trashed = 0;
 CREATE INDEX personas_by_root_clip ON personas (root_clip_id);
 
--- Workers. A lease is one row instead of a column of every task that is held, so that thousands of waiting jobs cost one
--- write a heartbeat.
+-- Workers. A lease is one row instead of a column of every held task, so that a heartbeat costs one write, however many
+-- tasks are held.
 CREATE TABLE workers (
     name       TEXT   NOT NULL PRIMARY KEY,
-    -- Until when it holds its tasks without another heartbeat.
+    -- Until when it holds its tasks without another heartbeat. Negative: when it was declared dead.
     held_until BIGINT NOT NULL,
-    -- The models whose tasks it takes, a JSON list.
+    -- The models whose tasks it claims, a JSON list.
     models     TEXT   NOT NULL
 );
 
@@ -210,32 +210,30 @@ CREATE TABLE submissions (
     attempt         BIGINT NOT NULL,
     provider        TEXT   NOT NULL,
     route_model     TEXT   NOT NULL,
-    -- The credential: its place in the settings and a mark of its value.
+    -- The credential: its position in the settings and a digest of its value.
     credential      TEXT   NOT NULL,
-    -- intended, accepted, refused, unclear or ended
+    -- intended, accepted, refused, unclear, found or ended
     state           TEXT   NOT NULL,
     handle          TEXT,
     error_class     TEXT,
     error_message   TEXT,
     created_at      BIGINT NOT NULL,
     accepted_at     BIGINT,
-    -- Who sends or follows it.
+    -- The worker that sends or follows it.
     follower        TEXT,
     -- 1 as long as its job has to be followed although its task has ended.
     stray           BIGINT NOT NULL DEFAULT 0,
-    -- When it is looked at next: a stray one, or one that is unclear.
+    -- When it is examined next, if it is a stray or unclear.
     due_at          BIGINT,
-    -- What a provider's answer to an order named as the result, so that it can be
-    -- fetched whatever happens in between.
+    -- The results that the provider's answer to the order named, so that they can be fetched after a crash.
     results         TEXT,
-    -- What the provider itself says that a job cost, in millionths of the unit that it
-    -- counts in. NULL: it does not say.
+    -- The cost of the job as the provider reports it, in millionths of the provider's unit. NULL: not reported.
     cost_millionths BIGINT,
     cost_unit       TEXT,
     -- When the provider answered, and when its job ended.
     answered_at     BIGINT,
     ended_at        BIGINT,
-    -- Where it was made: protocol and base address, with a space between. Its job is asked for only there.
+    -- Where it was sent: protocol and base URL, separated by a space. Its job is polled only there.
     endpoint        TEXT   NOT NULL,
     UNIQUE (task_id, attempt)
 );
@@ -244,18 +242,17 @@ CREATE INDEX submissions_unclear ON submissions (due_at) WHERE state = 'unclear'
 CREATE INDEX submissions_taking_place ON submissions (provider, route_model, credential)
 WHERE state IN ('intended', 'accepted') AND stray = 0;
 CREATE INDEX submissions_recent ON submissions (provider, created_at, route_model, credential);
--- A task has one submission that is not provably refused, whoever writes it.
+-- A task has at most one submission that was not refused, whichever process writes it.
 CREATE UNIQUE INDEX submissions_once ON submissions (task_id) WHERE state <> 'refused';
--- For the operator's list of what nobody could confirm.
+-- For the operator's list of unconfirmed submissions.
 CREATE INDEX submissions_unconfirmed ON submissions (id) WHERE state IN ('unclear', 'found');
--- One job belongs to one order; and what jobs cost is summed up by when they ended.
+-- To check that a job belongs to only one order, and to sum up job costs by the time at which they ended.
 CREATE INDEX submissions_by_handle ON submissions (provider, handle) WHERE handle IS NOT NULL;
 CREATE INDEX submissions_by_end ON submissions (ended_at) WHERE ended_at IS NOT NULL;
 
--- Entries are added and never changed. Each says how it changes what is held,
--- spent and credited.
+-- Entries are added and never changed. Each is a change of the held, spent and credited sums.
 CREATE TABLE ledger (
-    -- Of a task's entry the task and the kind: there is one of each.
+    -- For an entry of a task, the task and the kind, so that there is at most one of each kind.
     id            TEXT   NOT NULL PRIMARY KEY,
     account_id    TEXT   NOT NULL REFERENCES accounts (id),
     key_id        TEXT   REFERENCES api_keys (id),
@@ -267,7 +264,7 @@ CREATE TABLE ledger (
     credit_micros BIGINT NOT NULL,
     note          TEXT,
     created_at    BIGINT NOT NULL,
-    -- Where a correction counts that was written later: at the end of the order that it corrects. NULL: when it was written.
+    -- When a correction counts: at the time of the entry that it corrects. NULL: the entry counts when it was written.
     counted_at    BIGINT
 );
 -- A reservation ends once, one way or the other.
@@ -277,31 +274,29 @@ CREATE INDEX ledger_by_time ON ledger (created_at, id);
 CREATE INDEX ledger_by_account ON ledger (account_id, created_at, id);
 CREATE INDEX ledger_counted_elsewhere ON ledger (counted_at) WHERE counted_at IS NOT NULL;
 
--- What callers wanted, so that a request that comes again is known.
+-- Requests that create something, so that a repeated request is recognised.
 CREATE TABLE intents (
     id              TEXT   NOT NULL PRIMARY KEY,
     account_id      TEXT   NOT NULL,
     key_id          TEXT   NOT NULL,
-    -- The Idempotency-Key, as long as it leads here.
+    -- The Idempotency-Key, as long as it belongs to this intent.
     idempotency_key TEXT,
-    -- SHA-256 of endpoint and body; and the first 64 bits of another one, of that
-    -- and the API key, to look it up by.
+    -- SHA-256 of endpoint and body; and, for look-ups, the first 64 bits of the SHA-256 of the API key and this one.
     fingerprint     TEXT   NOT NULL,
     body            BIGINT NOT NULL,
     -- working or made
     state           TEXT   NOT NULL,
-    -- What was made: tasks, a clip or a persona.
+    -- What was made, as JSON: tasks, a clip, a persona, a webhook endpoint or a change.
     made            TEXT,
     -- The first answer, of an intent with a key.
     answer          TEXT,
-    -- The server whose caller waits for the answer.
+    -- The process whose caller waits for the answer.
     holder          TEXT,
-    -- How many requests it had.
+    -- How many requests for it there were.
     visits          BIGINT NOT NULL,
-    -- Until when a request with the same body leads here; open when NULL. An
-    -- answer that was written to the end closes it.
+    -- Until when a request with the same body joins it. NULL: it is open. It is closed once its answer was delivered.
     joinable_until  BIGINT,
-    -- When something was about to be sent to a provider, for what is no task.
+    -- When something other than a task was about to be sent to a provider.
     sent_at         BIGINT,
     created_at      BIGINT NOT NULL
 );
@@ -309,58 +304,57 @@ CREATE UNIQUE INDEX intents_by_key ON intents (account_id, idempotency_key) WHER
 CREATE INDEX intents_open ON intents (body) WHERE joinable_until IS NULL;
 CREATE INDEX intents_closed ON intents (body, joinable_until) WHERE joinable_until IS NOT NULL;
 
--- What was paid, credited and made on a day: what usage shows, and what the sums
--- of keys and accounts are checked against.
+-- Charges, credits and ended tasks of a day, for usage and for checking the sums of keys and accounts.
 CREATE TABLE daily_sums (
     account_id      TEXT   NOT NULL REFERENCES accounts (id),
     -- Days since the epoch, in UTC.
     day             BIGINT NOT NULL,
-    -- Empty where money moved without one, as a credit does.
+    -- Empty for money that moves without a key, such as a credit.
     key_id          TEXT   NOT NULL,
     model           TEXT   NOT NULL,
     spent_micros    BIGINT NOT NULL DEFAULT 0,
     credit_micros   BIGINT NOT NULL DEFAULT 0,
-    -- The part of what was spent whose entries are no longer kept.
+    -- The part of `spent_micros` whose ledger entries were removed.
     past_micros     BIGINT NOT NULL DEFAULT 0,
     -- Tasks, by how they ended.
     succeeded       BIGINT NOT NULL DEFAULT 0,
     failed          BIGINT NOT NULL DEFAULT 0,
     cancelled       BIGINT NOT NULL DEFAULT 0,
-    -- What was given back for jobs that were cancelled and that their provider did not call off: the most that
-    -- those may cost which are still at work, and what the others did cost.
+    -- Refunds for tasks that were cancelled while their jobs continued at the provider: the reservation while such a
+    -- job runs, and what it cost once it has ended.
     forgiven_micros BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (account_id, day, key_id, model)
 );
 CREATE INDEX daily_sums_by_day ON daily_sums (day);
 
--- Work that is done now and then, by one process at a time: when it is due next.
+-- Periodic jobs that one process does at a time: when each is due next.
 CREATE TABLE upkeep (
     kind   TEXT   NOT NULL PRIMARY KEY,
     due_at BIGINT NOT NULL
 );
 
--- Orders that were refused before anything was made, counted by body, so that their
--- retries are not led to what orders alike made.
+-- Orders that were refused before anything was made, counted by body, so that their retries do not join the results of
+-- identical orders.
 CREATE TABLE refused_orders (
     -- Endpoint, body and API key, as in intents.
     body       BIGINT NOT NULL PRIMARY KEY,
-    -- How many still have to make something.
+    -- How many of them may still make something.
     owed       BIGINT NOT NULL,
     -- Until when their retries are expected.
     until_at   BIGINT NOT NULL,
-    -- When a retry last made something without a refusal that was known. One from before that
-    -- instant is its own: a process that could not reach the database reports it late.
+    -- When a retry last made something although no refusal was known. A refusal from before that time belongs to it: a
+    -- process that could not reach the database reported it late.
     made_up_at BIGINT NOT NULL
 );
 CREATE INDEX refused_orders_until ON refused_orders (until_at);
 
--- How many bytes an account keeps: the sum of its files that were not removed.
+-- How many bytes an account stores: the sum of its files that were not removed.
 CREATE TABLE account_storage (
     account_id TEXT   NOT NULL PRIMARY KEY REFERENCES accounts (id),
     size_bytes BIGINT NOT NULL
 );
 
--- An address that an account registered.
+-- A URL that an account registered.
 CREATE TABLE webhook_endpoints (
     id            TEXT   NOT NULL PRIMARY KEY,
     account_id    TEXT   NOT NULL REFERENCES accounts (id),
@@ -373,25 +367,25 @@ CREATE TABLE webhook_endpoints (
     -- A JSON list, the newest first; encrypted.
     secrets       TEXT   NOT NULL,
     enabled       BIGINT NOT NULL,
-    -- gone | failing | operator's words; NULL while it is enabled or its owner disabled it.
+    -- gone | failing; NULL while it is enabled or its owner disabled it.
     disabled_why  TEXT,
-    -- Since its latest success: how many tries failed, and when the first did.
+    -- Since its latest success: how many attempts failed, and when the first did.
     failures      BIGINT NOT NULL DEFAULT 0,
     failing_since BIGINT,
     created_at    BIGINT NOT NULL,
-    -- The API key whose holder gave it its address: it is told what that key may see. NULL: the operator's command did,
-    -- and it is told of everything in its account.
+    -- The API key with which its URL was set: it receives what that key may see. NULL: the operator's command set the
+    -- URL, and it receives everything about its account.
     key_id        TEXT   REFERENCES api_keys (id)
 );
 CREATE INDEX webhook_endpoints_by_account ON webhook_endpoints (account_id, id);
 
--- What an account's callbacks are signed with; encrypted.
+-- The keys with which an account's callbacks are signed; encrypted.
 CREATE TABLE webhook_secrets (
     account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (id),
     secrets    TEXT NOT NULL
 );
 
--- What happened, once; the body is what is signed, byte for byte.
+-- Events. The body is signed byte for byte.
 CREATE TABLE webhook_events (
     id         TEXT   NOT NULL PRIMARY KEY,
     account_id TEXT   NOT NULL REFERENCES accounts (id),
@@ -409,7 +403,7 @@ CREATE TABLE webhook_deliveries (
     -- NULL: a callback, to `url`.
     endpoint_id  TEXT,
     url          TEXT,
-    -- Where it differs from the event's.
+    -- Sent instead of the event's body, unless NULL.
     body         TEXT,
     task_id      TEXT,
     -- Deliveries of one lane share the limit of requests in flight: an endpoint, or the
@@ -417,7 +411,7 @@ CREATE TABLE webhook_deliveries (
     lane         TEXT   NOT NULL,
     -- waiting | delivered | failed | held
     state        TEXT   NOT NULL,
-    -- Tries so far, and how many of them came before it was sent again by hand.
+    -- Attempts so far, and how many of them came before it was last sent again by hand.
     attempts     BIGINT NOT NULL DEFAULT 0,
     tried_before BIGINT NOT NULL DEFAULT 0,
     due_at       BIGINT NOT NULL,
@@ -441,9 +435,9 @@ CREATE TABLE webhook_attempts (
     at          BIGINT NOT NULL,
     took_ms     BIGINT NOT NULL,
     status      BIGINT,
-    -- The class of what went wrong.
+    -- The class of the error.
     error       TEXT,
-    -- How the answer begins.
+    -- The beginning of the response.
     response    TEXT,
     PRIMARY KEY (delivery_id, number)
 );
@@ -455,13 +449,13 @@ CREATE TABLE task_words (
     PRIMARY KEY (term, task_id)
 ) /* WITHOUT ROWID */;
 
--- What the operator changes, and who did.
+-- Changes by the operator, and who made them.
 CREATE TABLE audit (
     id         TEXT   NOT NULL PRIMARY KEY,
     at         BIGINT NOT NULL,
     -- key | command | configuration
     actor_kind TEXT   NOT NULL,
-    -- The API key's.
+    -- The id of the API key.
     actor_id   TEXT,
     actor_name TEXT   NOT NULL,
     -- Noun and verb: key.create
@@ -477,16 +471,16 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_time ON audit (at, id);
 CREATE INDEX audit_by_target ON audit (target, at, id);
 
--- What is known of a route beyond its settings, for every process and over restarts.
+-- The state of a route that is not in the settings, for all processes and across restarts.
 CREATE TABLE route_notes (
     provider      TEXT   NOT NULL,
     -- The provider's name for the model.
     model         TEXT   NOT NULL,
-    -- Since when an operator has it paused.
+    -- Since when it is paused by an operator.
     paused_at     BIGINT,
     -- When an operator last said to try it again.
     tried_at      BIGINT,
-    -- Since when the provider refuses the key; until it takes an order.
+    -- Since when the provider refuses the key; NULL again once it accepts an order.
     refused_at    BIGINT,
     -- Its last error, in the provider's words.
     error_class   TEXT,
@@ -495,33 +489,33 @@ CREATE TABLE route_notes (
     PRIMARY KEY (provider, model)
 );
 
--- Who is signed in by a cookie.
+-- Login sessions by cookie.
 CREATE TABLE sessions (
-    -- Of the cookie.
+    -- The hash of the cookie.
     sha256        TEXT   NOT NULL PRIMARY KEY,
     key_id        TEXT   NOT NULL REFERENCES api_keys (id),
     created_at    BIGINT NOT NULL,
     expires_at    BIGINT NOT NULL,
-    -- The hash of the secret that it began with, and ends with.
+    -- The hash of the key's secret when it began. It ends when that secret is replaced.
     secret_sha256 TEXT   NOT NULL
 );
 CREATE INDEX sessions_ending ON sessions (expires_at);
--- The oldest session of a key ends for one more than it may have.
+-- If a key has more sessions than it may, the oldest end.
 CREATE INDEX sessions_by_age ON sessions (key_id, created_at, sha256);
 
--- How many requests each key may still make, for all processes together. Postgres may lose it in a
--- crash: then each key has a full minute once.
+-- How many requests each key may still make, for all processes together. Postgres may empty this table in a crash: then
+-- each key may make a full minute's requests at once.
 CREATE /* UNLOGGED */ TABLE rate_grants (
     key_id  TEXT   NOT NULL PRIMARY KEY,
-    -- When all requests that were granted would have arrived, evenly spread, in nanoseconds.
+    -- When all granted requests would have arrived if they were spread evenly, in nanoseconds.
     tat     BIGINT NOT NULL,
     -- Requests of the last grant.
     granted BIGINT NOT NULL
 );
 
--- What each result is known by. A video's goes with its task, a clip's stays with the clip.
+-- By what each result is recognised. A video's row is removed with its task, a clip's stays with the clip.
 CREATE TABLE prints (
-    -- Of the result's file.
+    -- The id of the result's file.
     id          TEXT   NOT NULL PRIMARY KEY,
     account_id  TEXT   NOT NULL REFERENCES accounts (id),
     task_id     TEXT,
@@ -529,7 +523,7 @@ CREATE TABLE prints (
     -- video | song | stem
     kind        TEXT   NOT NULL,
     is_embedded BIGINT NOT NULL,
-    -- Of the file as kept.
+    -- The hash of the file as stored.
     sha256      TEXT   NOT NULL,
     -- 40 bits.
     watermark   BIGINT,
@@ -541,10 +535,10 @@ CREATE TABLE prints (
 CREATE INDEX prints_by_digest ON prints (sha256, id);
 CREATE INDEX prints_by_watermark ON prints (watermark, id) WHERE watermark IS NOT NULL;
 CREATE INDEX prints_by_task ON prints (task_id) WHERE task_id IS NOT NULL;
--- Films that nobody has looked at yet; '' is what was looked at and is known by nothing.
+-- Films that were not examined yet; '' is a film that was examined and has no fingerprint.
 CREATE INDEX prints_unseen ON prints (id) WHERE kind = 'video' AND video IS NULL;
 
--- Parts of fingerprints: what is alike shares some.
+-- Parts of fingerprints, for look-ups: similar results share some.
 CREATE TABLE print_keys (
     part     BIGINT NOT NULL,
     print_id TEXT   NOT NULL REFERENCES prints (id),
@@ -552,22 +546,23 @@ CREATE TABLE print_keys (
 );
 CREATE INDEX print_keys_of_print ON print_keys (print_id);
 
--- Processes that share this database, and fingerprints of what must be set alike in all of them: an
--- object by the settings' names. Postgres may lose it in a crash: they come again.
+-- Processes that share this database. `marks` is a JSON object with fingerprints of the settings that must agree, by
+-- their names, and the process's route states. Postgres may empty this table in a crash: the processes then write it
+-- again.
 CREATE /* UNLOGGED */ TABLE replicas (
     name    TEXT   NOT NULL PRIMARY KEY,
     seen_at BIGINT NOT NULL,
     marks   TEXT   NOT NULL
 );
 
--- What ended and what it cost, of all accounts, by hour: what the operator's usage shows.
+-- Ended tasks and their costs, of all accounts, by hour: for the operator's usage.
 CREATE TABLE hourly_sums (
     -- Hours since the epoch, in UTC.
     hour          BIGINT NOT NULL,
     account_id    TEXT   NOT NULL REFERENCES accounts (id),
     key_id        TEXT   NOT NULL,
     model         TEXT   NOT NULL,
-    -- Who made it; of what was never taken, who was asked first.
+    -- The provider that made it, or the first one that was asked if none accepted.
     provider      TEXT   NOT NULL,
     -- How the task ended: succeeded, failed or cancelled.
     outcome       TEXT   NOT NULL,
@@ -576,14 +571,14 @@ CREATE TABLE hourly_sums (
     spent_micros  BIGINT NOT NULL DEFAULT 0,
     -- What providers were paid for jobs that they finished.
     made_micros   BIGINT NOT NULL DEFAULT 0,
-    -- What they say that they charged for others.
+    -- What they report that they charged for other jobs.
     wasted_micros BIGINT NOT NULL DEFAULT 0,
-    -- Jobs of which nobody knows what they cost.
+    -- Jobs with unknown costs.
     unknown_jobs  BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (hour, account_id, key_id, model, provider, outcome)
 );
 
--- What is said of a task whose record is gone while its order may still be repeated.
+-- What is kept of a removed task while its order may still be repeated.
 CREATE TABLE past_tasks (
     id          TEXT   NOT NULL PRIMARY KEY,
     -- How it ended, and what it cost.
@@ -594,7 +589,7 @@ CREATE TABLE past_tasks (
 );
 CREATE INDEX past_tasks_by_time ON past_tasks (removed_at);
 
--- The last turn of each account in a queue, by the number of turns in it. Postgres may lose it in a crash: then nobody had
+-- The number of each account's last turn in a queue. Postgres may empty this table in a crash: then no account has had
 -- a turn yet.
 CREATE /* UNLOGGED */ TABLE turns (
     queue      TEXT   NOT NULL,

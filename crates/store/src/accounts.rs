@@ -9,7 +9,7 @@ use mediagate_model::money::MicroDollars;
 
 pub use crate::keys::*;
 
-/// Does nothing if the handle is taken.
+/// Adds an account; does nothing if the handle is taken.
 pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> {
     account_columns!(insert account into conn "ON CONFLICT (handle) DO NOTHING")?;
     Ok(())

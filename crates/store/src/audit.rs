@@ -73,7 +73,7 @@ pub fn newest(
     limit: u32,
 ) -> Result<Vec<AuditEntry>, StoreError> {
     let until = filter.until.map_or(i64::MAX, Timestamp::micros);
-    // Every id sorts after "".
+    // Every id sorts after "", so this excludes entries written at `until`.
     let (at, id) = match before {
         Some((at, id)) if at.micros() < until => (at.micros(), id.to_string()),
         _ => (until, String::new()),

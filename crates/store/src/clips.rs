@@ -1,4 +1,5 @@
-//! Music clips. A stem has its task's state, read by a join, so that the two cannot disagree.
+//! Music clips. A clip without files gets its state from its task by a join, so that the two cannot
+//! disagree.
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::conn::to_json;
@@ -77,7 +78,7 @@ macro_rules! select {
     };
 }
 
-/// `position` orders the clips of a task.
+/// Adds a clip; `position` orders the clips of a task.
 pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), StoreError> {
     let (source, target) = match &clip.origin {
         ClipOrigin::Upload | ClipOrigin::Song { .. } => (None, None),
@@ -152,7 +153,7 @@ pub fn set_provenance(
     Ok(())
 }
 
-/// Deletes a clip that was never filled.
+/// Deletes a clip that never got its files.
 pub fn remove_empty(conn: &mut Conn<'_>, id: ClipId) -> Result<(), StoreError> {
     conn.execute(
         "DELETE FROM clips WHERE id = ?1 AND audio IS NULL",
@@ -187,7 +188,7 @@ pub fn of_task(
     )
 }
 
-/// The titles for a recording's name.
+/// The titles from which the file name of a recording is made.
 #[derive(Debug, Clone)]
 pub struct RecordingName {
     pub title: String,
@@ -205,7 +206,7 @@ record! {
     }
 }
 
-/// The titles for the name of the clip with this recording.
+/// The titles for the file name of this recording.
 pub fn recording_name(
     conn: &mut Conn<'_>,
     recording: AssetId,
@@ -221,7 +222,8 @@ pub fn recording_name(
     )
 }
 
-/// The newest task that separated this clip and has at least one complete stem.
+/// The newest task that separated this clip and has at least one complete stem that is not in the
+/// trash.
 pub fn newest_separation(
     conn: &mut Conn<'_>,
     source: ClipId,
@@ -237,7 +239,8 @@ pub fn newest_separation(
     Ok(newest.flatten())
 }
 
-/// The complete stems that this task separated from a clip, by position.
+/// The complete stems that this task separated from a clip, by position, without those in the
+/// trash.
 pub fn stems_of(
     conn: &mut Conn<'_>,
     source: ClipId,
@@ -307,7 +310,7 @@ impl From<ClipRow> for Clip {
     fn from(row: ClipRow) -> Self {
         let media = row.media();
         let state = match row.task_state {
-            // Checked first, because a clip that was made outlives the record of its task.
+            // Checked first, because a complete clip outlives the record of its task.
             _ if media.is_some() => ClipState::Complete,
             Some(TaskState::Queued) => ClipState::Queued,
             Some(TaskState::Running) => ClipState::Running,

@@ -112,12 +112,12 @@ pub(crate) fn run_insert<const N: usize>(
 /// }
 /// ```
 ///
-/// A field is a column, the result of a function of columns, whose types are those of its
-/// parameters, or another record with its list. A column is a name or any SQL expression.
+/// A field is one of three: a column, a function of columns (which are read as the types of its
+/// parameters), or another record, given by its list. A column is a name or any SQL expression.
 ///
-/// This implements [`TableRecord`] for the struct, and a macro: `columns!()` is the list for a
-/// SELECT, `columns!("t")` the same of the table `t`, and `columns!(insert task into conn)` adds a
-/// row with all of these columns, for which each field must be one; a final literal is appended.
+/// This implements [`TableRecord`] for the struct and defines a macro: `columns!()` is the list for
+/// a SELECT, `columns!("t")` has the prefix `t.`, and `columns!(insert task into conn)` adds a row.
+/// For an insert each field must be a column; a final literal is appended.
 macro_rules! record {
     ($(#[$attribute:meta])* $list:ident for $($declared:tt)+) => {
         $crate::columns::record! { @ ($) $(#[$attribute])* $list for $($declared)+ }
@@ -165,7 +165,7 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Columns with commas between, each prefixed by the text in parentheses; another record's list is
+/// Columns joined by commas, each prefixed by the text in parentheses; another record's list is
 /// inserted unchanged.
 macro_rules! list {
     (@ ($($prefix:literal),*) $column:literal) => {
@@ -223,7 +223,7 @@ macro_rules! insert {
 }
 pub(crate) use insert;
 
-/// A count as `u32`, or the nearest maximum if the column holds no such number.
+/// A count as `u32`, or `u32::MAX` if it does not fit.
 pub(crate) fn saturated(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
 }

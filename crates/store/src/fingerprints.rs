@@ -1,7 +1,7 @@
 //! The registry of results: fingerprints, digests and watermarks by which a file is recognised.
 //!
-//! Similar results are looked up by parts of fingerprints, so that no search reads the whole table;
-//! the caller decides how similar two are.
+//! Similar results are looked up by parts of fingerprints, so that no search reads the whole table.
+//! The caller decides whether two results are similar enough.
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
@@ -9,7 +9,7 @@ use mediagate_model::ids::AssetId;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
 
 record! {
-    /// The columns without the index keys.
+    /// Without the look-up keys, which are in `print_keys`.
     columns for ResultFingerprint of "prints" {
         id: "id",
         account: "account_id",
@@ -92,7 +92,7 @@ pub fn without_fingerprint(
     )
 }
 
-/// Stores the fingerprint of a film, which may be empty; false if it was stored before.
+/// Stores the fingerprint of a film, which may be empty. Returns false if the film already has one.
 pub fn set_fingerprint(
     conn: &mut Conn<'_>,
     id: AssetId,

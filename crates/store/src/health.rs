@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::StoreError;
 
-/// Derived from the results of the database's work.
+/// Derived from the results of reads and writes.
 pub(super) struct DatabaseHealth(Mutex<HealthState>);
 
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ impl DatabaseHealth {
         self.change(|_| {}).takes_writes
     }
 
-    /// Time since it last answered.
+    /// Time since the database last answered.
     pub(super) fn time_since_answer(&self) -> Duration {
         self.change(|_| {}).answered_at.elapsed()
     }

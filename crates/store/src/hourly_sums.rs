@@ -13,7 +13,7 @@ use mediagate_model::task::{Task, TaskState};
 /// Microseconds per hour.
 pub const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// The query for sums.
+/// Which sums to read, and how to group them.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one way to group")]
 pub struct HourlyQuery {
@@ -34,7 +34,7 @@ pub struct HourlyQuery {
     pub by_outcome: bool,
 }
 
-/// A group's values; 0 or empty if not grouped by it.
+/// What the sums of a row have in common; 0 or empty where the query does not group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HourlyGroup {
     /// Steps since the epoch.

@@ -1,7 +1,7 @@
 //! Intents: records of requests that create something, so that a repeated request is recognised.
 //!
-//! Changes to an intent are made under its number of attempts, by compare-and-set: after a later
-//! attempt, those of an earlier one have no effect.
+//! Changes are made by compare-and-set on the intent's number of attempts: once a later attempt has
+//! begun, changes by an earlier one have no effect.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ const fn body(key: KeyId, fingerprint: String) -> RequestFingerprint {
     RequestFingerprint { key, fingerprint }
 }
 
-/// 64 bits of a body, for an index. Other bodies may have the same; they are distinguished by the
-/// columns themselves.
+/// A 64-bit hash of key and body, for an index. Several bodies may share it, so queries also
+/// compare the columns themselves.
 pub(super) fn fingerprint_hash(body: &RequestFingerprint) -> i64 {
     let mut hash = Sha256::new();
     hash.update(body.key.to_string().as_bytes());
@@ -101,8 +101,8 @@ pub fn by_idempotency_key(
     )
 }
 
-/// The intents with this body whose answer was lost, except those of the process `holder`; at most
-/// 100 begun after `since`, oldest first.
+/// The intents with this body that a request may still join, except those of the process `holder`;
+/// at most 100 begun after `since`, oldest first.
 pub fn open_elsewhere(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
@@ -131,8 +131,8 @@ pub fn open_elsewhere(
         fingerprint_hash(body).into(),
         now.micros().into(),
     ];
-    // Almost every request runs this and finds nothing. One statement for both would sort, and take
-    // twice as long.
+    // Almost every request runs this and finds nothing. One statement for both cases would sort,
+    // and take twice as long.
     let mut intents = conn.all(joinable!("IS NULL"), &values[..5], Intent::from_row)?;
     intents.extend(conn.all(joinable!("> ?6"), &values, Intent::from_row)?);
     intents.sort_by_key(|intent| intent.id);
@@ -140,8 +140,8 @@ pub fn open_elsewhere(
     Ok(intents)
 }
 
-/// The intents with this body begun after `since`: at most 100 open ones, and at most 100 delivered
-/// ones, of which the last closed come first.
+/// The intents with this body begun after `since`: at most 100 open ones, and at most 100 whose
+/// answer was delivered, the last delivered first.
 pub fn all_with(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
@@ -195,7 +195,7 @@ pub fn set_result(
 }
 
 /// Records the next attempt at an intent that was read before. Returns false if another attempt was
-/// first, or if something was made or sent for it since.
+/// first, or if something was made or sent for it since it was read.
 pub fn begin_attempt(
     conn: &mut Conn<'_>,
     intent: &Intent,
@@ -215,8 +215,8 @@ pub fn begin_attempt(
     Ok(changed == 1)
 }
 
-/// Records that something other than a task is about to be sent to a provider for attempt number
-/// `attempt`. Returns whether that attempt is still the latest.
+/// Records when something other than a task is about to be sent to a provider for attempt number
+/// `attempt`; `None` removes that record. Returns whether that attempt is still the latest.
 pub fn set_sent_at(
     conn: &mut Conn<'_>,
     id: IntentId,
@@ -243,9 +243,9 @@ pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), Sto
     Ok(())
 }
 
-/// Lets requests with the body for which a task was made join its intent again until `until`,
-/// although their answer was written completely. The intent is searched among those that were begun
-/// at most `window` before the task.
+/// Lets requests with the same body join the intent of this task until `until`, although its answer
+/// was delivered. The intent is searched among those that were begun at most `window` before the
+/// task.
 pub fn extend_joinable(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -280,7 +280,7 @@ pub fn abandon(conn: &mut Conn<'_>, id: IntentId, attempt: u32) -> Result<bool, 
 }
 
 /// Records the end of attempt number `attempt`. An intent that made nothing, which is in the
-/// database only if it was `reserved`, is deleted. Any other one can be joined by requests with its
+/// database only if it was `reserved`, is deleted. Any other can be joined by requests with its
 /// body until `joinable_until`, unless there was a later attempt. Returns false if the intent is
 /// not, or not yet, in the database.
 pub fn leave(

@@ -97,8 +97,8 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Gives a key another secret; the previous one is accepted until `former_until`, and any older one
-/// no longer.
+/// Gives a key another secret. The previous one is accepted until `former_until`, any older one is
+/// rejected.
 pub fn rotate_secret(
     conn: &mut Conn<'_>,
     id: KeyId,
@@ -118,8 +118,8 @@ pub fn rotate_secret(
     Ok(())
 }
 
-/// The key with this hash and its account. Two lookups: `SQLite` takes several times as long for
-/// the join.
+/// The caller whose key has this hash of its current or former secret. The account is looked up
+/// separately: for a join `SQLite` takes several times as long.
 pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
     let current = conn.one(
         concat!(
@@ -306,7 +306,7 @@ pub fn note_use(conn: &mut Conn<'_>, id: KeyId, at: Timestamp) -> Result<(), Sto
     Ok(())
 }
 
-/// Revokes a key from `now` on. Returns whether it was valid before.
+/// Revokes a key from `now` on. Returns false if it was revoked before.
 pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",

@@ -208,7 +208,7 @@ pub fn list(
         Some((at, id)) => (at.micros(), id.as_str()),
         None => (i64::MIN, ""),
     };
-    // A text for each case, because planners use no index for a condition that may be NULL.
+    // A statement for each case, because planners use no index for an optional condition.
     let (sql, owner_id) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!(
@@ -307,7 +307,8 @@ pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
     Ok(counts.unwrap_or_default())
 }
 
-/// The sums of a key, all of which count against its budget.
+/// The sums of a key as if all of its spending counted against its budget; `add` corrects this for
+/// a budget with a period.
 fn changed_key_money(row: &Row<'_>) -> Result<KeyMoney, StoreError> {
     let mut fields = FieldReader::new(row);
     let (budget, period) = (

@@ -79,7 +79,7 @@ pub use pg_session::PgSession;
 pub use process_locks::ProcessLock;
 pub use value::SqlValue;
 
-/// Timeout of a heartbeat.
+/// Timeout of a heartbeat and of a probe.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A database error, or a stored value that this version cannot read.
@@ -91,8 +91,7 @@ pub enum StoreError {
     /// An error from Postgres.
     #[error("postgres: {0}: {detail}", detail = .0.as_db_error().map_or("", |e| e.message()))]
     Postgres(tokio_postgres::Error),
-    /// There is a pooler between this process and Postgres that gives each transaction another
-    /// connection.
+    /// A pooler between this process and Postgres gives each transaction another connection.
     #[error(
         "the address of the database is that of a pooler in transaction mode (PgBouncer: pool_mode), which loses \
          prepared statements: set it to session mode, or use Postgres' own address; PgBouncer from 1.21 on keeps \
@@ -184,14 +183,14 @@ impl From<StoreError> for mediagate_model::error::Error {
 /// How long a caller waits for the outcome of a write, or for a read.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Waits at most 5 s for the result of a write or a read; then returns [`StoreError::InDoubt`],
-/// while `work` continues.
+/// Waits at most 5 s for the result of a write or a read; then returns [`StoreError::InDoubt`]. A
+/// write continues.
 pub async fn await_within_limit<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     match tokio::time::timeout(WAIT_LIMIT, work).await {
         Ok(result) => result,
-        // A write continues, and may still succeed.
+        // A write may still succeed.
         Err(_) => Err(StoreError::InDoubt.into()),
     }
 }
@@ -269,9 +268,9 @@ impl Store {
         }
     }
 
-    /// Like [`Store::write`], but before all waiting writes and on a separate connection, for the
-    /// heartbeat; on `SQLite` without waiting for the disk. In doubt if there is no answer within 2
-    /// s.
+    /// Like [`Store::write`], for the heartbeat: ahead of all waiting writes. On Postgres it has
+    /// its own connection, on `SQLite` it does not wait for the disk. After 2 s it fails with
+    /// `InDoubt`.
     pub async fn write_heartbeat<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -415,7 +414,8 @@ impl Store {
         }
     }
 
-    /// Changes with every commit of any process; `None` if that cannot be determined cheaply.
+    /// A stamp that changes with every commit of any process; `None` if it cannot be determined
+    /// cheaply.
     pub fn stamp(&self) -> Option<ChangeStamp> {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.stamp(),
@@ -445,8 +445,8 @@ impl Store {
         }
     }
 
-    /// Like [`Store::write`], for what is of no use after a power cut: leases and due times of this
-    /// process's own work. On `SQLite` it does not wait for the disk.
+    /// Like [`Store::write`], for data that is of no use after a power cut: leases and due times of
+    /// this process's own work. On `SQLite` it does not wait for the disk.
     pub async fn write_unsynced<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,

@@ -1,11 +1,11 @@
 //! The schema, as numbered migrations.
 //!
-//! A migration is a file in `migrations/`, one text for both databases; `build.rs` lists them. One
-//! whose first line is [`ONLY_ADDS`] leaves programs of the previous version working. Rows as a
-//! version wrote them are in `migrations/samples/`, and a test replays every later migration over
-//! them; a migration that only adds nullable columns or indexes needs no samples. Expand first and
-//! contract a release later, so that two versions can run side by side; a new NOT NULL column needs
-//! a DEFAULT.
+//! A migration is a file in `migrations/`, one text for both databases; `build.rs` lists these
+//! files. If its first line is [`ONLY_ADDS`], programs of the previous version still work after it.
+//! `migrations/samples/` has rows as each version wrote them, and a test runs the later migrations
+//! on them. A migration that only adds nullable columns or indexes needs no samples. Expand first
+//! and contract a release later, so that two versions can run side by side; a new NOT NULL column
+//! needs a DEFAULT.
 
 use crate::{Conn, StoreError, meta};
 use mediagate_model::database::MigrationMode;
@@ -14,13 +14,13 @@ pub struct Migration {
     /// Counts from 1 without gaps.
     pub version: i64,
     pub sql: &'static str,
-    /// Rows as that version or the newest before it wrote them.
+    /// Rows as this version wrote them, or the newest earlier one that has samples.
     pub samples: &'static str,
 }
 
 impl Migration {
-    /// Whether programs of the previous version still work with it: it only adds, and older writers
-    /// need not maintain what it adds. Indexes may change.
+    /// Whether programs of the previous version still work after it: it only adds, and older
+    /// writers need not maintain what it adds. Indexes may change.
     pub fn only_adds(&self) -> bool {
         self.sql.starts_with(ONLY_ADDS)
     }
@@ -29,7 +29,7 @@ impl Migration {
 /// The first line of a migration that only adds.
 pub const ONLY_ADDS: &str = "-- Only adds.\n";
 
-/// In order.
+/// All migrations, in order.
 pub const ALL: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 const fn migration(version: i64, sql: &'static str, samples: &'static str) -> Migration {
@@ -92,11 +92,10 @@ fn sql_for(conn: &Conn<'_>, migration: &Migration) -> String {
     migration.sql.replace(&format!("/* {keyword} */"), keyword)
 }
 
-/// `meta` key of the oldest version that may use the database, given by the newest migration it
-/// knows.
+/// `meta` key: the migration that a program must know to use the database.
 const OLDEST_READER: &str = "oldest_reader";
 
-/// Whether this program may use a database with newer migrations than it knows.
+/// Fails unless this program may use a database with newer migrations than it knows.
 fn check_compatible(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
     let oldest: Option<i64> = meta::get(conn, OLDEST_READER)?;
     // Without the key, the database was migrated by a version that did not write it.

@@ -1,6 +1,6 @@
 //! Pages of lists.
 
-/// A page of a list.
+/// Which page of a list to read.
 #[derive(Debug, Clone, Copy)]
 pub struct PageQuery<Id> {
     pub after: Option<Id>,

@@ -1,8 +1,8 @@
 //! Process locks: proof of which processes of this machine are alive, for a database in a file.
 //!
 //! Each process locks a file with the name of its lease, and the system unlocks it when the process
-//! ends, in whatever way. So the tasks of a killed process are free at once. If files cannot be
-//! locked, and between machines, a lease has to expire.
+//! ends, in whatever way. So the tasks of a killed process are free at once. Where files cannot be
+//! locked, and between machines, its lease has to expire first.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::database_location;
 
-/// The folder of these files.
+/// The folder of the lock files.
 pub(super) struct ProcessLocks(PathBuf);
 
 /// While it exists, its process is alive.
@@ -60,7 +60,7 @@ impl ProcessLocks {
         }
         match file.try_lock() {
             // Several processes may get the lock one after the other. Only the one that removes the
-            // file has the proof.
+            // file returns true.
             Ok(()) => std::fs::remove_file(&path).is_ok(),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
         }

@@ -1,14 +1,13 @@
 //! Rate limits of API keys in requests a minute, shared by all processes on one database.
 //!
 //! A key's state is one number, the theoretical arrival time (`tat`) of the generic cell rate
-//! algorithm. A process takes several requests at once, in one statement.
+//! algorithm. One statement grants a process several requests at once.
 
 use std::time::Duration;
 
 use crate::{Conn, StoreError};
 use mediagate_model::ids::KeyId;
 
-/// In nanoseconds.
 const MINUTE_NANOS: i64 = 60_000_000_000;
 
 /// The rate limit for a grant.
@@ -23,7 +22,7 @@ pub struct RateRule {
 /// The result of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateGrant {
-    /// Requests, from now on; 0 if there are none left.
+    /// The requests that were granted; 0 if none were left.
     pub granted: u32,
     /// Requests left after the grant.
     pub left: u32,
@@ -32,7 +31,7 @@ pub struct RateGrant {
 }
 
 /// The grant as one SQL text; `now` is the time in nanoseconds, `max` and `min` name functions of
-/// two arguments. The inserted value is `now` plus the whole grant, so `now` can be recovered from
+/// two arguments. The inserted `tat` is `now` plus the whole grant, so `now` can be computed from
 /// it. When little is left, grants get smaller, so that no process keeps requests that another
 /// needs.
 macro_rules! grant {

@@ -16,10 +16,10 @@ use mediagate_model::ids::TaskId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 
-/// `meta` key of the latest end of a task that was removed.
+/// `meta` key of the latest time at which a removed task had ended.
 const REMOVED_UNTIL: &str = "records_removed_until";
 
-/// At most `limit` tasks that ended before `before` and need no more work, the longest ended first.
+/// At most `limit` tasks that ended before `before` and need no more work, the earliest first.
 pub fn expired_tasks(
     conn: &mut Conn<'_>,
     before: Timestamp,
@@ -36,7 +36,8 @@ pub fn expired_tasks(
     )
 }
 
-/// A statement about the rows whose column is in `?1`, a JSON list of ids.
+/// A statement with the condition that the column at the end of `$before` is in `?1`, a JSON list
+/// of ids.
 macro_rules! in_ids {
     ($conn:expr, $before:literal, $after:literal) => {
         $conn.dialect(
@@ -56,7 +57,7 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let values = [(&ids).into()];
     // First, because it reads the entries that are deleted below.
-    subtract_from_daily_sums(conn, &ids)?;
+    record_past_spending(conn, &ids)?;
     keep_costs(conn, &ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
     // Rows that refer to a task are deleted before the task itself.
@@ -98,7 +99,7 @@ pub struct PastTask {
     pub state: TaskState,
     /// Why there is no result.
     pub failure: Option<ErrorCode>,
-    /// The cost, with its correction.
+    /// The cost, including its correction.
     pub cost: MicroDollars,
 }
 
@@ -120,14 +121,14 @@ fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), Stor
     );
     let latest = conn.one(sql, &[ids.into()], |row| row.int_or_null(0))?;
     let recorded = removed_until(conn)?;
-    // `verify` expects no records that ended before this.
+    // `verify` does not report records as missing if their tasks ended before this time.
     match latest.flatten().filter(|latest| *latest > recorded) {
         Some(latest) => meta::set(conn, REMOVED_UNTIL, latest),
         None => Ok(()),
     }
 }
 
-/// The latest end of a task that was removed; the lowest number if none was.
+/// The latest time at which a removed task had ended; the lowest number if none was removed.
 pub(super) fn removed_until(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     Ok(meta::get(conn, REMOVED_UNTIL)?.unwrap_or(i64::MIN))
 }
@@ -170,8 +171,8 @@ pub fn forget_past_tasks(
     conn.execute(sql, &[before.micros().into(), i64::from(limit).into()])
 }
 
-/// Records in the daily sums which part of them no longer has entries.
-fn subtract_from_daily_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
+/// Records in each daily sum how much of it no longer has entries.
+fn record_past_spending(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
     let sql = in_ids!(
         conn,
         "SELECT l.account_id, COALESCE(l.counted_at, l.created_at), l.key_id, t.model, l.spent_micros

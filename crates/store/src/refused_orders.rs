@@ -10,12 +10,12 @@ use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
 
-/// How long a retry without an order to join is remembered: as long as another process may take to
-/// report the refusal that caused this retry.
+/// How long an unmatched retry is remembered: as long as another process may take to report the
+/// refusal that caused the retry.
 const MAX_REPORT_DELAY: Duration = Duration::from_mins(10);
 
-/// Adds refused orders. Refusals from before the last retry without an order to join belong to that
-/// retry and were reported late; they are not counted.
+/// Adds refused orders. Refusals from before the last unmatched retry are not counted: they were
+/// reported late and belong to that retry.
 pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(), StoreError> {
     if new.count == 0 {
         return extend_expectation(conn, new);
@@ -38,7 +38,7 @@ pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(
     Ok(())
 }
 
-/// Records that a retry was refused again: the retry of its order is expected for longer.
+/// Records that a retry was refused again: the next retry is expected for longer.
 fn extend_expectation(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE refused_orders SET until_at = ?2 WHERE body = ?1 AND owed > 0 AND until_at < ?2",
@@ -50,7 +50,7 @@ fn extend_expectation(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<()
     Ok(())
 }
 
-/// Whether a refused order with this body has made nothing yet.
+/// Whether a retry of a refused order with this body is still expected.
 pub fn any(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
@@ -77,8 +77,8 @@ pub fn take(
     Ok(changed == 1)
 }
 
-/// Records a retry that makes something although no refusal is known and there is nothing to join:
-/// a refusal from before this time belongs to it.
+/// Records an unmatched retry: it makes something although no refusal is known and there is nothing
+/// to join. A refusal from before `now` that is reported later belongs to it.
 pub fn note_unmatched_retry(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,

@@ -17,7 +17,7 @@ const NEVER_EXPIRES: Timestamp = Timestamp::from_seconds(253_370_764_800);
 pub struct DatabaseMark {
     /// Changes when a backup of the database is restored.
     pub database: String,
-    /// Counts up.
+    /// Increases with each mark.
     pub count: u64,
 }
 
@@ -67,7 +67,7 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
     )
 }
 
-/// Holds the open tasks for hosted providers that no provider is known to have accepted. Returns
+/// Holds the open tasks for hosted providers that have no submission except refused ones. Returns
 /// how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     // Without an unexpired row any process would free these tasks as those of a dead worker.

@@ -94,8 +94,8 @@ pub fn set_retry_requested(
     Ok(())
 }
 
-/// Records that a provider accepted nothing; `refuses_key` if that is because of the key. The first
-/// such time is kept.
+/// Records the error with which a provider did not accept an order; `refuses_key` if it refused the
+/// key. The time of the first such refusal is kept.
 pub fn set_error(
     conn: &mut Conn<'_>,
     key: &RouteKey,
@@ -114,7 +114,7 @@ pub fn set_error(
     Ok(())
 }
 
-/// Records that the provider accepted an order, so its key is valid.
+/// Records that the provider accepted an order and so no longer refuses the key.
 pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE route_notes SET refused_at = NULL WHERE provider = ?1 AND model = ?2",
@@ -159,7 +159,7 @@ pub fn outcomes(
 }
 
 /// How long the latest successes since `since` took, in microseconds, by the provider's name for
-/// the model; 2,000 of the provider at most.
+/// the model; at most 2,000 of the provider.
 pub fn success_durations(
     conn: &mut Conn<'_>,
     provider: &str,

@@ -6,7 +6,7 @@ use mediagate_model::account::{ApiKey, Caller, CallerCredential};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::KeyId;
 
-/// Adds a session that begins with the key's present secret.
+/// Adds a session, valid as long as the key keeps its present secret.
 pub fn insert(
     conn: &mut Conn<'_>,
     sha256: &str,
@@ -34,7 +34,7 @@ pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, Sto
     Ok(count.unwrap_or(0))
 }
 
-/// The caller with this session, which is valid only as long as the secret that it began with.
+/// The caller with this session; `None` if the key's secret was replaced since the session began.
 pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
     let session = conn.one(
         "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = ?1",

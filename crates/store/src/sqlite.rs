@@ -2,9 +2,9 @@
 //!
 //! With `synchronous=FULL` each commit waits for the disk. Therefore the writer takes all waiting
 //! writes, runs them in one transaction, each in its own savepoint, and commits once: callers share
-//! the wait, and no caller gets its answer before its own write is on disk. A heartbeat needs no
-//! disk, because after a power cut its process is gone as well: its commit does not wait, and an
-//! idle process lets the disk sleep. Measured in `benches/part_submit.rs`.
+//! the wait, and no caller gets its answer before its own write is on disk. The commit of a
+//! heartbeat does not wait for the disk, because after a power cut its process is gone as well. So
+//! an idle process lets the disk sleep. Measured in `benches/part_submit.rs`.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -31,12 +31,12 @@ const GROUP: usize = 256;
 /// Maximum number of waiting writes; more are refused at once.
 const MAX_WAITING_WRITES: usize = 1000;
 
-/// How long another process may hold the write lock, for example for a backup.
+/// How long to wait for the write lock while another process holds it, for example for a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pages in the write-ahead log before a checkpoint. `SQLite`'s default of 1,000 would mean more
-/// than ten checkpoints a second under load, and most of these pages are soon written again.
-/// Reading is as fast with a log of 16 MB.
+/// than ten checkpoints a second under load, and most of these pages are soon written again. Reads
+/// are as fast with a log of 16 MB.
 const CHECKPOINT: u32 = 4000;
 
 /// Called when it is known whether the write is on disk.
@@ -169,7 +169,7 @@ impl SqliteBackend {
 
     /// Derived from the write-ahead log, which every commit changes.
     pub(super) fn stamp(&self) -> Option<ChangeStamp> {
-        // By the open file: a look-up of its path would be most of the cost, at every request.
+        // Read from the open file: looking up its path at every request would be most of the cost.
         let log = self.log.as_ref()?.metadata().ok()?;
         Some(ChangeStamp(log.modified().ok()?, log.len()))
     }
@@ -206,8 +206,8 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     // Otherwise a statement that can use a partial index is planned again whenever one of its
     // parameters changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Enough for all statements of this crate. The default of 16 would mean that most of them are
-    // prepared again.
+    // Enough for all statements of this crate. With the default of 16 most of them would be
+    // prepared again at each use.
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
 }
@@ -326,11 +326,12 @@ impl WriterThread {
         let mut done = 0;
         while let Some(write) = next {
             if !is_alone && let Err(error) = run("SAVEPOINT one") {
-                // Its caller gets the same answer as those before it, which are rolled back.
+                // The caller gets the same answer as those of the earlier writes, which are rolled
+                // back.
                 answers.push((write.run)(None).1);
                 return Err(error);
             }
-            // A panic in one write must not end the thread that all others need; its caller notices
+            // A panic in one write must not end the thread that all others need. The caller notices
             // that its channel is closed.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 (write.run)(Some(&mut Conn::Sqlite(writer)))
@@ -368,7 +369,8 @@ impl WriterThread {
     /// Sets whether commits wait for the disk.
     fn sync_commits(&self, is_synced: bool) -> Result<(), StoreError> {
         if self.is_synced.get() != is_synced {
-            // In WAL mode NORMAL does not sync at a commit, and the next FULL one syncs it too.
+            // In WAL mode NORMAL does not sync at a commit. The next FULL commit syncs the earlier
+            // ones too.
             let mode = if is_synced { "FULL" } else { "NORMAL" };
             self.connection.pragma_update(None, "synchronous", mode)?;
             self.is_synced.set(is_synced);
@@ -459,8 +461,7 @@ mod tests {
             assert_eq!(synchronous(&sqlite, WritePriority::Unsynced).await, 1);
             assert_eq!(synchronous(&sqlite, WritePriority::High).await, 2);
         }
-        // Those that wait together may share a commit, but not with one that does not wait for the
-        // disk.
+        // Waiting writes may share a commit, but not with a write that does not wait for the disk.
         let writes = (0..30).map(|number| match number % 3 {
             0 => WritePriority::Unsynced,
             1 => WritePriority::High,

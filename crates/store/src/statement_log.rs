@@ -20,7 +20,7 @@ pub struct StatementLog {
     /// The statements, each with the parameters of its first run.
     pub statements: BTreeMap<&'static str, Vec<StatementParameter>>,
     pub places: BTreeSet<(&'static str, u32)>,
-    /// The Postgres texts of statements that differ, by their `SQLite` text.
+    /// For statements that differ: the Postgres text by the `SQLite` text.
     pub on_postgres: BTreeMap<&'static str, &'static str>,
 }
 

@@ -116,8 +116,8 @@ pub fn accept(
     Ok(changed == 1)
 }
 
-/// Closes a submission at `now`; `error` is its class and message. Does nothing if it was no longer
-/// in the state `from`.
+/// Closes a submission at `now`; `error` is a class and a message. Changes nothing and returns
+/// `None` if the submission is no longer in the state `from`.
 pub fn close(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -172,9 +172,8 @@ pub fn set_cost(
     Ok(())
 }
 
-/// The reported cost of each job, with its task, for the tasks whose money was settled or released
-/// by ledger entries between two positions; in the order of the submissions' ids, which is that of
-/// the jobs.
+/// The reported costs of the jobs of tasks whose money was settled or released by ledger entries
+/// between two positions, each with its task, in the order of the jobs.
 pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),
@@ -266,7 +265,7 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
     )
 }
 
-/// Adds a submission that a provider refused in a call before the one that submits the order.
+/// Adds a submission that a provider refused in a preparatory call, before the order was sent.
 pub fn insert_refused(
     conn: &mut Conn<'_>,
     refused: &Submission,
@@ -367,8 +366,8 @@ pub fn claim_strays(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Submission>, StoreError> {
-    // Strays are not freed when their follower dies, so the claiming process checks whether it is
-    // alive.
+    // Strays are not freed when their follower dies, so the claiming process checks whether the
+    // follower is alive.
     let sql = conn.dialect(
         concat!(
             "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
@@ -564,7 +563,7 @@ pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreErr
         "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(?1, 7))) AS locked",
     );
     let provider = [provider.into()];
-    // The text for `SQLite` has no parameter, and a surplus value is an error.
+    // The `SQLite` statement has no parameter, and a surplus value is an error.
     let values = if matches!(conn, Conn::Sqlite(_)) {
         &[][..]
     } else {

@@ -1,6 +1,6 @@
 //! Tasks and their events.
 //!
-//! Tasks change only by compare-and-set: each statement has as its conditions the state that the
+//! Tasks change only by compare-and-set: the conditions of each statement are the state that the
 //! task must be in and, for a worker, the lease that it must hold. Each change that a caller can
 //! see also appends an event.
 
@@ -59,8 +59,8 @@ record! {
     }
 }
 
-/// Whether no provider has, or may have, a task. Written so that Postgres looks each task up in the
-/// index, which it would not do for NOT EXISTS.
+/// Whether no provider has, or may have, a task. Written so that Postgres looks up each task in the
+/// index of submissions, which it would not do for NOT EXISTS.
 macro_rules! unsent {
     () => {
         "(state = 'queued' OR (SELECT MIN(submissions.id) FROM submissions WHERE submissions.task_id = tasks.id
@@ -285,8 +285,8 @@ pub fn finish(
     Ok(ended)
 }
 
-/// Settles the money of a task that was cancelled while its provider continued; `message` describes
-/// the outcome. Returns whether the money was still reserved.
+/// Settles or releases the money of a task that was cancelled while its provider continued;
+/// `message` describes the outcome. Returns whether the money was still reserved.
 pub fn close_money(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -388,9 +388,9 @@ pub fn events_after(
 /// Maximum number of ended tasks, and of running ones, from which a model's duration is estimated.
 const MAX_DURATION_SAMPLES: i64 = 10_000;
 
-/// Durations of a model's tasks: of the latest that succeeded since `since`, and until `now` of
-/// those that have run longest. If more succeeded than are read, the observed time begins with the
-/// first of those that are read.
+/// Durations of a model's tasks: of the latest that succeeded since `since`, and of those that have
+/// been running longest, up to `now`. If more succeeded than are read, the observed time begins
+/// when the earliest of those read ended.
 pub fn duration_samples(
     conn: &mut Conn<'_>,
     model: &str,
@@ -431,8 +431,8 @@ pub fn duration_samples(
 }
 
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
-    // No event is added if the number did not rise, for example when a running task is started
-    // again.
+    // No event is added if the number did not rise, for example when a running task is marked
+    // running again.
     conn.execute(
         "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
          WHERE id = ?1 ON CONFLICT (task_id, seq) DO NOTHING",

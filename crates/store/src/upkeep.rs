@@ -9,7 +9,7 @@ use crate::{Conn, StoreError};
 /// clock was set back.
 const MAX_LEAD_MICROS: i64 = 7 * 86_400_000_000;
 
-/// The right to do one kind of upkeep, until a time of the database's clock.
+/// The right to do one kind of upkeep, until a time by the database's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct UpkeepLease {
     kind: &'static str,
@@ -48,7 +48,7 @@ pub fn acquire(
 
 /// Makes the kind due again after `pause`: to extend the lease, or because the work is done.
 /// Returns the lease unless another process has acquired it.
-pub fn put_off(
+pub fn postpone(
     conn: &mut Conn<'_>,
     lease: &UpkeepLease,
     pause: Duration,

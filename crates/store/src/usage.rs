@@ -109,8 +109,8 @@ pub fn refunded_on(
     Ok(MicroDollars::new(refunded.unwrap_or(0)))
 }
 
-/// Adds to the amount refunded on the day of `at` for such jobs. The amount never falls below zero:
-/// nothing was counted for a task that was released before any job was known.
+/// Adds `amount`, which may be negative, to the refunds of the day of `at`. The sum never falls
+/// below zero: nothing was added for a task that was released before any job was known.
 pub fn add_refund(
     conn: &mut Conn<'_>,
     subject: EntrySubject<'_>,
@@ -147,7 +147,7 @@ pub(super) fn add(
         return Ok(());
     }
     let has_ended = |state| change.final_state == Some(state);
-    // Empty texts instead of NULL, because these columns are the key of the table.
+    // Empty texts instead of NULL, because these columns are part of the primary key.
     insert!(conn, "daily_sums" {
         "account_id": subject.account,
         "day": day_of(now),

@@ -33,7 +33,7 @@ pub struct Mismatch {
     pub detail: String,
 }
 
-/// The times from which rows must exist.
+/// From when on rows must exist.
 #[derive(Debug, Clone, Copy)]
 struct RetentionBounds {
     /// Tasks that ended before this time may have been removed.

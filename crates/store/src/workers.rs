@@ -1,8 +1,8 @@
 //! Worker leases on tasks and webhooks: one row per worker process, extended by its heartbeat.
 //!
-//! The process named in a task's `lease_owner` holds it until its row expires and another process
-//! has declared it gone; that name is then never valid again. The row is kept for a while, so that
-//! tasks that the old owner still claims in a late commit are freed too.
+//! The process named in a task's `lease_owner` holds the task until its own row expires and another
+//! process declares it dead; its name is then never valid again. The row is kept for a while, so
+//! that tasks that the old owner still claims in a late commit are freed too.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(),
     Ok(())
 }
 
-/// Sets the models, a JSON array, of which the worker claims tasks.
+/// Sets the models, a JSON array, whose tasks the worker claims.
 pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE workers SET models = ?2 WHERE name = ?1 AND models <> ?2",
@@ -46,7 +46,7 @@ pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), S
     Ok(())
 }
 
-/// The models of which live workers claim tasks.
+/// The models whose tasks live workers claim.
 pub fn offered_models(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
     let lists: Vec<Vec<String>> = conn.all(
         "SELECT models FROM workers WHERE held_until > ?1",
@@ -66,7 +66,8 @@ pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
-/// When a worker's leases expire without another heartbeat; long ago if it was declared dead.
+/// When a worker's leases expire without another heartbeat; a time before 1970 if it was declared
+/// dead.
 pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
     conn.one(
         "SELECT held_until FROM workers WHERE name = ?1",
@@ -89,7 +90,7 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
     Ok(found.is_some())
 }
 
-/// Frees the tasks of dead workers.
+/// Frees the tasks that meet the condition.
 macro_rules! free {
     ($condition:literal) => {
         concat!("UPDATE tasks SET lease_owner = NULL WHERE ", $condition)
@@ -118,9 +119,9 @@ pub fn live_workers(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
     )
 }
 
-/// Declares a worker dead that is known to be so, and frees everything that it held. Returns the
-/// number of tasks freed.
-pub fn free_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64, StoreError> {
+/// Declares a worker dead whose death is certain, and frees everything that dead workers held.
+/// Returns the number of tasks freed.
+pub fn declare_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64, StoreError> {
     conn.execute(
         "UPDATE workers SET held_until = 0 - ?2 WHERE name = ?1 AND held_until > 0",
         &[name.into(), now.micros().into()],
@@ -154,8 +155,7 @@ fn free_dead_rows(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError
     Ok(freed)
 }
 
-/// The limit for rows of dead workers: those of workers that were declared dead earlier are no
-/// longer needed.
+/// The `held_until` above which the row of a dead worker is no longer needed.
 fn dead_row_limit(now: Timestamp) -> i64 {
     // The time of the declaration is stored as a negative number, so a greater number is an earlier
     // time.

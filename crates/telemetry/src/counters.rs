@@ -144,7 +144,8 @@ pub fn ledger_checked(mismatches: u32) {
     metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(mismatches));
 }
 
-/// Counts spans by whether the trace collector accepted them (`sent`) or will never get them.
+/// Counts spans by outcome: `sent`, `refused` by the collector, `dropped` from a full queue or
+/// `lost` because the collector was unavailable for too long.
 pub fn spans(outcome: &'static str, count: usize) {
     if count > 0 {
         metrics::counter!("mediagate_trace_spans_total", "outcome" => outcome)

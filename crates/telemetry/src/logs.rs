@@ -59,8 +59,8 @@ pub(crate) fn lost_lines() -> u64 {
     LOST_LINES.get().map_or(0, ErrorCounter::dropped_lines) as u64
 }
 
-/// Writes lines in batches. The thread that owns it flushes after the last waiting line, and the
-/// lines of the time that it then sleeps wait without waking it.
+/// Writes lines in batches. The thread that owns it flushes after the last waiting line and then
+/// sleeps. Lines that arrive during the sleep wait for the next batch, without waking the thread.
 struct BatchedWriter(BufWriter<Stderr>);
 
 impl Write for BatchedWriter {

@@ -112,7 +112,7 @@ pub(super) async fn run(
                 message,
             })
         }
-        // The model existed when the task was claimed. Another process may have it.
+        // The model existed when the task was claimed. Another process may still have it.
         Err(RunError::NoModel) => RunOutcome::RetryLater(RETRY_PAUSE),
         Err(RunError::Internal(error)) => {
             tracing::error!(inside = ?error.internal_cause(), "the run failed");
@@ -157,7 +157,7 @@ impl From<Error> for RunError {
     }
 }
 
-/// Counts a death; the task is run again, or fails.
+/// Counts a death. The next run fails the task if there were too many.
 fn count_death(task: &Task, cause: &str) -> RunOutcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
     tracing::error!(deaths, why = %cause, "the task crashed its process");

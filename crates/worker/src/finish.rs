@@ -130,7 +130,8 @@ pub(super) async fn finish(
     let task = run.task;
     match outcome {
         RunOutcome::Stopped => {
-            // It is due since its acceptance, so it returns to the front of its account's queue.
+            // The task becomes due as of its acceptance, so it returns to the front of its
+            // account's queue.
             give_back(app, run, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
@@ -177,7 +178,7 @@ pub(super) async fn finish(
     Ok(false)
 }
 
-/// Returns the task to the queue, with its count of deaths if there was one.
+/// Returns the task to the queue; `deaths` is the new count if its child died.
 async fn give_back(
     app: &App,
     run: &EndedRun<'_>,
@@ -193,7 +194,7 @@ async fn give_back(
                 // it.
                 store::submissions::release_strays_of_task(conn, id, &owner, now)?;
             }
-            // Before the release, because these need the lease.
+            // These come before the release, because they need the lease.
             store::tasks::raise_progress(conn, id, &owner, progress)?;
             if let Some(deaths) = deaths {
                 store::tasks::set_deaths(conn, id, &owner, deaths)?;
@@ -239,7 +240,8 @@ async fn end(
         .store
         .write_for(task.account, move |conn| -> Result<bool, FinishError> {
             let task = &ended_task;
-            // A success sets it to 100. Otherwise it is written while the lease is still held.
+            // A success sets the progress to 100. Otherwise it is written here, while the lease is
+            // still held.
             if ending.state != TaskState::Succeeded {
                 store::tasks::raise_progress(conn, task.id, &owner, progress)?;
             }
@@ -307,7 +309,8 @@ fn settle_already_ended(
     {
         return Ok(true);
     }
-    // If another process now follows the submission, this one must not close it.
+    // If the task has not ended, another process follows the submission, and this one must not
+    // close it.
     let ended_task = store::tasks::by_id(conn, task.id, task.account)?;
     let Some(ended_task) = ended_task.filter(|task| task.state.is_terminal()) else {
         return Ok(false);
@@ -333,7 +336,7 @@ fn insert_results(conn: &mut Conn<'_>, output: &RunOutput) -> Result<(), Error> 
     for asset in &output.assets {
         store::assets::insert(conn, asset)?;
     }
-    // They follow the ordered clips, which are numbered from 0.
+    // Additional clips come after the ordered ones, whose positions begin at 0.
     for (clip, position) in output.more_clips.iter().zip(100..) {
         store::clips::insert(conn, clip, position)?;
     }

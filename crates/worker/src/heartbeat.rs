@@ -1,10 +1,10 @@
 //! The process's lease: each answered heartbeat extends it, and proves that our tasks are still
 //! ours. Tasks of dead workers are freed here too.
 //!
-//! The death of a killed process on the same machine is noticed at once ([`free_dead`]); that of
-//! other processes only by their leases. Leases use the database's clock; this process measures its
-//! own lease by the monotonic clock. Only a process that has extended its own lease for a while may
-//! declare others dead: after a database outage all leases have expired.
+//! The death of a killed process on the same machine is noticed at once ([`declare_dead`]), the death
+//! of other processes only when their leases expire. Leases use the database's clock; this process
+//! measures its own lease by the monotonic clock. Only a process that has extended its own lease
+//! for a while may declare others dead: after a database outage all leases have expired.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -40,7 +40,7 @@ const COMPARE_EVERY: u32 = 8;
 const CHECK_DELIVERIES_EVERY: u32 = 512;
 /// The clocks of the processes on one database differ by less than this.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
-/// Nothing is postponed for longer; a later due time was written before the clock was set back.
+/// No task is postponed for longer; a later due time was written before the clock was set back.
 const MAX_POSTPONEMENT: Duration = Duration::from_mins(15);
 
 /// Counts heartbeats that were answered in a row.
@@ -138,7 +138,7 @@ async fn extend_lease(context: &WorkerContext) -> Result<bool, Error> {
                 return Ok((false, database_now, false));
             }
             store::workers::set_models(conn, &name, &models)?;
-            // Looked up here and not in a transaction of its own.
+            // Looked up here, which saves a transaction of its own.
             let has_lapsed = store::workers::any_lapsed(conn, database_now)?;
             Ok((true, database_now, has_lapsed))
         })
@@ -169,7 +169,7 @@ pub(super) async fn watch_tasks(context: Arc<WorkerContext>) {
         // have worked for a while may declare others dead.
         let may_free = context.streak.length() >= MIN_STREAK && context.runs.lease().is_valid();
         // A released file lock is sufficient proof, regardless of the heartbeats.
-        free_dead(&context).await;
+        declare_dead(&context).await;
         let checks = async {
             stop_ended(&context).await?;
             if may_free {
@@ -209,7 +209,7 @@ async fn stop_ended(context: &WorkerContext) -> Result<(), Error> {
 
 /// Frees the tasks of processes of this machine that were certainly killed: without waiting for
 /// their leases to expire.
-pub(super) async fn free_dead(context: &WorkerContext) {
+pub(super) async fn declare_dead(context: &WorkerContext) {
     if let Err(error) = try_free_dead(context).await {
         tracing::warn!(%error, "cannot release the tasks of a killed process; its lease will expire");
     }
@@ -229,7 +229,7 @@ async fn try_free_dead(context: &WorkerContext) -> Result<(), StoreError> {
     let freed = store.write(move |conn| -> Result<u64, StoreError> {
         let mut freed = 0;
         for name in &names {
-            freed += store::workers::free_dead(conn, name, now)?;
+            freed += store::workers::declare_dead(conn, name, now)?;
         }
         Ok(freed)
     });

@@ -1,9 +1,10 @@
-//! Runs tasks: those for embedded engines in a few slots, those for hosted providers as many as the
-//! providers accept. Also delivers webhooks (`deliver`) and runs periodic jobs (`upkeep`).
+//! Runs tasks: a few at a time in embedded engines, and as many at hosted providers as these
+//! accept. Also delivers webhooks (`deliver`) and runs periodic jobs (`upkeep`).
 //!
-//! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
-//! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
-//! (`finish`). Begin reading at [`WorkerPool::start`]; hosted jobs are in `upstream`.
+//! A worker process holds its tasks by one lease, a row that its heartbeat extends. When the
+//! process dies, the row expires and others free its tasks (`heartbeat`). A task is ended by
+//! compare-and-set (`finish`). Begin reading at [`WorkerPool::start`]; hosted jobs are in
+//! `upstream`.
 //!
 //! This crate must not know HTTP requests or who is calling. The protocols of providers are in
 //! `providers`.
@@ -49,7 +50,7 @@ pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 /// How often providers are probed. A provider that is down is noticed within 5 s: this plus the
 /// longest probe.
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
-/// How long disconnected callers are collected before they are written together.
+/// How long disconnects of callers are collected before they are written together.
 const DISCONNECT_BATCH_DELAY: Duration = Duration::from_millis(100);
 /// How long a stopping process tries to record that it stops. A commit with an unknown outcome
 /// would otherwise delay it for as long as the database's standby is unavailable.
@@ -76,8 +77,9 @@ struct WorkerContext {
 }
 
 impl WorkerPool {
-    /// Starts everything: slots, dispatcher, heartbeat, upkeep. Returns when other processes can
-    /// see this one; until then its callers would be mistaken for those of a dead process.
+    /// Starts everything: slots, dispatcher, heartbeat, upkeep. The first heartbeat comes before
+    /// everything else: without it other processes would mistake this one's callers for those of a
+    /// dead process.
     pub async fn start(app: &App) -> Self {
         let context = Arc::new(WorkerContext {
             app: app.clone(),
@@ -88,8 +90,8 @@ impl WorkerPool {
             callers_lock: OnceLock::new(),
         });
         try_heartbeat(&context).await;
-        // This process may replace one that was just killed. Its tasks are resumed at once.
-        heartbeat::free_dead(&context).await;
+        // This process may replace one that was just killed, whose tasks are then resumed at once.
+        heartbeat::declare_dead(&context).await;
         // Read before the first order is sent, because a paused route must not get any.
         upkeep::refresh_routes(app).await;
         let tracker = TaskTracker::new();
@@ -164,7 +166,7 @@ async fn work(context: Arc<WorkerContext>) {
     while !context.stop.is_cancelled() {
         match claim(&context).await {
             Ok(Some((task, run))) => {
-                // There may be more for another slot.
+                // There may be more tasks, for other slots.
                 context.app.bell.ring_for_work();
                 let (log_span, trace_context) = task_span(&task);
                 run_embedded(&context, task, run)

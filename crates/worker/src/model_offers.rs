@@ -48,7 +48,7 @@ pub(super) fn has_route(app: &App, model: &str) -> bool {
         .any(|route| sites.contains_key(&route.provider))
 }
 
-/// Every model of which this process claims tasks, as a JSON array.
+/// Every model whose tasks this process claims, as a JSON array.
 pub(super) fn offered_models_json(app: &App) -> String {
     let mut models = embedded_models(app);
     let catalog = app.models.catalog.load();
@@ -57,7 +57,7 @@ pub(super) fn offered_models_json(app: &App) -> String {
     serde_json::Value::from(models).to_string()
 }
 
-/// Fails tasks that no process can run, until this one stops.
+/// Fails tasks that no process can run, as long as this process runs.
 pub(super) async fn fail_stranded(context: Arc<WorkerContext>) {
     let mut stranded_since = HashMap::new();
     while !context.stop.is_cancelled() {
@@ -118,7 +118,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
                 Ok(tasks)
             })
             .await?;
-        // Others may have been claimed meanwhile.
+        // None may be left: they may have been claimed meanwhile.
         if failed.is_empty() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Progress of the tasks that run here: every half second, all increases are written together.
-//! Later increases are written when the run ends (`finish`).
+//! Progress of the tasks that run here: every half second, all increases are written together. The
+//! last increase is written when the run ends (`finish`).
 
 use std::sync::Arc;
 use std::time::Duration;

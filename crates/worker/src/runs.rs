@@ -38,7 +38,7 @@ impl Lease {
         })
     }
 
-    /// Prepares the lease before it is inserted into this database.
+    /// Takes the process lock, before the lease is inserted into the database.
     pub(super) fn begin(&self, store: &Store) {
         self.process_lock
             .get_or_init(|| store.lock_process(&self.name));
@@ -70,7 +70,7 @@ impl Lease {
 pub(super) struct TaskRun {
     /// The lease under which it was claimed; the task may only be ended under this one.
     pub(super) lease: Arc<Lease>,
-    /// Reads the progress of the task's engine, and cancels it.
+    /// Holds the progress of the run, and stops its engine.
     pub(super) control: Arc<EngineControl>,
     /// The task's progress in percent according to the database.
     written: Arc<AtomicU8>,
@@ -284,7 +284,8 @@ impl RunRegistry {
         // have.
         self.registered.send_replace(false);
         let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
-        // Orders that still wait for their connection are no longer sent.
+        // The old lease ends now, so orders that still wait for their connection are no longer
+        // sent.
         old.extend(Instant::now());
         for run in lock(&self.tasks).values() {
             run.stop();
@@ -309,8 +310,8 @@ impl RunRegistry {
         }
     }
 
-    /// Whether a task runs here or is about to. The checks are in the order of these states: a task
-    /// that is no longer expected already runs.
+    /// Whether a task runs here or is about to. `expected` is checked first: a task that is no
+    /// longer expected already runs.
     fn has(&self, id: TaskId) -> bool {
         lock(&self.expected).contains(&id) || lock(&self.tasks).contains_key(&id)
     }

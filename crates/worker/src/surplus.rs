@@ -7,7 +7,7 @@ use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{Task, TaskPayload};
 
 /// Tolerance for lengths: results that are shorter by up to this much still count as complete, and
-/// results that are longer by up to this much not as surplus.
+/// results that are longer by up to this much do not count as surplus.
 const TOLERANCE_MS: u64 = 250;
 
 /// The quantity to charge: the ordered one if the delivery is close enough, else the delivered one,
@@ -114,8 +114,8 @@ const fn is_longer(delivered_ms: u64, ordered_ms: u64) -> bool {
     delivered_ms > ordered_ms + TOLERANCE_MS
 }
 
-/// Sizes of one resolution class differ by less than a fifth, and the next class has twice as many
-/// pixels.
+/// Whether the delivered size is of a larger resolution class: sizes of one class differ by less
+/// than a fifth, and the next class has twice as many pixels.
 const fn is_larger(delivered: u64, ordered: u64) -> bool {
     delivered.saturating_mul(5) > ordered.saturating_mul(6)
 }

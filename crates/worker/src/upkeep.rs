@@ -43,8 +43,8 @@ const DELETE_DELAY: Duration = Duration::from_hours(24);
 /// Maximum number of batches in one run.
 const MAX_BATCHES: u32 = 20;
 
-/// How much longer a file is examined. After that it has been examined already, unless no
-/// upkeep was done for this long.
+/// For how long after `ORPHAN_AGE` a file is examined. An older file was examined already, unless
+/// no upkeep was done for this long.
 const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 
 /// Upkeep that is done once for the whole cluster.
@@ -64,9 +64,9 @@ enum UpkeepJob {
     Intents,
     /// Removes records of old tasks.
     Records,
-    /// Removes webhooks that were sent long ago.
+    /// Removes records of old webhooks.
     Webhooks,
-    /// Examines films at providers that have not been examined yet.
+    /// Examines films from providers that have not been examined yet.
     Films,
     /// Stores the latest trusted time.
     PersistTime,
@@ -271,7 +271,7 @@ async fn postpone(
 ) -> Result<Option<UpkeepLease>, Error> {
     Ok(app
         .store
-        .write_unsynced(move |conn| store::upkeep::put_off(conn, &lease, pause))
+        .write_unsynced(move |conn| store::upkeep::postpone(conn, &lease, pause))
         .await?)
 }
 
@@ -354,7 +354,7 @@ async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
             break;
         }
         let files: Vec<_> = assets.iter().map(|asset| (asset.id, asset.media)).collect();
-        // The files are deleted first: after a crash in between, the next round deletes the
+        // The files are deleted first: after a crash in between, the next round updates the
         // records.
         app.blobs.delete_all(&files).await?;
         app.store
@@ -433,8 +433,9 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Uses this machine's own clock, as the file system does. A file's age is that of its directory
-/// entry: a second link to a film is as new as its task.
+/// Removes files older than `oldest`, by this machine's own clock, as the file system uses it. A
+/// file's age counts from the last change of its metadata, so a new hard link makes an old film
+/// new.
 fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         match remove_if_old(&entry?, oldest) {

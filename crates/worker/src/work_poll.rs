@@ -1,8 +1,8 @@
 //! Work poll: one look-up for everything that this process may have to do, twice a second.
 //!
-//! It finds work that no ring announced: tasks of other processes, postponed ones, and those that
-//! were freed. The workers themselves sleep until their bell rings, so an idle process asks the
-//! database one question instead of one for each worker.
+//! The poll finds work that no ring announced: tasks of other processes, postponed ones, and those
+//! that were freed. The workers themselves sleep until their bell rings, so an idle process asks
+//! the database one question instead of one for each worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::{WorkerContext, model_offers};
 use mediagate_store as store;
 
-/// How often to look. A worker learns of work that was not announced after this at the latest.
+/// How often to look. A worker learns of unannounced work after this time at the latest.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Looks until the process stops.

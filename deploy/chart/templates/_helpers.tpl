@@ -2,7 +2,7 @@
 {{ .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
-{{/* What selects all pods of a release. */}}
+{{/* The labels that select all pods of a release. */}}
 {{- define "mediagate.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -43,7 +43,7 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{/* What serve and worker have in common; takes root, component and own (their values). */}}
+{{/* The variables that serve and worker have in common; takes root, component and own (their values). */}}
 {{- define "mediagate.env" -}}
 - name: MEDIAGATE_CONFIG
   value: /etc/mediagate/mediagate.toml
@@ -53,7 +53,7 @@ capabilities:
   value: 0.0.0.0:9090
 - name: MEDIAGATE_PUBLIC_URL
   value: {{ required "publicUrl is missing" .root.Values.publicUrl | quote }}
-# The Job has done it.
+# The migration Job has done that.
 - name: MEDIAGATE_MIGRATE
   value: never
 - name: MEDIAGATE_DRAIN_DELAY
@@ -136,7 +136,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      # Links would arrive as MEDIAGATE_… variables if the release has that name.
+      # Service links would become MEDIAGATE_… variables if the release is named mediagate.
       enableServiceLinks: false
       automountServiceAccountToken: false
       {{- with .root.Values.serviceAccountName }}
@@ -171,7 +171,7 @@ spec:
             {{- end }}
             - name: metrics
               containerPort: 9090
-          # Alive never asks the database: restarting a pod does not mend one.
+          # /healthz never asks the database: restarting a pod would not mend it.
           livenessProbe:
             httpGet: { path: /healthz, port: metrics }
             periodSeconds: 10
@@ -280,7 +280,7 @@ spec:
           averageValue: {{ .averageValue | quote }}
     {{- end }}
   behavior:
-    # A pod that goes takes its running engines with it: others begin them anew.
+    # A pod that stops ends its running engines, and other pods begin their work anew.
     scaleDown:
       stabilizationWindowSeconds: 300
       policies:

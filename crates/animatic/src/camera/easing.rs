@@ -15,8 +15,8 @@ pub(super) fn ease_progress(easing: Easing, t: f64) -> f64 {
     }
 }
 
-/// Progress of a move at time `t` of it, both 0 to 1: speed rises smoothly over the first `ramp`,
-/// holds, and falls the same way. A plain S-curve would rush through the middle.
+/// Progress at time `t` of a move, both 0 to 1. Speed rises smoothly over the first `ramp`, holds,
+/// and falls the same way. A plain S-curve would rush through the middle.
 fn ramp_progress(t: f64, ramp: f64) -> f64 {
     // The integral of smoothstep(t / ramp) over the ramp.
     let rise = |t: f64| {

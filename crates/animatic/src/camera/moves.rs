@@ -50,7 +50,7 @@ pub(super) fn leg_end(
     end
 }
 
-/// A picture wider than the frame has more to show: up to twice as far.
+/// Lets a move go up to twice as far if the picture extends beyond the frame that way.
 fn extend_to_slack(amount: f64, slack: f64) -> f64 {
     amount.max(slack.min(amount * 2.0))
 }

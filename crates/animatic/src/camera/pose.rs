@@ -41,7 +41,7 @@ impl CameraPose {
     }
 }
 
-/// The plate and the frame, measured in widths of the largest window that fits.
+/// The plate (the picture that the camera films) in pixels, and the frame's shape.
 pub(super) struct PlateGeometry {
     /// Plate pixels across the largest window of the frame's shape.
     pub(super) cover: f64,

@@ -39,7 +39,7 @@ pub(crate) struct ViewProjection {
 }
 
 impl ViewProjection {
-    /// The picture's point seen at `(u, v)` of the frame: both in frame widths from its centre.
+    /// The picture's point seen at `(u, v)`, in frame widths from the frame's centre.
     #[inline]
     pub(crate) fn project(&self, u: f64, v: f64) -> (f64, f64) {
         let (x, y) = self.plane.intersect(u, v);
@@ -76,7 +76,7 @@ impl CameraStation {
     }
 }
 
-/// The plate as the camera meets it.
+/// The plate as the camera sees it.
 ///
 /// The camera stands `DISTANCE` frame widths from the plate, rolled by `roll`, having walked
 /// around the plate's centre by `yaw` while looking at it.

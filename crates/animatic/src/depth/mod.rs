@@ -104,18 +104,19 @@ fn nearness(colours: &ColourPlanes, luma: &FloatPlane) -> FloatPlane {
         .normalised()
 }
 
-/// The least sum of steps in colour on a path from the upper edges, by two sweeps there and back.
+/// The least total change of colour on any path from the upper edges.
 fn distance_from_edges(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
     let mut distance = FloatPlane::new(width, height, |x, y| {
-        // The lower edges are no seed: a subject often stands on them or is cut off by them.
+        // Paths do not start at the lower edges: a subject often stands on them or is cut off by
+        // them.
         let is_seed = y == 0 || ((x == 0 || x + 1 == width) && y * 3 < height * 2);
         if is_seed { 0.0 } else { f32::MAX / 4.0 }
     });
     let step = |a: usize, b: usize| {
         let d = [red, green, blue].map(|c| (c.values[a] - c.values[b]).powi(2));
-        // A little for the way itself; noise and soft gradients cost nothing.
+        // A small cost for the length of the path. Noise and soft gradients add nothing to it.
         (d.iter().sum::<f32>().sqrt() - 0.02).max(0.0) + 0.0015
     };
     // Sweeps in reading order and back approximate the shortest paths of a distance transform. An
@@ -215,7 +216,7 @@ fn otsu_threshold(nearness: &FloatPlane) -> Option<f32> {
 }
 
 /// Whether a subject is cut out along edges that the picture has, and in a simple shape. A cut
-/// through a face, or through fur, has no edge to follow or wriggles.
+/// through a face has no edge to follow; one through fur wriggles.
 fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
     let (width, height) = (subject.width, subject.height);
     let is_inside = |index: usize| subject.values[index] > 0.5;
@@ -225,8 +226,8 @@ fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
             .map(|c| (c.values[a] - c.values[b]).powi(2));
         squares.iter().sum::<f32>().sqrt()
     };
-    // The contrast of pixels that are as far apart as those across the rim, anywhere in the
-    // picture: the contrast that texture alone has. In a busy picture a rim must stand out from it.
+    // The mean contrast, anywhere in the picture, of pixels as far apart as those compared across
+    // the rim. This is what texture alone has. In a busy picture a rim must stand out from it.
     let mean_contrast = |stride: usize| {
         let distance = (2 * RIM - 1) * stride;
         let pairs = (0..(width * height).saturating_sub(distance)).step_by(7);
@@ -241,8 +242,8 @@ fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
     for index in 0..width * height {
         let (x, y) = (index % width, index / width);
         area += usize::from(is_inside(index));
-        // To the right and downwards: across the rim, from a few pixels on this side to a few on
-        // the other.
+        // Where the subject begins or ends to the right or below, a colour a few pixels before the
+        // rim is compared with one a few pixels behind it.
         let steps = [(x, width, 1), (y, height, width)];
         for (position, side, stride) in steps {
             if position >= RIM
@@ -290,7 +291,7 @@ fn near_sheet(picture: &Picture, matte: &GuidedFilter, axis: [f32; 3]) -> LayerS
     let mut sheet = LayerSheet::solid(picture.width(), picture.height(), picture.rgb());
     each_pixel(&mut sheet, |u, v, pixel| {
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(f32::from);
-        // The filter's line is applied to the full picture's own colours, so the matte is as sharp
+        // The filter's linear model takes the full picture's own colours, so the matte is as sharp
         // as the picture and not as coarse as the map.
         let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
         let opacity =
@@ -350,13 +351,13 @@ const RIM: usize = 3;
 /// The least distance between two colours that makes an edge.
 const MIN_EDGE: f32 = 0.12;
 
-/// How many times the usual contrast of the picture an edge has at least.
+/// An edge has at least this many times the picture's usual contrast.
 const MIN_EDGE_CONTRAST: f32 = 1.6;
 
 /// The least share of a subject's rim that lies along an edge.
 const MIN_SHARP_SHARE: f32 = 0.7;
 
-/// The longest rim of a subject, in roots of its area; a square's is 4.
+/// The longest rim of a subject, in square roots of its area; a square's is 4.
 const MAX_RIM_LENGTH: f32 = 11.0;
 
 /// The ground's share of the camera's travel.

@@ -41,7 +41,7 @@
 //! * What is known and can't be done ("rack focus", "slow motion") is reported as not done.
 //! * When no move is named the camera pushes in slowly.
 //!
-//! It does not know how a move looks; that is the camera's business.
+//! This module does not know how a move looks; the camera does.
 
 mod effects;
 mod kinds;

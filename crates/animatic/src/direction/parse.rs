@@ -2,8 +2,8 @@
 //!
 //! One pass from left to right. Every decision looks only at a few neighbouring words of its
 //! clause, so the time is linear in the length of the prompt. The order of the checks matters: a
-//! direction after the verb ("pan left") wins over one before it ("left pan"), and only without
-//! either may a verb count alone, because most verbs are also everyday words.
+//! direction after the verb ("pan left") wins over one before it ("left pan"). A verb with neither
+//! counts only in some contexts, because most verbs are also everyday words.
 
 use super::words::{
     self, CameraVerb, Clause, MoveDirection, is_camera_word, is_direction_word, is_filler,
@@ -68,8 +68,8 @@ fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
         let mut used_end = 0;
         while index < clause.len() {
             if is_sequencer(&clause[index]) {
-                // It holds until the next move, which may stand in a later clause: "then, slowly,
-                // pan left".
+                // A sequencer holds until the next move, which may stand in a later clause: "then,
+                // slowly, pan left".
                 next_leg = true;
             }
             let Some(move_match) = move_at(clause, used_end, index) else {
@@ -154,8 +154,8 @@ fn handheld_at(clause: &[String], index: usize) -> Option<MoveMatch> {
 fn static_at(clause: &[String], index: usize) -> Option<MoveMatch> {
     let next = word(clause, index + 1);
     let end = match (clause[index].as_str(), next) {
-        // "No" is part of the phrase. `is_negated` looks only at the words before it, so it does
-        // not turn the phrase into its opposite.
+        // Here "no" is part of the phrase and not a negation of it: `is_negated` looks only at the
+        // words before the phrase.
         ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => index + 2,
         ("static" | "still" | "locked" | "fixed" | "stationary" | "motionless", _) => index + 1,
         ("no", "camera") if matches!(word(clause, index + 2), "movement" | "move" | "motion") => {
@@ -183,8 +183,8 @@ fn static_at(clause: &[String], index: usize) -> Option<MoveMatch> {
 
 /// `used_end` is the end of the previous move, whose words are used up.
 fn verb_at(clause: &[String], used_end: usize, index: usize) -> Option<MoveMatch> {
-    // The Ken Burns effect is a slow move over a still picture. The name gives no direction, so it
-    // is read as the most usual one.
+    // The Ken Burns effect is a slow move over a still picture. The name gives no direction, so the
+    // most usual one is assumed.
     if clause[index] == "ken" && word(clause, index + 1) == "burns" {
         return Some(MoveMatch {
             kind: MoveKind::PushIn,
@@ -233,8 +233,8 @@ fn verb_at(clause: &[String], used_end: usize, index: usize) -> Option<MoveMatch
 /// Looks after a verb for its direction; "from left to right" means right.
 fn direction_after(clause: &[String], index: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
     let mut last_match = None;
-    // Five words are enough for "pan very slowly to the left"; further away it belongs to the
-    // scene.
+    // Five words are enough for "pan very slowly to the left". A direction further away belongs to
+    // the scene.
     for i in index + 1..(index + 6).min(clause.len()) {
         let w = clause[i].as_str();
         let towards = match w {
@@ -359,8 +359,8 @@ fn pace_around(clause: &[String], used_end: usize, move_match: &MoveMatch) -> Mo
         .iter()
         .rev()
         .take_while(|w| !is_joiner(w));
-    // The words before a move come ahead of those behind it: without a joining word, those may be
-    // the next move's ("slow pan left fast zoom in").
+    // Words before the move are tried ahead of those after it, which may belong to the next move
+    // ("slow pan left fast zoom in").
     inside
         .chain(before)
         .chain(after)
@@ -372,7 +372,8 @@ fn is_negated(clause: &[String], start: usize) -> bool {
     clause[start.saturating_sub(3)..start]
         .iter()
         .rev()
-        // A negation ends here: "not zooming but panning left" asks for the pan.
+        // A negation does not reach across these words: "not zooming but panning left" asks for the
+        // pan.
         .take_while(|w| !matches!(w.as_str(), "but" | "then" | "just" | "only"))
         .any(|w| is_negation(w))
 }
@@ -397,7 +398,7 @@ fn seconds(clause: &[String]) -> Option<f64> {
             words::number_word(text)? * words::unit(word(clause, index + 1))?
         } else {
             let value = number(digits)? * words::unit(suffix)?;
-            // "The 80s" and "1980s" are decades, and so may be "20s"; "for 20s" can only be a
+            // "The 80s" and "1980s" are decades, and "20s" may be one. "For 20s" can only be a
             // length, and so is "20s" between two commas.
             let is_alone = previous == "for" || clause.len() == 1;
             let is_decade = suffix == "s"

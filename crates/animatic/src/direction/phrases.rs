@@ -1,6 +1,7 @@
 //! Phrases: words of direction that need no grammar, only their neighbours.
 //!
-//! A table gives the meaning of each phrase, and when one that is also everyday language counts.
+//! A table gives the meaning of each phrase. For an everyday phrase it also gives the words that
+//! must stand nearby.
 
 use super::words::{Clause, is_direction_word, is_negation};
 
@@ -93,7 +94,7 @@ fn context_matches(clause: &Clause, start: usize, length: usize, context: Phrase
         || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
 }
 
-/// "No rain", "without a vignette", "after the rain".
+/// Whether the words before a phrase deny it: "no rain", "without a vignette", "after the rain".
 fn is_denied(clause: &Clause, start: usize) -> bool {
     clause[start.saturating_sub(3)..start]
         .iter()

@@ -2,8 +2,8 @@
 
 /// The prompt without its quoted words, and those words, in order.
 ///
-/// Quotes may be straight or of any language; one that is not closed, or is empty, stays in the
-/// text.
+/// Quotes may be straight or in the style of several languages. One that is not closed stays in the
+/// text; one without a letter or digit is dropped.
 pub(super) fn extract_quotes(prompt: &str) -> (String, Vec<String>) {
     let mut rest = String::with_capacity(prompt.len());
     let mut quotes = Vec::new();

@@ -235,7 +235,7 @@ pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
     ),
 ];
 
-/// Whether it fades in, and whether it fades out.
+/// Whether the film fades in, and whether it fades out.
 pub(super) const FADES: &[TablePhrase<(bool, bool)>] = &[
     row("fade in", (true, false), Always),
     row("fades in", (true, false), Always),

@@ -1,6 +1,6 @@
 //! Tokens of a prompt, and the vocabulary of direction.
 //!
-//! It does not know the grammar, only what a single word may mean.
+//! This module knows no grammar, only what a single word may mean.
 
 use super::kinds::MovePace;
 
@@ -291,7 +291,7 @@ pub(super) fn unit(word: &str) -> Option<f64> {
     }
 }
 
-/// Words of which a clause consists that only gives directions ("a slow static shot, vertical,
+/// Words that may stand in a clause that only gives directions ("a slow static shot, vertical,
 /// 6s").
 pub(super) fn is_direction_word(word: &str) -> bool {
     // Small words count as well: "make it vertical" is only about the film.

@@ -1,8 +1,8 @@
 //! Colour management: converts pictures with an embedded ICC profile to sRGB.
 //!
-//! A profile that is damaged, or for other channels than the decoded picture has (a CMYK profile
-//! after its decoder has made RGB), is ignored: the picture itself may be fine, and is then taken
-//! for sRGB, as without a profile.
+//! A profile is ignored if it is damaged, or if its channels are not the decoded picture's (a CMYK
+//! profile, when the decoder has made RGB). The picture itself may be fine, so it is taken for
+//! sRGB, as without a profile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

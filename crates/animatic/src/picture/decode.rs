@@ -1,6 +1,6 @@
 //! Decoding of untrusted pictures.
 //!
-//! Every limit is checked on the header, before anything of the picture's size is allocated.
+//! Every limit is checked before memory for the pixels is allocated.
 
 use std::error::Error;
 use std::io::Cursor;
@@ -15,7 +15,7 @@ use super::decode_cost;
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
 use super::rgb_picture::Picture;
 
-/// From the picture's header.
+/// What is known about a picture before it is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureInfo {
     /// Detected from the bytes.
@@ -31,8 +31,8 @@ pub struct PictureInfo {
     pub work: u32,
 }
 
-/// Decodes any supported format; a transparent picture over [`BackgroundFill::Contrast`]. Never
-/// panics.
+/// Decodes any supported format, and lays a transparent picture over [`BackgroundFill::Contrast`].
+/// Never panics.
 pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
     decode_over(bytes, limits, BackgroundFill::default())
 }
@@ -46,8 +46,8 @@ pub fn decode_over(
     catch_panics(|| {
         let (mut decoder, info) = open(bytes, limits)?;
         let orientation = orientation_of(&mut decoder);
-        // Both are read before the pixels, because decoding consumes the decoder. A profile that
-        // cannot be read is ignored.
+        // Orientation and profile are read before the pixels, because decoding consumes the
+        // decoder. A profile that cannot be read is ignored.
         let profile = decoder.icc_profile().ok().flatten();
         let image = DynamicImage::from_decoder(decoder)
             .map_err(|error| translate(info.format, &error, limits))?;
@@ -55,7 +55,7 @@ pub fn decode_over(
     })
 }
 
-/// Reads only the header, without decoding a pixel.
+/// Finds out size and cost without decoding a pixel.
 pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, PictureError> {
     catch_panics(|| {
         let (mut decoder, mut info) = open(bytes, limits)?;
@@ -97,7 +97,7 @@ fn open<'a>(
     check_size(width, height, limits)?;
     let cost = decode_cost::measure_cost(format, bytes, (width, height), limits)?;
     let total_bytes = decoder.total_bytes();
-    // A frame that is decoded apart has four bytes a pixel.
+    // A frame decoded into a buffer of its own has four bytes a pixel.
     let frame_bytes = 4 * cost.frame_pixels;
     if total_bytes + frame_bytes > limits.max_memory_bytes {
         return Err(too_much_memory(limits));

@@ -4,21 +4,21 @@
 
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
 
-/// Scans of a JPEG at the most pixels that are allowed; a smaller picture may have more. Every
-/// scan passes over all pixels, even one without a byte of data. libjpeg-turbo writes 10 for a
-/// progressive colour picture and 6 for a grey one, mozjpeg tries scripts of up to 15, CMYK has 13:
-/// each of them passes at every size.
+/// Scans allowed in a JPEG of the most pixels that are allowed; a smaller picture may have more.
+/// Every scan passes over all pixels, even one without a byte of data. libjpeg-turbo writes 10 for
+/// a progressive colour picture and 6 for a grey one, mozjpeg tries scripts of up to 15, CMYK has
+/// 13. All of these are accepted at every size.
 const SCANS_AT_MOST_PIXELS: u64 = 16;
 /// Scans at any size. JPEG has at most 64 coefficients in up to 14 steps; no encoder writes that
 /// many.
 const MAX_SCANS: u64 = 100;
 
-/// Beyond a single pass over the pixels.
+/// What decoding a picture costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DecodeCost {
     /// Passes over all pixels.
     pub(super) passes: u64,
-    /// Pixels of a frame that is decoded apart from the picture.
+    /// Pixels of a frame that is decoded into a buffer of its own.
     pub(super) frame_pixels: u64,
 }
 
@@ -56,15 +56,15 @@ pub(super) fn measure_cost(
             }
         }
         PictureFormat::Tiff => {
-            // Its strips may be JPEGs, of which each is decoded like a picture of its own. TIFF
-            // knows baseline and lossless ones only, and no program writes others.
+            // Strips may be JPEGs, each decoded like a picture of its own. TIFF allows only
+            // baseline and lossless ones, and no program writes others.
             if tiff_of_jpegs(bytes) && has_progressive_jpeg(bytes) {
                 return Err(PictureError::Unsupported {
                     variant: "progressive JPEG in TIFF".to_owned(),
                 });
             }
         }
-        // As many passes as interlacing has, each over pixels of its own.
+        // The passes of an interlaced picture are over different pixels, so together they are one.
         PictureFormat::Png | PictureFormat::Bmp => {}
     }
     Ok(cost)
@@ -84,13 +84,13 @@ fn check_scans(scans: u64, size: (u32, u32), limits: &PictureLimits) -> Result<(
     Ok(())
 }
 
-/// Scans up to the end of the picture: a second picture may follow, a film, or anything.
+/// The scans up to the end of the picture. Anything may follow it, such as a second picture.
 fn jpeg_scans(bytes: &[u8]) -> u64 {
     let mut rest = bytes.get(2..).unwrap_or_default();
     let mut scans = 0;
     while let Some(position) = rest.iter().position(|byte| *byte == 0xff) {
         rest = rest.get(position..).unwrap_or_default();
-        // A marker may have filling before it.
+        // Fill bytes may precede a marker.
         let Some(position) = rest.iter().position(|byte| *byte != 0xff) else {
             break;
         };
@@ -99,8 +99,9 @@ fn jpeg_scans(bytes: &[u8]) -> u64 {
         match marker {
             0xd9 => break,
             0xda => scans += 1,
-            // Tables, the frame, applications and comments: a thumbnail in them is not decoded.
-            // Adobe's segment is searched: the decoder does not skip all of an unusual one.
+            // Tables, frame headers, application segments and comments are skipped: a thumbnail in
+            // them is not decoded. Adobe's segment (0xee) is searched, because the decoder does not
+            // skip all of an unusual one.
             0xc0..=0xcf | 0xdb..=0xed | 0xef..=0xfe => {
                 if let Some((length, _)) = rest.split_first_chunk::<2>()
                     && let length @ 2.. = usize::from(u16::from_be_bytes(*length))
@@ -108,7 +109,7 @@ fn jpeg_scans(bytes: &[u8]) -> u64 {
                     rest = rest.get(length..).unwrap_or_default();
                 }
             }
-            // In coded data: stuffed zeros and restart markers. They have no length to skip.
+            // Stuffed zeros and restart markers in coded data have no length to skip.
             _ => {}
         }
     }
@@ -143,8 +144,8 @@ fn gif_frame(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Width and height of everything coded in it; the chunks of an animation's frames follow one
-/// another like all others.
+/// Width and height of each image coded in a WebP. Only the header of an animation's frame is
+/// skipped, so the chunks inside it are visited like all others.
 fn webp_frames(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     let mut rest = bytes.get(12..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -198,15 +199,15 @@ fn tiff_of_jpegs(bytes: &[u8]) -> bool {
         let count = usize::try_from(number(start, count_bytes)?).ok()?;
         let first = start.checked_add(count_bytes)?;
         bytes.get(first..)?;
-        // The count is the file's claim. Entries beyond its end are not looked for.
+        // The count is the file's claim. Entries beyond the file's end are not looked for.
         Some((0..count.min(bytes.len() / entry_bytes)).map(move |nth| first + nth * entry_bytes))
     };
     let Some(mut entries) = entries() else {
         return false;
     };
     entries.any(|offset| {
-        // The number may have one, two or four bytes in either byte order. In all of these cases
-        // one byte holds the value.
+        // The value may have one, two or four bytes in either byte order. In all of these cases
+        // one byte holds it.
         let value = bytes.get(offset + 4 + pointer_bytes..offset + entry_bytes);
         number(offset, 2) == Some(COMPRESSION) && value.is_some_and(|value| value.contains(&JPEG))
     })

@@ -1,8 +1,8 @@
 //! Framing: bringing a picture to the shape of the frame.
 //!
-//! A frame that is filled shows a part of the picture: [`InterestMap`] says which part draws the
-//! eye. Or the picture is fitted, which keeps everything and fills the rest with a blurred copy of
-//! the picture itself. What draws the eye is guessed without a model: contrast of detail and of
+//! Either a part of the picture fills the frame: [`InterestMap`] says which part draws the eye. Or
+//! the picture is fitted, which keeps everything and fills the rest with a blurred copy of the
+//! picture itself. What draws the eye is guessed without a model: contrast of detail and of
 //! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
 //! Attention* (1998), much simplified.
 
@@ -26,7 +26,8 @@ fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
     }
     let ratio = f64::from(frame.0) / f64::from(frame.1);
     let picture_ratio = f64::from(picture.width()) / f64::from(picture.height());
-    // The picture touches the sides of a canvas that is narrower than it, else top and bottom.
+    // A picture wider in shape than the frame touches the canvas's sides, any other its top and
+    // bottom.
     let touching = f64::from(picture.width()).max(f64::from(picture.height()) * ratio);
     let canvas_width = touching.min(f64::from(frame.0) * 2.0);
     let canvas = (to_side(canvas_width), to_side(canvas_width / ratio));
@@ -202,8 +203,8 @@ fn colour_distance(first: [f64; 3], second: [f64; 3]) -> f64 {
     first.iter().zip(second).map(|(a, b)| (a - b).abs()).sum()
 }
 
-/// The start of the `length` out of `side` pixels with the most interest; if that makes no
-/// difference, at the `default_share` of the slack.
+/// Where, in `side` pixels, the `length` pixels with the most interest start. If interest is spread
+/// evenly, they start at `default_share` of the slack.
 fn best_start(interest: &[f64], side: f64, length: f64, default_share: f64) -> f64 {
     let slack = (side - length).max(0.0);
     #[expect(clippy::cast_precision_loss, reason = "a small picture")]

@@ -1,11 +1,11 @@
 //! Pictures: untrusted bytes in, plain RGB out.
 //!
-//! The kind of a picture is decided by its bytes, never by a name or a declared type, and every
-//! limit is checked on the header before anything of the picture's size is allocated. What comes
-//! out is upright (EXIF orientation applied), opaque and eight bits per channel, so that users of
-//! this module need not check again. Colours are sRGB: an embedded profile is applied.
+//! The kind of a picture is decided by its bytes, never by a name or a declared type. Every limit
+//! is checked before memory for the pixels is allocated. What comes out is upright (EXIF
+//! orientation applied), opaque and eight bits per channel, so that users of this module need not
+//! check again. Colours are sRGB: an embedded profile is applied.
 //!
-//! It deliberately does not read files or fetch URLs.
+//! This module deliberately does not read files or fetch URLs.
 
 mod background_fill;
 mod colour;

@@ -186,7 +186,8 @@ pub(super) fn meadow(
     }
 }
 
-/// How much of the camera's travel ground follows, from the horizon (0) to the bottom edge (1).
+/// How much of the camera's travel the ground follows; `nearness` is 0 at the horizon, 1 at the
+/// bottom edge.
 pub(super) fn parallax(nearness: f32) -> f32 {
     mix(0.16, 1.0, nearness)
 }

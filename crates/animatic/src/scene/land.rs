@@ -10,7 +10,7 @@ use super::noise::{fractal, lattice, mix, ridged_1d, ridged_2d, smoothstep, valu
 use super::paint::{SceneColour, add, blend, scale_colour};
 use super::stage::SceneStage;
 
-/// Ranges one behind the other, each nearer, lower and less hazy.
+/// Ranges from far to near, each lower and less hazy than the one behind it.
 pub(super) fn mountains(
     stage: &mut SceneStage,
     light: &SceneLight,
@@ -29,8 +29,8 @@ pub(super) fn mountains(
         let offset = lattice(1, 2, seed) * 90.0;
         let line = |u: f32| {
             let crest = ridged_1d(u * frequency + offset, 8, seed);
-            // Layers have neighbouring seeds. 9,000 keeps those of a layer's details away from
-            // them.
+            // Layers have neighbouring seeds. Adding 9,000 keeps the seeds of a layer's details
+            // away from them.
             let broad = value(
                 u * frequency * 0.8 + offset,
                 3.3,

@@ -5,7 +5,7 @@
 //! room, with some of that outside its window. Every detail comes from noise seeded by the prompt
 //! and the seed, so two prompts look different and one prompt with one seed always looks the same.
 //!
-//! It does not try to draw things: a prompt about a fox on a hill gets the hill.
+//! Subjects are not drawn: a prompt about a fox on a hill gets the hill.
 
 mod ground;
 mod hour;
@@ -74,7 +74,7 @@ impl Scene {
         }
     }
 
-    /// What will be drawn, in words: `drawn scene: mountains and sea at sunset`.
+    /// What will be drawn, in words: `drawn scene: mountains and water at sunset`.
     pub(crate) fn describe(&self) -> String {
         let names: Vec<&str> = self.places.iter().map(|p| p.name()).collect();
         let list = match names.split_last() {

@@ -50,7 +50,8 @@ impl SceneCanvas {
         1.0 / self.height as f32
     }
 
-    /// Recolours every pixel between two heights, solidly: `shade(u, v, below)`.
+    /// Makes every pixel between two heights opaque, in the colour `shade(u, v, below)`, where
+    /// `below` is its colour so far.
     pub(super) fn paint(
         &mut self,
         from: f32,
@@ -64,7 +65,7 @@ impl SceneCanvas {
     }
 
     /// Lays colours between two heights: `shade(u, v)` is a colour times its opacity, and the
-    /// opacity; more colour than that is light.
+    /// opacity. A colour that exceeds its opacity adds light.
     pub(super) fn lay(&mut self, from: f32, to: f32, shade: impl Fn(f32, f32) -> [f32; 4] + Sync) {
         self.for_each_pixel(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             let over = shade(u, v);
@@ -110,7 +111,7 @@ impl SceneCanvas {
     }
 
     /// Works on every pixel of some rows, with its position. The rows are shared out among the
-    /// machine's cores; no pixel depends on another, so the result does not depend on it.
+    /// machine's cores; no pixel depends on another, so the result is the same on any machine.
     fn for_each_pixel(
         &mut self,
         rows: std::ops::Range<usize>,

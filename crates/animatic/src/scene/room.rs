@@ -1,4 +1,4 @@
-//! A room: a wall with a window on the hour outside, curtains, a floor, a lamp.
+//! A room: a wall with a window, curtains, a floor, a lamp.
 
 use super::light::SceneLight;
 use super::noise::{fractal, lattice, smoothstep};
@@ -24,7 +24,7 @@ struct RoomInterior {
     right: f32,
     /// Where the lamp stands.
     lamp: f32,
-    /// The paint of the wall, the wood, the curtains' cloth, the lamp's shade.
+    /// The colours of the wall, the wood, the curtains and the lamp's shade.
     paint: SceneColour,
     wood: SceneColour,
     cloth: SceneColour,
@@ -50,7 +50,7 @@ impl RoomInterior {
                 chance(n + 1),
             )
         };
-        // Indoors by day it is dimmer than outside, and never as dark as the night.
+        // A room is dimmer than the day outside, and never as dark as the night.
         let indoors = add(scale_colour(light.ground, 0.74), [0.12, 0.10, 0.08], 1.0);
         let paint = pick(
             [
@@ -173,7 +173,7 @@ impl RoomInterior {
         let soft = canvas.pixel();
         let cloth_width = 0.11;
         canvas.lay(TOP - 0.07, FLOOR - 0.06, |u, v| {
-            // Gathered a little towards the hem, which swings.
+            // Gathered a little towards the hem.
             let gather = 0.018 * smoothstep(TOP, FLOOR, v);
             let side = |outer: f32, inner: f32| {
                 smoothstep(outer - soft, outer + soft, u)

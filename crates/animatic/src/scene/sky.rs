@@ -78,7 +78,7 @@ fn disc(canvas: &mut SceneCanvas, light: &SceneLight, sun: (f32, f32)) {
                 * light.darkness.floor()
                 * smoothstep(0.45, 0.7, fractal(du * 1.7 + 9.0, dv * 1.7, 4, 5));
             let face = scale_colour(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
-            // In mist the glow may outshine the disc; a disc is never a hole in it.
+            // In mist the glow may outshine the disc, which must not become a hole in it.
             let face = [0, 1, 2].map(|c| face[c].max(background[c]));
             blend(background, face, coverage)
         },
@@ -103,7 +103,8 @@ fn clouds(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, sun: (f32,
         if body <= 0.0 {
             return background;
         }
-        // Thinner towards the sun means lit: one more look-up a step that way.
+        // A cloud is lit where it is thinner towards the sun, so its thickness is also looked up
+        // one step that way.
         let step = ((sun.0 - u) * 5.0).clamp(-1.0, 1.0) * 0.12;
         let sunward_thickness = fractal(x + step, y - 0.1, 4, seed.wrapping_add(40));
         let lit = (0.5 + (thickness - sunward_thickness) * 3.2).clamp(0.0, 1.0);

@@ -35,7 +35,7 @@ impl SceneStage {
         &mut self.canvas
     }
 
-    /// The colours behind the stage's front, for water to mirror.
+    /// A picture of everything painted so far, for water to mirror.
     pub(super) fn build_mirror(&mut self) -> WaterMirror {
         self.finish();
         let mut colours: Vec<SceneColour> = Vec::new();

@@ -10,7 +10,7 @@ use super::{Ambience, RATE, synthesise};
 /// Samples in a packet, given by the format.
 pub(crate) const PACKET: u32 = 1024;
 
-/// Samples that come out of a decoder before the first: one packet, which only primes it.
+/// Samples that come out of a decoder before the first real one: one packet, which only primes it.
 pub(crate) const PRIMING: u32 = PACKET;
 
 /// Enough for noise, the hardest thing to encode, and little compared to the video.
@@ -22,8 +22,8 @@ const BITS_PER_SECOND: u32 = 128_000;
 pub(crate) struct AacEncodeError(String);
 
 /// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which
-/// is not heard. So the sound never outlasts the video; it ends at most 43 ms before it, already
-/// faded.
+/// is not heard. So the sound never outlasts the video: it ends at most 43 ms earlier, already
+/// faded out.
 pub(crate) fn packets(
     kinds: &[Ambience],
     seconds: f64,

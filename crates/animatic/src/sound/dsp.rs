@@ -49,7 +49,7 @@ impl PcgRandom {
         low + (high - low) * self.unit()
     }
 
-    /// Between two positive numbers, every octave as likely.
+    /// A random number between two positive ones, every octave equally likely.
     pub(super) fn octaves(&mut self, low: f32, high: f32) -> f32 {
         low * (high / low).powf(self.unit())
     }
@@ -123,7 +123,7 @@ impl BiquadFilter {
     }
 
     fn angle(hertz: f32, q: f32) -> (f32, f32) {
-        // At half the rate alpha is zero, and the filter would ring for ever.
+        // At half the sample rate alpha is zero, and the filter would ring for ever.
         let angle = TAU * hertz.clamp(10.0, RATE_HZ * 0.45) / RATE_HZ;
         (angle.cos(), angle.sin() / (2.0 * q))
     }
@@ -138,7 +138,7 @@ impl BiquadFilter {
     }
 }
 
-/// A random walk from 0 to 1 that turns at a given rate: for gusts and swells.
+/// A random walk between 0 and 1 that turns at a given rate: for gusts and swells.
 #[derive(Debug, Clone)]
 pub(super) struct RandomWalk {
     random: PcgRandom,

@@ -1,8 +1,8 @@
 //! Loudness: how loud a track is to the ear, and bringing it to a level.
 //!
-//! The measure is that of ITU-R BS.1770-4 for 48 kHz without its gate: mean square behind the
+//! The measure is that of ITU-R BS.1770-4 for 48 kHz without its gate: mean square after the
 //! K-weighting filter, in LUFS. The gate keeps silence between words out of the mean, and an
-//! ambience has none.
+//! ambience has no such silence.
 
 use super::voice::StereoSample;
 

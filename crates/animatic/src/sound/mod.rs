@@ -5,8 +5,8 @@
 //! walks, so nothing repeats however long it lasts. [`Ambience`] names the voices; `voices` holds
 //! them, `dsp` their parts, `loudness` brings the sum to a quiet level and `aac` encodes it.
 //!
-//! It is independent of prompts, pictures and files. The same kinds, length and seed give the same
-//! samples.
+//! This module knows nothing of prompts, pictures or files. The same kinds, length and seed give
+//! the same samples.
 
 pub(crate) mod aac;
 
@@ -60,7 +60,7 @@ fn fade(track: &mut [StereoSample]) {
     }
 }
 
-/// A bed, not a performance: broadcast speech is −23.
+/// In LUFS. A bed, not a performance: broadcast speech is at −23.
 const LOUDNESS: f64 = -26.0;
 
 /// Six tenths of a second.

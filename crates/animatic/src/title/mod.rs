@@ -23,7 +23,7 @@ pub(crate) struct TitleOverlay {
     shadow: Vec<u8>,
     top: usize,
     width: usize,
-    /// Frames of the shot, and in a second.
+    /// Frames of the shot, and frames per second.
     frames: f32,
     fps: f32,
     /// Characters that the font lacks.
@@ -165,11 +165,11 @@ fn to_usize(value: f32) -> usize {
     value as usize
 }
 
-/// The font of titles, which the gateway draws avatars with, too. SIL Open Font License 1.1; see
+/// The font of the titles; the gateway also draws avatars with it. SIL Open Font License 1.1; see
 /// `fonts/OFL.txt`.
 pub const FONT: &[u8] = include_bytes!("../../fonts/InterDisplay-SemiBold.otf");
 
-/// Height of a capital in font sizes.
+/// Height of a capital letter, as a share of the font size.
 const CAPITALS: f32 = 0.727;
 
 /// How dark the shadow is.

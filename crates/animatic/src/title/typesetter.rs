@@ -12,7 +12,7 @@ use super::mask::{OpacityMask, to_f32};
 pub(super) struct TitleLine {
     pub(super) text: String,
     pub(super) size: f32,
-    /// Above it, in pixels.
+    /// Space above the line, in pixels.
     pub(super) gap: f32,
 }
 
@@ -139,8 +139,8 @@ impl<'a> TitleTypesetter<'a> {
         let mut scaler = self.scale.builder(self.font).size(line.size).build();
         for (id, x) in &glyphs[..glyphs.len().saturating_sub(1)] {
             let x = left + x;
-            // Across, glyphs stand at fractions of a pixel, so that they are evenly spaced. The
-            // baseline is rounded, so that horizontal strokes stay sharp.
+            // Horizontally, glyphs are placed at fractions of a pixel, so that they are evenly
+            // spaced. The baseline is rounded, so that horizontal strokes stay sharp.
             let image = Render::new(&[Source::Outline])
                 .format(Format::Alpha)
                 .offset(Vector::new(x.fract(), 0.0))
@@ -174,5 +174,5 @@ fn floor_to_i32(value: f32) -> i32 {
 /// The share of the frame's width that every screen shows safely.
 const SAFE_WIDTH: f32 = 0.8;
 
-/// Line height in font sizes.
+/// Line height, as a multiple of the font size.
 pub(super) const LEADING: f32 = 1.14;

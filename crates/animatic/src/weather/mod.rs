@@ -122,8 +122,8 @@ impl ParticleSwarm {
         })
     }
 
-    /// Where a particle is that crosses the frame downwards at `speed` frame heights a second: each
-    /// time it restarts above the frame, at another position.
+    /// The position of a particle that crosses the frame downwards at `speed` frame heights a
+    /// second. Each time, it restarts above the frame at another position.
     fn falling_position(
         &self,
         particle: &WeatherParticle,
@@ -238,7 +238,7 @@ impl ParticleSwarm {
 
     fn stars(&self, frame: &mut SpriteFrame<'_>) {
         for particle in self.particles(170) {
-            // The sky is too far to follow the camera's travel, and has most of its stars high up.
+            // The sky is so far away that it hardly follows the camera. Most stars are high up.
             let x = (particle.chance(1) - 0.08 * self.drift.across) * frame.aspect();
             let y = particle.chance(2).powf(1.5) * 0.62 - 0.08 * self.drift.down * frame.aspect();
             let twinkle = 0.55

@@ -89,7 +89,7 @@ impl<'a> SpriteFrame<'a> {
         });
     }
 
-    /// A turned rectangle of half sides `half`.
+    /// A rotated rectangle; `half` is half its width and half its height.
     pub(super) fn draw_paper(
         &mut self,
         centre: (f32, f32),

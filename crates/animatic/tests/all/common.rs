@@ -9,7 +9,7 @@ use animatic::{
 };
 use image::{DynamicImage, ImageFormat};
 
-/// A picture with detail of every size: a pattern that no still area of a video would hide.
+/// A picture with detail of every size everywhere.
 pub(crate) fn detailed(width: u32, height: u32) -> Picture {
     let mut rgb = Vec::new();
     for y in 0..height {
@@ -60,7 +60,7 @@ pub(crate) fn film(picture: Option<&Picture>, prompt: &str, options: RenderOptio
     animatic::make(&request, &mut RenderControl::unattended()).unwrap()
 }
 
-/// The luma of a picture as BT.709 limited range has it.
+/// The luma of a picture, in BT.709's limited range.
 pub(crate) fn luma_of(picture: &Picture) -> Vec<u8> {
     picture
         .rgb()

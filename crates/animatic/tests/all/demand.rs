@@ -23,7 +23,7 @@ fn scan(first: u8, last: u8) -> Vec<u8> {
     segment(0xda, &[1, 1, 0, first, last, 0])
 }
 
-/// A grey progressive JPEG with so many scans, all without data, and `extra` before the last.
+/// A grey progressive JPEG with `scans` scans, all without data, and `extra` before the last.
 fn jpeg((width, height): (u16, u16), scans: usize, extra: &[u8]) -> Vec<u8> {
     let ([h0, h1], [w0, w1]) = (height.to_be_bytes(), width.to_be_bytes());
     let code = |class: u8| [&[class, 1][..], &[0; 15], &[0]].concat();
@@ -91,15 +91,15 @@ fn bytes_that_only_look_like_a_scan_are_not_counted() {
             "{kind:#x}"
         );
     }
-    // Coded data, a byte in it that looks like a marker, restarts; and a picture behind the
-    // picture.
+    // Coded data with a byte that looks like a marker and with a restart; and a second picture
+    // after the first.
     assert_eq!(
         passes(&jpeg(LARGE, 3, &[1, 0xff, 0, 0xda, 0xff, 0xd0, 7])),
         3
     );
     let two = [jpeg(LARGE, 3, &[]), fake_scans.clone()].concat();
     assert_eq!(passes(&two), 3);
-    // Filling before markers, a segment whose length is nonsense, and one that ends too early.
+    // Fill bytes before markers, a segment whose length is nonsense, and one that ends too early.
     let filled: Vec<u8> = fake_scans
         .chunks(10)
         .flat_map(|scan| [&[0xff][..], scan].concat())
@@ -228,6 +228,6 @@ fn a_progressive_jpeg_in_a_tiff_is_refused() {
             variant: "progressive JPEG in TIFF".to_owned()
         })
     );
-    // One that is not compressed may have such bytes as pixels.
+    // An uncompressed TIFF may have such bytes as pixels.
     assert_eq!(probe(&tiff(1, &strip), &LIMITS).unwrap().work, 48);
 }

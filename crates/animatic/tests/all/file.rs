@@ -120,7 +120,7 @@ fn every_group_of_pictures_stands_alone() {
     let keys: Vec<&str> = stdout.lines().filter(|l| l.contains(",K")).collect();
     let times: Vec<&str> = keys.iter().filter_map(|l| l.split(',').next()).collect();
     assert_eq!(times, ["0.000000", "4.160000"]);
-    // From the second key frame on, alone: decodes without a warning.
+    // What follows the second key frame decodes alone without a warning.
     let tail = file.run("ffmpeg", &["-ss", "4.16", "-f", "framemd5", "-"]);
     assert!(tail.lines().any(|l| l.starts_with("0,")), "{tail}");
 }

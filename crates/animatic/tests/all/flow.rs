@@ -22,8 +22,8 @@ fn textured(width: u32, height: u32) -> Picture {
     Picture::from_rgb(width, height, rgb).unwrap()
 }
 
-/// How far the middle of one frame lies to the right in the next, in pixels: the shift with the
-/// least sum of squares, between whole shifts by the parabola through three of them.
+/// How far to the right the middle of one frame lies in the next, in pixels: the shift with the
+/// least squared difference, refined by a parabola through it and its neighbours.
 fn shift(frame: &[u8], next: &[u8], width: usize) -> f64 {
     let height = frame.len() / width;
     let cost = |shift: i32| {

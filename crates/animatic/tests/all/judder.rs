@@ -1,5 +1,5 @@
-//! The steps of finished films: every move goes as far from frame to frame as the camera does,
-//! measured on the decoded frames against those that the encoder was given.
+//! The steps of finished films, which are the motion from each frame to the next: in the decoded
+//! frames they must be as long as in the frames that the encoder was given.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails has failed its test"
@@ -19,7 +19,7 @@ const LIMIT: f32 = 0.25;
 /// only a part of each square is visible then.
 const BEHIND_WEATHER: f32 = 0.11;
 
-/// A card full of fine detail that repeats nowhere: where a block stays behind, it shows.
+/// A card full of fine detail that repeats nowhere, so that a block that stays behind shows.
 fn card() -> Picture {
     paint(3, 20.0, 15.0)
 }
@@ -29,7 +29,7 @@ fn soft() -> Picture {
     paint(9, 2.5, 0.0)
 }
 
-/// Waves, squares of this contrast, and grains of these sides.
+/// Waves, squares of contrast `squares`, and noise of strength `grains` in grains of `side` pixels.
 fn paint(side: u32, grains: f64, squares: f64) -> Picture {
     let (width, height) = (1280, 720);
     let mut state = 7_u32;

@@ -1,4 +1,4 @@
-//! Untrusted pictures: every kind is read rightly, every broken one refused without a panic.
+//! Untrusted pictures: every kind is read correctly, every broken one refused without a panic.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails has failed its test"

@@ -54,7 +54,7 @@ fn damaged_films_and_other_files_are_refused() {
     }
     let foreign: Vec<u8> = film.clone();
     let position = foreign.windows(4).position(|kind| kind == b"avc1").unwrap();
-    // The first is in the file's brands.
+    // The first `avc1` is among the file's brands; the next one is the codec.
     let position = foreign[position + 4..]
         .windows(4)
         .position(|kind| kind == b"avc1")
@@ -63,7 +63,7 @@ fn damaged_films_and_other_files_are_refused() {
     foreign[position..position + 4].copy_from_slice(b"hvc1");
     let refused = check_playable(Cursor::new(&foreign));
     assert!(matches!(refused, Err(PlaybackError::Codec(name)) if name == "hvc1"));
-    // Tables with any byte changed are read to an end.
+    // Reading damaged tables must come to an end.
     let start = film.windows(4).position(|kind| kind == b"stbl").unwrap();
     for position in (start..film.len().min(start + 2000)).step_by(7) {
         let mut damaged = film.clone();

@@ -1,11 +1,12 @@
 //! How far a film's pictures move from frame to frame, measured on the frames themselves.
 //!
 //! Nine squares of each frame are searched for in the next one, to a hundredth of a pixel or so
-//! (Lucas and Kanade's method). Compared with the steps of the frames before encoding this tells
-//! what the encoder adds: judder, which an average over a film would hide.
+//! (Lucas and Kanade's method). Comparing these steps with those of the frames before encoding
+//! shows what the encoder adds: judder, which an average over a film would hide.
 //!
-//! What moves through a square, as snow does, is left out, or the square would seem to follow it:
-//! the uncompressed frames tell which pixels go with their square, and only these are looked for.
+//! What moves through a square, such as snow, is left out; otherwise the square would seem to
+//! follow it. The uncompressed frames tell which pixels move with their square. Only these are
+//! compared.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -66,7 +67,7 @@ fn squares(width: usize, height: usize) -> impl Iterator<Item = Square> {
     (0..9).map(move |i| (start(width, i % 3), start(height, i / 3), side))
 }
 
-/// Which pixels of a square are looked for, row by row.
+/// Which pixels of a square are compared, row by row.
 type Part = Vec<bool>;
 
 /// A square of one frame, and the frame after it.
@@ -90,7 +91,7 @@ impl<'a> Pair<'a> {
     /// The step of the square, whose previous step was `guess`, and the pixels that take it.
     fn follow(&self, guess: Step) -> Option<(Step, Part)> {
         let whole = vec![true; self.square.2 * self.square.2];
-        // A pixel of change from frame to frame at most: else look around.
+        // A step that differs by a pixel from the previous one is probably wrong: search again.
         let close = self
             .refine(guess, &whole)
             .filter(|step| (step.0 - guess.0).abs() < 1.0 && (step.1 - guess.1).abs() < 1.0);
@@ -103,7 +104,7 @@ impl<'a> Pair<'a> {
         Some((step, part))
     }
 
-    /// The pixels that look after a step as before, not next to one that does not.
+    /// The pixels that look the same after a step, except those next to one that does not.
     fn pixels_that_follow(&self, step: Step) -> Option<Part> {
         let side = self.square.2;
         let differences: Vec<f32> = self.differences(step)?.map(f32::abs).collect();
@@ -142,7 +143,7 @@ impl<'a> Pair<'a> {
         best.map_or((0.0, 0.0), |(_, dx, dy)| (dx as f32, dy as f32))
     }
 
-    /// The step of a part near a guess; `None` where it has no texture in both directions.
+    /// The step of a part near a guess; `None` if the part lacks texture in some direction.
     fn refine(&self, guess: Step, part: &Part) -> Option<Step> {
         let slopes: Vec<(f32, f32)> = self
             .pixel_indexes()
@@ -184,7 +185,7 @@ impl<'a> Pair<'a> {
         Some(step)
     }
 
-    /// How far each pixel of the square is off after a step; `None` if the step is too long.
+    /// How much each pixel of the square changes over a step; `None` if the step is too long.
     fn differences(&self, step: Step) -> Option<impl Iterator<Item = f32>> {
         let (whole_x, whole_y) = (step.0.floor(), step.1.floor());
         let (fx, fy) = (step.0 - whole_x, step.1 - whole_y);
@@ -253,5 +254,5 @@ const OUTLIER_ROUNDS: u32 = 3;
 /// The least difference of a pixel that does not take its square's step.
 const MIN_OUTLIER: f32 = 2.0;
 
-/// Pixels around one that does not take the step that are left out, too.
+/// How far around a pixel that does not take the step its neighbours are left out too.
 const OUTLIER_MARGIN: usize = 2;

@@ -18,7 +18,7 @@ pub(crate) enum Model {
     Hosted,
     /// One whose provider takes one job: the others wait.
     Full,
-    /// Another one, of which nothing is ordered.
+    /// No hosted model.
     Other,
 }
 
@@ -38,7 +38,7 @@ impl Deployment {
     pub(crate) async fn start() -> Self {
         let cluster = Cluster::start();
         // The server itself counts its statements, including those that drivers send by themselves.
-        // It loads the library only when it starts.
+        // It loads the library for that only when it starts.
         let library = "shared_preload_libraries";
         cluster.set(library, "pg_stat_statements").await;
         cluster.stop_immediately();

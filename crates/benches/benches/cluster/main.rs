@@ -23,7 +23,7 @@
 mod cluster;
 mod gateway;
 #[path = "../../../gateway/tests/process/mod.rs"]
-#[expect(dead_code, reason = "the tests want more of it")]
+#[expect(dead_code, reason = "only the tests use all of it")]
 mod process;
 
 use std::time::{Duration, Instant};
@@ -35,9 +35,9 @@ use gateway::{Deployment, Gateway, Model, Stream};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// How long something cheap is observed.
+/// How long a gateway is observed.
 const WATCH_TIME: Duration = Duration::from_secs(20);
-/// Changes by which a bell is measured.
+/// Changes that are timed, with and without `NOTIFY`.
 const CHANGES: usize = 150;
 
 fn main() {

@@ -24,7 +24,7 @@ pub(crate) async fn measure() {
         "## Open jobs\n\n| jobs | accepted by the provider a second | polls a second | from the end at the provider \
          to the end here: p50, s | p99, s | max, s | CPU per poll, µs | peak memory, MiB |\n|---|---|---|---|---|---|---|---|"
     );
-    // Shows the gateway how long a job takes, as on any day but the first.
+    // Lets the gateway learn how long a job takes, as it has on any day but the first.
     provider.plan(slow_jobs());
     follow(&program, &mut provider, "open", 500).await;
     let run = follow(&program, &mut provider, "open", OPEN_JOBS).await;

@@ -114,8 +114,8 @@ pub(crate) fn wait_for(address: SocketAddr) {
 }
 
 fn nginx(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
-    // Kept connections on both sides: otherwise nginx would open one for each request and lose the
-    // race by that alone.
+    // Connections are kept open on both sides: otherwise nginx would open one for each request and
+    // lose the race by that alone.
     let upstream =
         format!("upstream up {{ server {upstream}; keepalive 512; keepalive_requests 1000000; }}");
     let location = "location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection \"\"; }";

@@ -1,5 +1,5 @@
-//! The settings: each one once, with its flag, its environment variable and its key in the
-//! file. Defaults are [`Config`](super::Config)'s.
+//! The settings: each one once, with its flag, its environment variable and its key in the file.
+//! The defaults are in `assembly`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

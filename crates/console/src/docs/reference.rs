@@ -35,7 +35,7 @@ struct FieldRow {
     description: String,
 }
 
-/// The list of endpoints for the side, and their descriptions.
+/// The list of endpoints for the side bar, and their descriptions.
 pub(super) fn render(document: &Value) -> (Markup, Markup) {
     let families = families(document);
     let side = html! {

@@ -1,5 +1,5 @@
-//! The media folder of the database: a missing folder, or another one in its place, is detected and
-//! not replaced.
+//! The media folder that belongs to the database. If it is missing, or another folder is in its
+//! place, that is detected, and no new folder replaces it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use mediagate_model::private_files;
 use mediagate_store::Store;
 use mediagate_store::media_folders::{self, KnownFolders};
 
-/// The store of media in a folder. While the folder that the database knows is missing, no folder
-/// is created in its place, and the store is unavailable.
+/// The media store in the configured folder. While the folder that the database knows is missing,
+/// no folder is created in its place, and the store is unavailable.
 pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     let folder = config.media_path();
     let location = folder_location(config, &folder);
@@ -34,8 +34,8 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             private_files::folder(&folder).map_err(in_folder)?;
             folder_mark::write(&folder, &mark).map_err(in_folder)?
         }
-        // Startup continues: the store is unavailable until a folder with this mark is there, and
-        // writes into no other.
+        // Startup continues: the store is unavailable until a folder with this mark exists, and
+        // never writes to another one.
         FolderVerdict::Missing(mark) => {
             tracing::error!(
                 folder = %folder.display(),
@@ -62,16 +62,16 @@ enum FolderVerdict {
     Ours(String),
     /// It is a new folder: it is created if missing, and gets this mark.
     New(String),
-    /// The one with this mark is not there.
+    /// The folder with this mark is missing.
     Missing(String),
 }
 
-/// `mark` is the one in the folder.
+/// Decides what to do with the folder, in which `mark` was found.
 fn judge(known_folders: &KnownFolders, mark: Option<String>, has_files: bool) -> FolderVerdict {
     match (&known_folders.here, mark) {
-        // At any path: the folder may have been moved, or several processes share it.
+        // A known mark counts at any path: the folder may have been moved, or processes share it.
         (_, Some(mark)) if known_folders.marks.contains(&mark) => FolderVerdict::Ours(mark),
-        // The database has recorded no folder or no media: it is new, or as old as the folder.
+        // The database knows no folder yet, or no media, so this one cannot be the wrong one.
         (_, Some(mark)) if known_folders.marks.is_empty() || !known_folders.has_media => {
             FolderVerdict::Ours(mark)
         }
@@ -86,7 +86,8 @@ fn judge(known_folders: &KnownFolders, mark: Option<String>, has_files: bool) ->
         (None, None) if known_folders.has_media && known_folders.marks.is_empty() && !has_files => {
             FolderVerdict::Missing(folder_mark::fresh())
         }
-        // Another path than the marked folders', where nothing was stored yet.
+        // The database knows no folder at this path, and this one has no mark: it is new, or its
+        // files were copied here.
         (None, None) => FolderVerdict::New(folder_mark::fresh()),
         (Some(here), Some(_)) => FolderVerdict::Missing(here.clone()),
     }

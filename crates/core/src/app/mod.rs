@@ -37,7 +37,7 @@ pub use open::OpenError;
 #[derive(Clone)]
 pub struct App(Arc<AppParts>);
 
-/// The parts that suffice to read and write records. Verbs that need no more take this, so that
+/// The parts that suffice to read and write records. Functions that need no more take this, so that
 /// their tests need no whole app.
 pub struct Ctx {
     /// The settings that stay the same as long as the process runs.

@@ -12,7 +12,7 @@ use mediagate_media::engines::own_models::InstalledModels;
 use mediagate_model::clock::Timestamp;
 
 pub struct ModelRegistry {
-    /// The settings that they come from.
+    /// The settings that the models come from.
     pub settings: EffectiveSettings,
     /// The hosted providers.
     pub upstream: Upstream,

@@ -52,7 +52,7 @@ pub enum OpenError {
     /// The HTTP client cannot be created.
     #[error("the HTTP client cannot be created: {0}")]
     Fetcher(String),
-    /// The settings name a model that does not exist.
+    /// The settings are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
@@ -126,8 +126,8 @@ fn open_database(config: &Config) -> Result<Store, OpenError> {
             Store::postgres(url.expose(), options)?
         }
     };
-    // Permissions are restricted after the store has created its files, and also for those that an
-    // earlier umask left open.
+    // Restricted here, after the store has created its files. Files that an earlier start created
+    // with a looser umask are restricted too.
     for name in [
         "mediagate.db",
         "mediagate.db-wal",

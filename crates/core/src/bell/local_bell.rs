@@ -32,7 +32,7 @@ struct TaskListeners {
 #[derive(Debug, Clone, Copy, Default)]
 struct TaskSignals {
     rings: u64,
-    /// The rings after which it may have ended.
+    /// The number of those rings after which it may have ended.
     ends: u64,
     /// The number of its newest event, as of the last look-up.
     newest: u32,
@@ -174,7 +174,8 @@ impl TaskSignals {
 impl IdleWorkers {
     /// Wakes one worker, or the next one that would sleep. Returns whether one was asleep.
     pub(super) fn ring(&self) -> bool {
-        // Stored if no worker sleeps, so a ring just before a worker falls asleep is not lost.
+        // The ring is stored if no worker sleeps, so a ring just before a worker falls asleep is
+        // not lost.
         self.bell.notify_one();
         self.count.load(Ordering::Acquire) > 0
     }
@@ -187,8 +188,8 @@ impl IdleWorkers {
 
     /// Sleeps until `earliest`, and afterwards until there is a ring, at most this long.
     pub(super) async fn wait_until(&self, earliest: tokio::time::Instant, limit: Duration) {
-        // Counts as asleep during the pause too: it looks afterwards anyway, so no other process
-        // needs a ring.
+        // The worker counts as asleep during the pause too: it looks for work afterwards anyway, so
+        // no other process needs a ring.
         let _asleep = IdleGuard::new(&self.count);
         tokio::time::sleep_until(earliest).await;
         drop(tokio::time::timeout(limit, self.bell.notified()).await);
@@ -292,7 +293,7 @@ mod tests {
         assert!(listener.wait_for_change(7).now_or_never().is_some());
         local.ring(task);
         assert_eq!(listener.wait_for_end(7).now_or_never(), Some(true));
-        // Its end may have been missed.
+        // The ring for its end may have been lost.
         local.apply_progress(&[task], &[(task, 8)]);
         assert_eq!(listener.wait_for_end(7).now_or_never(), Some(false));
         assert!(listener.wait_for_end(8).now_or_never().is_none());
@@ -312,7 +313,7 @@ mod tests {
     async fn a_ring_for_work_returns_whether_a_worker_was_free() {
         let idle_workers = IdleWorkers::default();
         assert!(!idle_workers.ring());
-        // It is kept for the next one.
+        // The ring is kept for the next worker.
         idle_workers.wait(Duration::from_hours(1)).await;
         let mut wait = std::pin::pin!(idle_workers.wait(Duration::from_hours(1)));
         assert!((&mut wait).now_or_never().is_none());

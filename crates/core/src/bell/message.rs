@@ -31,7 +31,7 @@ impl fmt::Display for BellMessage {
     }
 }
 
-/// The text is no ring that this version knows.
+/// The text is not a ring that this version knows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownMessage;
 

@@ -29,10 +29,10 @@ use mediagate_store::{self as store, Store, StoreError};
 
 pub use local_bell::TaskListener;
 
-/// How long a sleeping worker waits before it looks without a ring. Work that no ring announced is
+/// How long a worker sleeps before it looks for work without a ring. Work that no ring announced is
 /// found sooner by the poll of its process ([`Bell::wake`]).
 const MAX_SLEEP: Duration = Duration::from_secs(10);
-/// Rings that wait to be sent; further ones are dropped.
+/// Maximum number of rings that wait to be sent; further ones are dropped.
 const OUTBOX: usize = 2048;
 
 /// How processes send each other rings.
@@ -40,7 +40,7 @@ const OUTBOX: usize = 2048;
 pub enum BellTransport {
     /// Not at all: each process finds changes by polling.
     None,
-    /// By Postgres; at this address if not at the store's.
+    /// By Postgres, at this address; at the store's if `None`.
     Notify(Option<Secret>),
 }
 

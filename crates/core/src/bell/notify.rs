@@ -30,7 +30,8 @@ pub(super) async fn exchange(
     local: &Arc<LocalBell>,
     mut outgoing: mpsc::Receiver<BellMessage>,
 ) {
-    // Postgres sends a notification to its sender too. By this name a process skips its own.
+    // Postgres sends a notification to its sender too. A process recognises its own by this name,
+    // and skips them.
     let name = AssetId::new().simple();
     loop {
         local.set_connected(false);

@@ -1,7 +1,7 @@
 //! The fallback that works without any ring: one poll for all listeners of this process, four times
 //! a second.
 //!
-//! It finds what changed without a ring, whatever was lost. Its cost hardly depends on the number
+//! It finds every change, even if the ring for it was lost. Its cost hardly depends on the number
 //! of listeners: one statement for every 5,000 tasks.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::bell::local_bell::LocalBell;
 
 /// How often tasks are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// When the database has not answered by then, every waiter reads its own task and gets the
-/// database's error.
+/// If the database has not answered a poll within this time, every waiter reads its own task and
+/// gets the database's error.
 const READ_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Pause after the database did not answer a poll.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);

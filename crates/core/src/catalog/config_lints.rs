@@ -1,5 +1,5 @@
-//! Mistakes in the settings of providers and models that can be read but will not work, as far as
-//! they can be detected without calling a provider.
+//! Mistakes in the settings of providers and models: settings that can be read but will not work,
+//! as far as that can be detected without calling a provider.
 //!
 //! `config check` rejects them. A server logs them and starts anyway: our knowledge of a provider
 //! may be outdated, and a wrong guess must not stop it.
@@ -126,7 +126,7 @@ fn has_default_host(site: &ProviderSite) -> bool {
 
 fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {
     let site = sites.get(&route.provider);
-    // A `*` route gets its name with each order, so there is none to check.
+    // A `*` route gets its model's name with each order, so there is none to check.
     let Some(site) = site.filter(|_| route.model != "*") else {
         return Vec::new();
     };

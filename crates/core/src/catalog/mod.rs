@@ -155,7 +155,7 @@ impl Catalog {
     }
 }
 
-/// Where the models of routes come from.
+/// What the models with routes are built from.
 struct ModelSources<'a> {
     sites: &'a ProviderSites,
     catalogue: &'a Catalogue,
@@ -264,7 +264,7 @@ fn price(
         .map_err(|message| value_error(".price", message))
 }
 
-/// A model made by hosted providers.
+/// A model that hosted providers run.
 fn routed_model(
     id: &str,
     settings: &ModelSettings,

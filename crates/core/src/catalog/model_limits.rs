@@ -112,7 +112,7 @@ fn music_narrowed(
     Ok(limits)
 }
 
-/// The limits that at least one of two offers; the defaults are those of the first.
+/// What at least one of two routes offers; the defaults are those of the first.
 pub(super) fn union_of_limits(first: ModelLimits, second: ModelLimits) -> ModelLimits {
     match (first, second) {
         (ModelLimits::Video(a), ModelLimits::Video(b)) => {

@@ -258,8 +258,8 @@ fn write_adjustment(
             message,
         ));
     }
-    // It counts in the period of the charge that it corrects. A refund for yesterday's task must
-    // not make room in today's budget.
+    // The adjustment counts in the period of the charge that it corrects. A refund for yesterday's
+    // task must not make room in today's budget.
     let is_end = |entry: &&MoneyEntry| matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
     let change = LedgerChange {
         spent: amount,

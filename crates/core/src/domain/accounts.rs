@@ -14,7 +14,8 @@ use mediagate_store as store;
 /// The account that keys belong to if none is named.
 pub const DEFAULT_HANDLE: &str = "default";
 
-/// The account with this handle, created as by a command line user if it does not exist.
+/// The account with this handle. If it does not exist, it is created, with the command line as
+/// author.
 pub async fn ensure(app: &AppParts, handle: &str) -> Result<Account, Error> {
     ensure_by(app, handle, ChangeAuthor::command("accounts create")).await
 }

@@ -22,7 +22,7 @@ use mediagate_store::{self as store, Conn};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AssetLifetime {
-    /// `media_ttl`.
+    /// Expires after `media_ttl`.
     Media,
     /// Never expires.
     Forever,
@@ -47,7 +47,7 @@ pub async fn keep(
 }
 
 /// Refuses input if the account's storage or the disk is almost full. Called before anything is
-/// received; [`check_storage_limit`] decides.
+/// received; [`check_storage_limit`] has the last word.
 pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Result<(), Error> {
     check_disk(app)?;
     let limit = app.config.storage_limit;
@@ -107,8 +107,9 @@ fn storage_full(limit: ByteSize) -> Error {
     Error::plain(ErrorCode::StorageFull, message)
 }
 
-/// Removes files whose records were refused. After any other error they may be in the database;
-/// upkeep checks that, and also removes files that cannot be removed now.
+/// Removes files whose records were refused with this error. If the error leaves open whether the
+/// records are in the database, the files stay. Upkeep checks that, and also removes files that
+/// cannot be removed now.
 pub async fn discard(app: &AppParts, files: &[(AssetId, MediaType)], error: &Error) {
     if matches!(
         error.code(),

@@ -14,7 +14,7 @@ use mediagate_store::clips::RecordingName;
 /// Longest title in a file's name, in characters; file systems take about 250 bytes.
 const MAX_TITLE_CHARS: usize = 80;
 
-/// The names of a recording's song and stem, without its extension; `None` if no clip has it.
+/// A recording's name, made of its song and stem, without extension; `None` if no clip has it.
 pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Error> {
     let read = app
         .store
@@ -56,8 +56,8 @@ pub struct ArchiveMember {
     pub asset: Asset,
 }
 
-/// The stems of a song's newest separation, or those that were made with this stem; and the name of
-/// the archive, without an extension.
+/// The stems of a clip's newest separation or, if the clip is a stem, those of the same separation;
+/// and the name of the archive, without an extension.
 pub async fn stems(
     app: &Ctx,
     account: AccountId,

@@ -16,8 +16,8 @@ use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 
 /// Ends a task, settles its money, runs `write_more`, which writes what else belongs to the end,
-/// and notifies listeners. Returns whether this call ended it. `owner` is the lease that must hold
-/// it; `None` ends any open task.
+/// and records the webhook event. Returns whether this call ended it. `owner` is the lease that
+/// must hold the task; `None` ends any open task.
 pub fn end<E: From<Error> + From<StoreError>>(
     conn: &mut Conn<'_>,
     app: &App,
@@ -85,7 +85,8 @@ pub const fn money_after(task: &Task, end: ChargeState) -> ChargeState {
     }
 }
 
-/// Whether the money fits the state: charged only for a result, and never kept without one.
+/// Whether the money fits the state: charged only for a result, and still held only after a
+/// cancellation.
 const fn fits(state: TaskState, money: ChargeState) -> bool {
     match money {
         ChargeState::Free => true,

@@ -25,7 +25,7 @@ pub enum IntentOutcome {
 }
 
 impl IntentOutcome {
-    /// The tasks; an intent of an endpoint that makes tasks made nothing else.
+    /// The tasks. An order of tasks makes nothing else, so any other outcome is an internal error.
     pub fn into_tasks(self) -> Result<Vec<Task>, Error> {
         match self {
             Self::Tasks(tasks) if !tasks.is_empty() => Ok(tasks),

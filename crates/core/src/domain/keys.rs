@@ -334,7 +334,7 @@ fn checksum(random: &str) -> String {
     digits.iter().collect()
 }
 
-/// Whether it has the form of a key and the right checksum.
+/// Whether the text has the form of a key and the right checksum.
 pub fn is_well_formed(secret: &str) -> bool {
     let Some(rest) = secret.strip_prefix(PREFIX) else {
         return false;

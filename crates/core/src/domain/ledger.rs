@@ -172,9 +172,9 @@ fn write_end(
 ) -> Result<(), Error> {
     let (kind, spent) = match (money, final_state) {
         (ChargeState::Free | ChargeState::Held, None) => return Ok(()),
-        // A free task has no entry. A cancelled one whose money stays held gets its entry when its
-        // job is over, but it has ended: the key's open-task count and the day's counts are updated
-        // now.
+        // A free task has no entry. A cancelled task whose money stays held gets its entry when its
+        // job is over. But the task has ended, so the key's open-task count and the day's counts
+        // are updated now.
         (ChargeState::Free | ChargeState::Held, Some(state)) => {
             return Ok(store::ledger::end_without_entry(
                 conn,

@@ -17,7 +17,7 @@ use mediagate_store as store;
 const CONCURRENT_COPIES: usize = 4;
 /// Files whose records are read at once.
 const RECORDS: usize = 100;
-/// How often a file is tried.
+/// How many times the copy of a file is tried.
 const TRIES: u32 = 4;
 
 /// A file to be copied.

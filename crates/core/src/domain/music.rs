@@ -64,7 +64,7 @@ pub async fn upload(
     };
     let id = ClipId::new();
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
-    // Some formats have tables that are searched in the whole file, so its file size counts too.
+    // In some formats the whole file is searched for tables, so the file's size counts too.
     let memory = clip::KEEPING_BYTES + size.len();
     let source = Arc::new(file);
     let recordings = ClipSources {
@@ -215,7 +215,7 @@ pub async fn prepare(
         .unwrap_or_else(|| catalog.default_name(MediaKind::Music).to_owned());
     let model = catalog.choose(&caller.key, MediaKind::Music, &requested_model, "mv")?;
     let targets = targets(&model, &order)?;
-    // A quote is given even while every provider is down; it contains that fact.
+    // A quote is given even while every provider is down, and says so.
     if purpose == OrderPurpose::Order {
         task_acceptance::check_available(app, &model)?;
     }
@@ -368,7 +368,7 @@ fn check_routes(model: &Model, job: &StemsJob) -> Result<(), Error> {
     ))
 }
 
-/// The group with this name; `None` if it is not a single track.
+/// The group with this name; `None` without a name, or if the name is that of a separation mode.
 fn requested_group(
     model: &Model,
     offered: &StemLimits,

@@ -65,7 +65,7 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
                 change.await
             }
         };
-        // After the commit, whatever its answer: the change may be a key's.
+        // After the commit, even if its outcome is unknown: the change may be one of a key.
         app.caches.note_key_change();
         written
     }

@@ -61,7 +61,8 @@ impl SpooledPicture {
 /// errors.
 ///
 /// For an order it is decoded completely, so that a truncated picture is refused now rather than by
-/// the task; for a quote, or one that was decoded before, its header is enough.
+/// the task. For a quote its header is enough. A picture that was decoded before is not decoded
+/// again.
 pub async fn fetch_checked(
     app: &App,
     account: AccountId,
@@ -102,7 +103,7 @@ async fn inspect(
     let input = file.clone();
     let digest = app.compute(move || clip::digest(&input)).await?;
     let (size_bytes, sha256) = digest.map_err(Error::internal)?;
-    // A fetch stops at the limit; bytes in the request come without it.
+    // A fetch stops at this limit, but bytes in the request may exceed it.
     if size_bytes > LIMIT_BYTES {
         return Err(too_large(param));
     }
@@ -151,7 +152,7 @@ async fn probe_in_child(
     Ok(facts)
 }
 
-/// Bytes of a request, on the disk.
+/// Writes bytes of a request to a temporary file.
 async fn spool(app: &App, bytes: Bytes) -> Result<TempPath, Error> {
     let folder = app.config.spool_path();
     let write = move || -> std::io::Result<TempPath> {

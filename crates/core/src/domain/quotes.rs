@@ -1,4 +1,4 @@
-//! Quotes: what a request would cost, reserve and route to, without making it.
+//! Quotes: what a request would cost and reserve, and where it would be sent, without making it.
 //!
 //! A quote uses the same functions as the request itself to read, check and plan it, so the two
 //! cannot disagree. Nothing is stored, held or sent to a provider.
@@ -33,10 +33,10 @@ pub enum QuotedOrder {
     Upload,
 }
 
-/// The result.
+/// What the request would cost, and where it would be sent.
 #[derive(Debug)]
 pub struct Quote {
-    /// Its canonical name; `None` if no model is involved.
+    /// The model's canonical name; `None` if no model is involved.
     pub model: Option<String>,
     /// Number of tasks.
     pub tasks: u64,
@@ -44,7 +44,7 @@ pub struct Quote {
     pub quantity: WorkQuantity,
     /// Price of the first route; free if `None`.
     pub price: Option<Price>,
-    /// Total cost by that route.
+    /// Total cost through that route.
     pub cost: MicroDollars,
     /// What would be held: the total at the most expensive route.
     pub reserve: MicroDollars,
@@ -69,7 +69,7 @@ pub struct RouteQuote {
     /// The provider's name for the model.
     pub model: String,
     pub price: Option<Price>,
-    /// Total cost by this route.
+    /// Total cost through this route.
     pub cost: MicroDollars,
     pub available: bool,
 }

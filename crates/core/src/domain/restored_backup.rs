@@ -2,10 +2,10 @@
 //! and must not be sent again.
 //!
 //! The database has a mark that counts up at each start and while orders are sent; the data folder,
-//! and the bucket if there is one, have the same mark. The database also stores its own location: a
-//! copy is at another one. If it is behind a mark, at another location, or was promoted without
-//! proof that nothing was lost, its open tasks for hosted providers are held until the operator
-//! decides. Tasks that the database knows were submitted are simply followed.
+//! and the bucket if there is one, have the same mark. The database also stores its own location,
+//! and a copy is at another one. If the database is behind a mark, is at another location, or was
+//! promoted without proof that nothing was lost, its open tasks for hosted providers are held until
+//! the operator decides. Tasks that the database knows were submitted are simply followed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -60,8 +60,8 @@ struct ExternalMarks {
 
 impl ExternalMarks {
     async fn read(app: &App) -> Self {
-        // In two places, because one may be missing: the data folder of a new machine is empty, and
-        // not every deployment has a bucket.
+        // The mark is in two places, because one may be missing: the data folder of a new machine
+        // is empty, and not every deployment has a bucket.
         let mut marks: Vec<DatabaseMark> = read(&app.config.mark_path()).into_iter().collect();
         match app.blobs.note(MARK_NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
@@ -135,8 +135,8 @@ impl ExternalMarks {
         }
         let count = previous.as_ref().map_or(1, |previous| previous.count + 1);
         if let Some(evidence) = evidence {
-            // Under its new name the marks outside are those of another database, so the next start
-            // does not hold the same tasks again.
+            // The database gets a new name. The marks outside then belong to another database, so
+            // the next start does not hold the same tasks again.
             let held = store::restored::hold(conn)?;
             return Ok(Some((Some((evidence, held)), branch(conn, count)?)));
         }

@@ -54,7 +54,7 @@ pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
     }
     let (clock, name) = (app.clock.now(), app.server.name().to_owned());
     let read = app.store.long_read(move |conn| {
-        // By the database's clock, by which the others wrote when they were last seen.
+        // The database's clock is used: the others' last-seen times were written by it too.
         let now = store::workers::now(conn, clock)?;
         store::replicas::other_replicas(conn, &name, now)
     });
@@ -79,7 +79,7 @@ fn parse_mark(marks: &ReplicaMarks) -> HashMap<RouteKey, BreakerSnapshot> {
 pub struct CombinedRouteState {
     /// The state in the process that uses it least.
     pub worst: BreakerSnapshot,
-    /// Whether any process sends orders by it.
+    /// Whether any process sends orders through it.
     pub is_up: bool,
     /// The processes that do not use it normally.
     pub unusual: Vec<(String, BreakerSnapshot)>,

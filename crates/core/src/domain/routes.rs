@@ -35,7 +35,7 @@ pub struct RouteSummary {
     pub models: Vec<String>,
     pub stored: StoredRouteState,
     pub record: RouteRecord,
-    /// Its state in the processes.
+    /// Its state in all processes.
     pub combined: CombinedRouteState,
 }
 
@@ -167,7 +167,7 @@ async fn records(
     store::await_within_limit(read).await
 }
 
-/// The time within which this percentage ended; `sorted` in microseconds.
+/// The time within which this percentage of tasks ended; `sorted` is in microseconds.
 fn percentile(sorted: &[i64], per_cent: usize) -> Option<Duration> {
     let index = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
     let micros = *sorted.get(index)?;
@@ -261,8 +261,8 @@ pub async fn refresh(app: &AppParts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Records that a provider did not accept an order by this route. Written at once; if that fails,
-/// nothing else fails.
+/// Records that a provider did not accept an order through this route. Written at once; a failed
+/// write is only logged.
 pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     let refuses_key = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
     let (key, now) = (key(route), app.clock.now());
@@ -291,9 +291,9 @@ pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     }
 }
 
-/// Records that a provider accepted an order by this route, and so its key.
+/// Records that a provider accepted an order through this route, and so the key too.
 pub async fn record_acceptance(app: &App, route: &Route) {
-    // Nearly always nothing was refused before, and an accepted order costs no write here.
+    // Nearly always nothing was refused before, so an accepted order costs no write here.
     if app
         .models
         .upstream

@@ -8,8 +8,8 @@ use mediagate_model::ids::AccountId;
 use mediagate_model::task::TaskPayload;
 use mediagate_store as store;
 
-/// The routes that can do it, in order, except that a provider which already has the sources comes
-/// first.
+/// The routes that can do this work, in order, except that a provider which already has the sources
+/// comes first.
 pub fn capable_routes<'a>(
     app: &AppParts,
     routes: Vec<&'a Route>,

@@ -31,7 +31,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
             _ => text,
         }
     });
-    // At once, so that an operator who reloads one process after the other sees when they agree.
+    // Compared at once, so that an operator who reloads the processes in turn sees when they agree.
     // The reload itself is done and cannot fail because of this.
     if let Err(error) = settings_drift::compare(app).await {
         tracing::warn!(inside = ?error.internal_cause(), "cannot compare the settings with other processes");

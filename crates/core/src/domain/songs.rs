@@ -1,4 +1,4 @@
-//! Music tasks for hosted providers: songs made, extended, covered.
+//! Music tasks for hosted providers: making, extending and covering songs.
 
 use providers::{ModelLimits, SongLimits};
 use serde_json::{Map, Value};
@@ -217,7 +217,7 @@ fn song_limits<'a>(
         return Err(None);
     }
     let songs = &music.songs;
-    // Providers of this protocol get all fields unchanged.
+    // `None`: a provider of the music API itself, which gets all fields unchanged.
     let Some(supported_fields) = &songs.fields else {
         return Ok(songs);
     };
@@ -261,7 +261,7 @@ fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     }
 }
 
-/// Providers with another API need a prompt or lyrics.
+/// Providers with another API need a description of the song.
 fn check_description(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
     let is_described = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
         .iter()
@@ -276,7 +276,7 @@ fn check_description(songs: &SongLimits, order: &SongOrder) -> Result<(), Error>
     Ok(())
 }
 
-/// Number of clips that the most likely route makes.
+/// Number of clips that the first suitable route makes.
 fn clips_of(model: &Model, order: &SongOrder) -> usize {
     let mut routes = model.routes().iter();
     let songs =

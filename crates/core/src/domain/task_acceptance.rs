@@ -92,8 +92,8 @@ pub async fn accept(
             write_draft(conn, account, &key, &rows, owner.as_deref(), limit)
         });
         let outcome = write.await;
-        // Repeats of this request wait for this. If the outcome of the write is open, none of them
-        // may conclude that nothing was made.
+        // Repeats of this request wait for this result. If the outcome of the write is open, none
+        // of them may conclude that nothing was made.
         accepting.record_result(&outcome);
         if let Err(error) = &outcome {
             if claim.take().is_some() {
@@ -142,8 +142,8 @@ fn write_draft(
     for asset in &draft.assets {
         store::assets::insert(conn, asset)?;
     }
-    // Checked after the inserts, whose sum includes these files: two orders that fit only one at a
-    // time cannot both pass. The check before the upload may be out of date.
+    // Checked after the inserts, so that the sum includes these files: if only one of two orders
+    // fits, only one passes. The check before the upload may be out of date.
     if !draft.assets.is_empty() {
         assets::check_storage_limit(conn, account, storage_limit)?;
     }
@@ -196,9 +196,9 @@ fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
     Error::retry_later(ErrorCode::TooManyTasks, message, 5)
 }
 
-/// Refuses early an order that the key's limits would refuse anyway, before its media are fetched
-/// and decoded. An order that passes is checked again when it is written. `cost` is the least that
-/// all its tasks reserve.
+/// Refuses an order that the key's limits would refuse anyway, before its media are fetched and
+/// decoded. An order that passes is checked again when it is written. `cost` is the least that its
+/// tasks reserve together.
 pub async fn check_limits(
     app: &Ctx,
     caller: &Caller,

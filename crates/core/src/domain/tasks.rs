@@ -46,7 +46,7 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
     Ok(task)
 }
 
-/// Whether the poster of its film may still be drawn, by any process.
+/// Whether any process may still make the poster of the task's film.
 fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
     /// How long a film usually waits for its poster, unless there are very many.
     const POSTER_WAIT: Duration = Duration::from_mins(1);
@@ -141,8 +141,8 @@ pub fn task_extras(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, Store
 /// The extras of each of these tasks, in order.
 pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
     let cached = tasks.iter().map(|task| {
-        // Such a record needs nothing else but the key's name. A list of them costs no statement
-        // while the names are cached.
+        // The record of such a task needs only the key's name. A list of such tasks costs no
+        // statement while the names are cached.
         let needs_only_key_name =
             task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
         let key_name = needs_only_key_name.then(|| app.caches.key_names.get(&task.key));
@@ -205,13 +205,13 @@ pub async fn search(
     Ok((tasks, has_more))
 }
 
-/// The task whose id, video's id or chat completion's id this is.
+/// The id of the task, read from its own id or from that of its video or chat completion.
 fn parse_task_id(text: &str) -> Option<TaskId> {
     let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
     TaskId::from_video(text).or_else(|_| bare.parse()).ok()
 }
 
-/// The task that a search names by an id.
+/// The task that a search names by one of its ids or by that of a clip.
 fn id_in(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -271,15 +271,15 @@ pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>
 }
 
 /// Like [`lengths`], cached for a few seconds, because thousands of jobs need it.
-pub async fn usual_lengths(
+pub async fn usual_durations(
     app: &AppParts,
     model: &str,
 ) -> Result<Option<DurationQuantiles>, Error> {
-    if let Some(cached) = app.caches.usual_lengths.get(model) {
+    if let Some(cached) = app.caches.usual_durations.get(model) {
         return Ok(cached);
     }
     let lengths = lengths(app, model).await?;
-    app.caches.usual_lengths.insert(model.to_owned(), lengths);
+    app.caches.usual_durations.insert(model.to_owned(), lengths);
     Ok(lengths)
 }
 

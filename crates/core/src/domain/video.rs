@@ -260,7 +260,7 @@ fn default_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32
     fitting.copied().unwrap_or(default)
 }
 
-/// The account's video with this task, unless deleted.
+/// The account's video task with this id, unless the video was deleted.
 pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let row = app
         .store

@@ -1,10 +1,10 @@
 //! The record of an intent, written in one transaction with what was made for it, and only if no
 //! other request with the same intent came first.
 //!
-//! Two tries of one request may reach two processes while the first is being accepted: its intent
-//! cannot be read yet, for as long as its COMMIT takes, and that may hang. So writes for an account
-//! are serialised in the database (`Store::write_for`), and inside that write the request looks
-//! again for intents that did not exist at its look-up.
+//! The second try of a request may reach another process while the first is being accepted. The
+//! first try's intent cannot be read before its COMMIT is done, and the COMMIT may hang. So writes
+//! for an account are serialised in the database (`Store::write_for`), and inside that write the
+//! request looks again for intents that did not exist at its look-up.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ enum OrderKind {
     /// It repeats a refused order, and uses up that refusal.
     RetryOfRefused,
     /// It repeats an unknown order.
-    RetryOfUnknown,
+    RetryOfUnmatched,
 }
 
 impl UnkeyedOrder {
@@ -69,12 +69,12 @@ impl UnkeyedOrder {
     }
 
     pub(super) fn retry_of_unknown(self) -> Self {
-        let kind = OrderKind::RetryOfUnknown;
+        let kind = OrderKind::RetryOfUnmatched;
         Self { kind, ..self }
     }
 
     pub(super) fn is_retry_of_unknown(&self) -> bool {
-        self.kind == OrderKind::RetryOfUnknown
+        self.kind == OrderKind::RetryOfUnmatched
     }
 }
 
@@ -98,8 +98,8 @@ impl From<StoreError> for WriteRefusal {
 }
 
 impl IntentAttempt {
-    /// The first attempt at an intent, which is written before anything is made for it if it
-    /// `is_reserved`. [`Error::Overtaken`] if another request was first with its key or body.
+    /// The first attempt at an intent. If it `is_reserved`, the intent is written before anything
+    /// is made for it. [`Error::Overtaken`] if another request was first with its key or body.
     pub(super) async fn first(
         intents: &Intents,
         client: Arc<ClientGuard>,
@@ -278,10 +278,10 @@ impl IntentRecord {
         let Some(unkeyed) = self.unkeyed.as_ref().filter(|_| !self.reserved) else {
             return Ok(());
         };
-        // A process that was suspended notices here that its client has disconnected, and may have
-        // been answered by another process. A suspended transaction is ended by the server, or
-        // blocks other writers, so a client that is connected now counts as connected at the
-        // commit.
+        // A process that was suspended notices here that its client has disconnected. The client
+        // may have been answered by another process. A suspended transaction is ended by the
+        // database server, or blocks other writers, so a client that is connected now counts as
+        // connected at the commit.
         if unkeyed.socket.is_closed() {
             return Err(Error::CallerLeft.into());
         }
@@ -292,8 +292,8 @@ impl IntentRecord {
                 let server = self.intent.holder.as_deref().unwrap_or_default();
                 store::intents::open_elsewhere(conn, body, since, server, now)?
             }
-            // Anything made since its look-up may have been made for it.
-            OrderKind::RetryOfUnknown => store::intents::all_with(conn, body, since)?,
+            // Anything made since this retry's look-up may have been made for its first try.
+            OrderKind::RetryOfUnmatched => store::intents::all_with(conn, body, since)?,
         };
         earlier.retain(|intent| !unkeyed.known_ids.contains(&intent.id));
         if !earlier.is_empty() {
@@ -307,9 +307,10 @@ impl IntentRecord {
                     return Err(Error::Overtaken.into());
                 }
             }
-            // A refusal that was recorded since its look-up is its own. If it stayed, another
-            // delivery of this retry would use it up, and make the order a second time.
-            OrderKind::RetryOfUnknown => {
+            // A refusal that was recorded since the retry's look-up is that of its first try. If it
+            // stayed, another delivery of this retry would use it up, and make the order a second
+            // time.
+            OrderKind::RetryOfUnmatched => {
                 if !store::refused_orders::take(conn, body, now)? {
                     store::refused_orders::note_unmatched_retry(conn, body, now)?;
                 }
@@ -362,8 +363,8 @@ impl IntentRecord {
         self
     }
 
-    /// Whether it is in the database with its result: the write succeeded, although its outcome was
-    /// not reported.
+    /// Whether the intent is in the database with this result: then the write succeeded, although
+    /// its outcome was not reported.
     pub fn exists(&self, conn: &mut Conn<'_>) -> Result<bool, Error> {
         let stored = store::intents::by_id(conn, self.intent.id)?;
         Ok(stored.is_some_and(|stored| stored.result == self.intent.result))

@@ -37,8 +37,8 @@ impl Intents {
         let intents = self.candidates(request).await?;
         let known_ids = intents.iter().map(|intent| intent.id).collect();
         let mut candidates = self.with_clients(intents).await?;
-        // Intents whose answers were lost come first, whether or not the request is a retry: the
-        // number of results equals the number of orders.
+        // Intents whose answers were lost come first, whether or not the request is a retry, so
+        // that there are as many results as orders.
         let lost = candidates.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = self.join_first(request, lost, |_| true).await?;
@@ -58,9 +58,10 @@ impl Intents {
         }
         let (new, socket) = (self.draft(request), request.socket.clone());
         let (clients, body) = (&self.0.clients, new.body.clone());
-        // Of two deliveries of one retry, the second joins the first. The count distinguishes a
-        // retry of a refused order from its copy. Such a retry must not wait for equal orders,
-        // which may never end.
+        // If one retry is delivered twice, the second delivery must join the first. So a retry of
+        // an unknown order enters only if no equal request is under way. A retry of a refused order
+        // is distinguished from its copy by the count of refusals, and must not wait for equal
+        // orders, which may never end.
         let client = if order.is_retry_of_unknown() {
             let client = clients.enter_alone(new.id, body, socket);
             client.ok_or(Error::Overtaken)?
@@ -203,7 +204,7 @@ impl Intents {
         }
     }
 
-    /// Takes over an intent before a new one is begun instead: its process may only have been
+    /// Forgets an intent before a new one is begun instead: its process may only have been
     /// suspended, and must not continue with it.
     async fn abandon(&self, id: IntentId, attempt: u32) -> Result<(), Error> {
         let write = self

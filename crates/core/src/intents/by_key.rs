@@ -36,8 +36,8 @@ impl Intents {
     ) -> Result<Option<Lookup>, Error> {
         let Some(intent) = self.by_key(request.account, key).await? else {
             // Of simultaneous requests with the same new key, the database accepts one; the others
-            // join it. They do not wait for each other: requests with one body and different keys
-            // are strangers.
+            // join it. This request waits for no other with its body: requests with different keys
+            // are unrelated.
             let (new, socket) = (self.draft(request), request.socket.clone());
             let body = new.body.clone();
             let client = self.0.clients.enter(new.id, 1, body, socket, false);

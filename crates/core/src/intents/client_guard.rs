@@ -1,5 +1,5 @@
-//! The guard of a client in the [`ClientRegistry`]: the client counts as connected until it is
-//! dropped.
+//! The guard of a client in the [`ClientRegistry`]: the client counts as connected until its guard
+//! is dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,7 +70,7 @@ impl ClientGuard {
         self.is_answered.store(true, Ordering::Release);
     }
 
-    /// Whether it is certain that nothing was made for it.
+    /// Whether it is certain that nothing was made for this client.
     pub fn made_nothing(&self) -> bool {
         let table = self.clients.table();
         let entry = table.entries.get(&self.id);

@@ -121,7 +121,7 @@ impl ClientEntry {
         }
     }
 
-    /// Whether its row in the database is not reliable yet.
+    /// Whether the intent's row may not be in the database yet, or not with its result.
     pub(super) fn is_under_way(&self) -> bool {
         self.creation == CreationState::UnderWay
             || (self.creation == CreationState::Nothing && !self.reserved)
@@ -129,12 +129,12 @@ impl ClientEntry {
 
     /// Whether its client has disconnected, or its connection is closed without an answer.
     pub(super) fn is_disconnected(&self) -> bool {
-        self.disconnect.is_some() || self.is_unnoticed()
+        self.disconnect.is_some() || self.has_unnoticed_disconnect()
     }
 
     /// Whether its client has disconnected without an answer and this has not been noticed yet.
-    pub(super) fn is_unnoticed(&self) -> bool {
-        // Checked in this order, because a client that has its answer may disconnect.
+    pub(super) fn has_unnoticed_disconnect(&self) -> bool {
+        // The flag is read last: a client may disconnect as soon as it has its answer.
         self.disconnect.is_none()
             && self.socket.is_closed()
             && !self.is_answered.load(Ordering::Acquire)
@@ -142,9 +142,9 @@ impl ClientEntry {
 
     pub(super) fn client(&self, now: Timestamp) -> ClientState {
         match self.disconnect {
-            // On a machine that is too busy its handler may notice late, when a repetition would
-            // already have become a new order.
-            None if self.is_unnoticed() => ClientState::Gone,
+            // On an overloaded machine the handler may notice the disconnect so late that a
+            // repetition would already have become a new order.
+            None if self.has_unnoticed_disconnect() => ClientState::Gone,
             None => ClientState::Waiting,
             Some(disconnect) => ClientState::after(disconnect.joinable_until, now),
         }

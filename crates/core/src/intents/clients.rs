@@ -23,8 +23,8 @@ use mediagate_model::intent::RequestFingerprint;
 /// in progress.
 const UNWRITTEN_TTL: Duration = Duration::from_mins(1);
 
-/// How long the handler of a connection that its client has closed gets to notice, because then it
-/// is known what the client was told. If a second request waits on the connection, it seems open
+/// How long the handler of a closed connection gets to notice that its client has left: only then
+/// is it known what the client was told. A connection on which a second request waits seems open
 /// until the first is answered.
 const MAX_DISCONNECT_DELAY: Duration = Duration::from_secs(2);
 /// How long a retry waits for its first try to be accepted or refused.
@@ -199,7 +199,7 @@ impl ClientRegistry {
     /// happens soon, but perhaps not before the next try of a client that disconnected while the
     /// process was suspended. Those that remain count as disconnected.
     pub(super) async fn wait_until_disconnects_noticed(&self, body: &RequestFingerprint) {
-        let noticed = self.wait_until_none(body, ClientEntry::is_unnoticed);
+        let noticed = self.wait_until_none(body, ClientEntry::has_unnoticed_disconnect);
         drop(tokio::time::timeout(MAX_DISCONNECT_DELAY, noticed).await);
     }
 

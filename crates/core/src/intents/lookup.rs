@@ -62,8 +62,8 @@ impl Intents {
         Ok(read.await?)
     }
 
-    /// Whether nothing is made for an intent yet: that may have changed while its client was looked
-    /// up.
+    /// Whether still nothing has been made for an intent: that may have changed while its client
+    /// was looked up.
     pub(super) async fn made_nothing_yet(&self, id: IntentId) -> Result<bool, Error> {
         let intent = self.read_again(id).await?;
         Ok(intent.is_some_and(|intent| intent.result.is_none()))
@@ -151,8 +151,8 @@ impl ResultState {
     }
 }
 
-/// The tasks, or, where one's record is gone, what they cost: a client that does not know that they
-/// were made would pay for them again.
+/// The tasks or, if the record of one is gone, what they cost: a client that does not know that
+/// they were made would pay for them again.
 fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: Vec<TaskId>) -> Result<ResultState, Error> {
     let mut tasks: Vec<Task> = Vec::new();
     let mut past: Vec<PastTask> = Vec::new();

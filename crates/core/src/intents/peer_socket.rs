@@ -17,7 +17,7 @@ impl PeerSocket {
     }
 
     /// Whether the other side has closed it, which its handler may not have noticed yet. An unknown
-    /// connection counts as open; so does one with other open streams.
+    /// connection counts as open. So does an HTTP/2 connection of which only a stream was closed.
     pub fn is_closed(&self) -> bool {
         let Some(stream) = &self.0 else { return false };
         let Some(stream) = stream.upgrade() else {

@@ -66,8 +66,8 @@ impl RateGrants {
         // Locked during the database call, so that simultaneous requests of a key share one grant.
         let mut state = state.lock().await;
         if !state.has_unused(Instant::now()) {
-            // The key has none left anywhere. Asking again before then would only load the
-            // database.
+            // The key has no requests left in any process. Asking again before the wait is over
+            // would only load the database.
             if let Some(wait) = state.wait(Instant::now()) {
                 return Some((RateState::new(rpm, 0), Err(wait)));
             }

@@ -51,7 +51,7 @@ pub struct AttemptError {
     pub message: String,
 }
 
-/// Why a submission of a cancelled task is over: not an error.
+/// The class with which a submission of a cancelled task ends. It is not an error.
 const CANCELLED: &str = "cancelled";
 
 impl AttemptView {
@@ -96,7 +96,7 @@ impl AttemptView {
     }
 }
 
-/// The name in a handle: what an operator looks for in the provider's own console.
+/// The job's id in a handle, which an operator can look for in the provider's own console.
 fn job_id(handle: &JobHandle) -> Option<String> {
     let names = ["id", "request_id", "task_id", "name"];
     // A handle made by a recipe has its fields one level deeper, in `kept`.

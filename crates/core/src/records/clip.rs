@@ -11,8 +11,8 @@ use mediagate_model::account::Account;
 use mediagate_model::media::MediaType;
 use mediagate_model::music::{Clip, ClipOrigin, ClipUpstream};
 
-/// A record of a clip: the fields that all have, around those that only this one has. Flattened
-/// structs would have another order, and a looser schema.
+/// Defines a record of a clip: the fields that all such records have, around those that only this
+/// one has. Flattened structs would give another order, and a looser schema.
 macro_rules! clip_record {
     (
         $(#[$about:meta])* $name:ident, metadata: $metadata:ty,

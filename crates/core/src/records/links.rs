@@ -13,7 +13,7 @@ use mediagate_model::media::MediaType;
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
 
-/// A provider that the operator does not show.
+/// Shown instead of a provider that the operator hides.
 pub(super) const HIDDEN: &str = "hosted";
 
 /// Makes absolute URLs.
@@ -34,7 +34,7 @@ pub struct Links {
 pub struct LinkRules {
     /// Whether `public_url` is set, and replaces the addresses of requests.
     pub has_public_url: bool,
-    /// The host that serves media, if another one does.
+    /// The host that serves media, if not the gateway's own.
     pub media: MediaConfig,
     pub media_ttl: Duration,
     pub signer: UrlSigner,
@@ -69,7 +69,7 @@ impl Links {
         }
     }
 
-    /// Like `self`, with the names of providers if this `is_operator`.
+    /// Like `self`, with the names of providers if the reader `is_operator`.
     #[must_use]
     pub fn showing_providers(self, is_operator: bool) -> Self {
         Self {
@@ -89,8 +89,8 @@ impl Links {
         format!("{origin}{path}")
     }
 
-    /// The URLs of a clip's audio, cover and large cover; empty once they are
-    /// removed, and while it has none.
+    /// The URLs of a clip's audio, cover and large cover; empty while it has none, and once they
+    /// are removed.
     pub fn clip_urls(&self, clip: &Clip) -> [String; 3] {
         let files = clip.media.filter(|_| !clip.media_removed);
         files.map_or_else(Default::default, |files| {
@@ -111,7 +111,7 @@ impl Links {
         Timestamp::from_seconds((end.seconds() / DAY + 1) * DAY)
     }
 
-    /// Whether a time is over.
+    /// Whether a time has passed.
     pub(super) fn is_past(&self, time: Timestamp) -> bool {
         time <= self.rules.clock.now()
     }

@@ -1,7 +1,7 @@
 //! JSON records of tasks, clips and files, as callers see them.
 //!
-//! Responses show the current records; a webhook's body is a record frozen when its task ended, in
-//! the transaction that ends it. Built from model types only: the caller reads the database.
+//! Responses show the current records; a webhook's body is a record that was frozen in the
+//! transaction that ended its task. Built from model types only: the caller reads the database.
 
 pub mod attempt;
 pub mod clip;

@@ -12,12 +12,12 @@ use mediagate_model::account::Account;
 use mediagate_model::music::{Clip, ClipOrigin};
 use mediagate_model::task::{SongJob, StemsJob, Task, TaskPayload, TaskState};
 
-/// The only value of `stem_type_id` that these services use.
+/// The only value of `stem_type_id` in the music API.
 pub const STEM_TYPE: i64 = 91;
-/// The task that embedded models do.
+/// The music task that separates a clip into stems.
 pub const GEN_STEM: &str = "gen_stem";
 
-/// Model version in records, in the form that these services use.
+/// Model version in records, in the form that the music API uses.
 pub(super) const VERSION: &str = "v1";
 
 /// A music task.

@@ -106,7 +106,7 @@ impl CircuitBreaker {
     }
 
     /// The time until which it stays open.
-    pub const fn opened_until(&self) -> Option<Timestamp> {
+    pub const fn last_open_until(&self) -> Option<Timestamp> {
         self.open_until
     }
 }
@@ -115,7 +115,7 @@ impl CircuitBreaker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum BreakerState {
-    /// Requests pass.
+    /// Submissions pass.
     Closed,
     /// Submissions are blocked after failures.
     Open,
@@ -157,7 +157,7 @@ mod tests {
         assert!(breaker.lets_pass(at(16)));
         assert!(breaker.enter(at(16)));
         breaker.record_success();
-        assert!(breaker.lets_pass(at(16)) && breaker.opened_until().is_none());
+        assert!(breaker.lets_pass(at(16)) && breaker.last_open_until().is_none());
     }
 
     #[test]
@@ -167,12 +167,12 @@ mod tests {
             breaker.record_failure(at(0), false, None);
         }
         assert_eq!(
-            (breaker.opened_until(), breaker.failures()),
+            (breaker.last_open_until(), breaker.failures()),
             (Some(at(5)), 12)
         );
         assert!(breaker.enter(at(5)));
         breaker.record_failure(at(5), false, None);
-        assert_eq!(breaker.opened_until(), Some(at(15)), "the trial failed");
+        assert_eq!(breaker.last_open_until(), Some(at(15)), "the trial failed");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         }
         assert!(breaker.lets_pass(at(0)), "it works");
         assert!(!breaker.enter(at(6)) && breaker.enter(at(7)));
-        assert_eq!(breaker.opened_until(), None);
+        assert_eq!(breaker.last_open_until(), None);
     }
 
     #[test]

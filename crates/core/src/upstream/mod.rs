@@ -62,7 +62,8 @@ pub struct ProviderCredential {
     pub secret: Secret,
     /// Jobs of this process that use it.
     open: AtomicU32,
-    /// Limits this process's polls with it: the provider limits an account, not an address.
+    /// Limits this process's polls with this credential: the provider limits an account, not an
+    /// address.
     pub poll_pacer: PollPacer,
     /// The provider's gauge of open jobs.
     open_gauge: metrics::Gauge,
@@ -357,9 +358,9 @@ impl Upstream {
         let key = (route.provider.clone(), route.model.clone());
         let mut breakers = self.breakers();
         let breaker = breakers.entry(key).or_default();
-        let was_open = breaker.opened_until().is_some();
+        let was_open = breaker.last_open_until().is_some();
         let outcome = update(breaker);
-        let is_open = breaker.opened_until().is_some();
+        let is_open = breaker.last_open_until().is_some();
         if was_open != is_open {
             tracing::warn!(provider = %route.provider, model = %route.model, open = is_open, "circuit breaker changed");
         }
@@ -374,7 +375,7 @@ impl Upstream {
         let state = breaker.state(now);
         let is_reachable = self.is_reachable(route);
         let next = match state {
-            BreakerState::Open => breaker.opened_until(),
+            BreakerState::Open => breaker.last_open_until(),
             BreakerState::Busy => breaker.busy_until(now),
             BreakerState::Closed | BreakerState::Trial => None,
         };
@@ -393,7 +394,8 @@ impl Upstream {
         }
     }
 
-    /// Asks to submit by this route; if allowed, the caller must report the outcome to the breaker.
+    /// Asks to submit through this route; if allowed, the caller must report the outcome to the
+    /// breaker.
     pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
         self.is_reachable(route)
             && !self.is_paused(route)
@@ -445,15 +447,15 @@ impl Upstream {
         site.is_some_and(|site| site.is_reachable())
     }
 
-    /// Whether work can be submitted by this route now.
+    /// Whether work can be submitted through this route now.
     pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
         self.is_reachable(route)
             && !self.is_paused(route)
             && self.breaker(route, |breaker| breaker.lets_pass(now))
     }
 
-    /// Whether the provider is expected to accept work by this route now: a key that was refused is
-    /// still tried, but not expected to work until an order is accepted.
+    /// Whether the provider is expected to accept work through this route now: a key that was
+    /// refused is still tried, but not expected to work until an order is accepted.
     pub fn is_expected_available(&self, route: &Route, now: Timestamp) -> bool {
         self.is_up(route, now)
             && self.with_stored_state(route, |stored| stored.refused_at.is_none())

@@ -126,8 +126,8 @@ impl PollPacer {
         if state.waiting.is_empty() {
             return;
         }
-        // As many answers come in a second as the rate says: what each adds to it is the natural
-        // logarithm of the growth in a second.
+        // The number of answers in a second is the rate, so each answer adds the natural logarithm
+        // of the growth in a second.
         let growth = if state.rate < state.slow_start_below {
             std::f64::consts::LN_2
         } else {
@@ -270,7 +270,7 @@ mod tests {
     async fn a_poll_that_no_longer_waits_takes_no_turn() {
         let pacer = Arc::new(PollPacer::new(10));
         let now = Instant::now();
-        // It grants the turns; the other must take over.
+        // This poll grants the turns until it is cancelled. Then the other must take over.
         let granting = tokio::time::timeout(
             Duration::from_millis(1),
             pacer.wait_turn(now, Duration::from_secs(9), 1.0),

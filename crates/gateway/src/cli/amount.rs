@@ -56,7 +56,7 @@ pub(super) fn check_amount(name: &str, amount: MicroDollars) -> Result<(), CliEr
     Ok(())
 }
 
-/// A limit for a table.
+/// A limit as a table shows it.
 pub(super) fn or_none(limit: Option<MicroDollars>) -> String {
     limit.map_or_else(|| "none".to_owned(), |amount| amount.to_string())
 }

@@ -28,8 +28,8 @@ pub(super) fn command() -> Command {
     });
     let settings = command.get_arguments().filter(|arg| is_rare(arg)).cloned();
     let settings: Vec<Arg> = settings.collect();
-    // clap passes a global argument on to a subcommand unless that has one of the same name. So
-    // visible copies are added here, before the originals are hidden below.
+    // clap passes a global argument on to a subcommand unless the subcommand has one of the same
+    // name. So visible copies are added here, before the originals are hidden below.
     let command = command.mut_subcommands(|sub| {
         if FULL_SETTINGS_COMMANDS.contains(&sub.get_name()) {
             return sub.args(&settings);
@@ -66,7 +66,7 @@ fn is_rare(arg: &Arg) -> bool {
     arg.get_env().is_some() && !COMMON_SETTINGS.contains(&arg.get_id().as_str())
 }
 
-/// Removes the markup that the same text has in the source's documentation.
+/// Removes the markup of a help text, which is also a doc comment in the source.
 fn strip_markup(text: &str) -> String {
     let mut plain = String::new();
     for (index, part) in text.split('<').enumerate() {

@@ -32,7 +32,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     show::toml(&config.show(), json)
 }
 
-/// Checks that need all settings: providers, models, and mistakes between them.
+/// Checks that need all settings: providers, models, and conflicts between them.
 fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let to_list = |error: ConfigError| vec![config.models.locate(error)];
     serve::check(config).map_err(to_list)?;

@@ -145,7 +145,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
 struct DemoClient {
     client: reqwest::Client,
     base: String,
-    /// Path of the music endpoints.
+    /// URL of the music endpoints.
     music: String,
     key: String,
     out: PathBuf,

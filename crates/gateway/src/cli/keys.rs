@@ -204,8 +204,8 @@ impl KeyUpdateArgs {
 }
 
 pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
-    // Needs no settings and no database: it makes the `first_key` of a gateway that does not exist
-    // yet.
+    // `generate` needs no settings and no database: it makes the `first_key` of a gateway that does
+    // not exist yet.
     if let KeysCommand::Generate = command {
         return say(keys::generate().map_err(CliError::failed)?.expose());
     }
@@ -339,7 +339,7 @@ async fn rotate(
 
 /// Lines about the sessions and endpoints of a key, and what happened to them.
 fn ended_lines(issued: &IssuedKey) -> Vec<String> {
-    let object = AdminKey::with_ended_ties(issued);
+    let object = AdminKey::with_dependents(issued);
     let sessions = match object.sessions_ended {
         Some(1) => Some("1 session ended.".to_owned()),
         Some(count) if count > 1 => Some(format!("{count} sessions ended.")),
@@ -449,7 +449,7 @@ async fn revoke(
     let author = ChangeAuthor::command("keys revoke").into();
     let (revoked, was_valid) = keys::revoke(app, author, id, end_webhooks).await?;
     if json {
-        return show::json(&AdminKey::with_ended_ties(&revoked));
+        return show::json(&AdminKey::with_dependents(&revoked));
     }
     if was_valid {
         say(&format!("Revoked {id}."))?;

@@ -173,7 +173,7 @@ async fn list(app: &App, args: &LedgerListArgs, json: bool) -> Result<(), CliErr
     say(&table.to_string())
 }
 
-/// A change for a table: empty if zero.
+/// A change as a table shows it: empty if zero.
 fn amount_or_blank(amount: MicroDollars) -> String {
     if amount == MicroDollars::ZERO {
         String::new()
@@ -251,8 +251,8 @@ impl ExportRow {
 
     fn csv(&self) -> [String; 13] {
         [
-            // `text` also defuses formulas for spreadsheets. Ids and amounts are ours, and a minus
-            // must stay a number.
+            // `text` also defuses formulas for spreadsheets. Ids and amounts are this program's
+            // own, and a negative amount must stay a number.
             csv::plain(&self.id),
             csv::plain(&self.created_at),
             csv::text(&self.account),

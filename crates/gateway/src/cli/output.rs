@@ -73,7 +73,7 @@ pub(super) fn can_draw() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Writes this program's own text to that terminal; it may move the cursor.
+/// Writes this program's own text to the terminal at standard error; it may move the cursor.
 pub(super) fn draw(text: &str) {
     let mut out = std::io::stderr();
     // Progress is optional; a closed terminal is not an error.

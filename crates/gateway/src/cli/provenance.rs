@@ -87,7 +87,7 @@ fn lines(report: &ProvenanceReport) -> Vec<String> {
     lines
 }
 
-/// At the command line the operator may see whose result it is.
+/// A match in one line. At the command line the operator may see whose result it is.
 fn line(registry_match: &RegistryMatch) -> String {
     let fingerprint = &registry_match.print;
     let method = match registry_match.kind {

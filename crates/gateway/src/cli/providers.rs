@@ -1,5 +1,5 @@
 //! `mediagate providers`: the state of routes to providers, and pausing them; works while a server
-//! is running on the same data, which follows within seconds.
+//! is running on the same data. The server applies the change within seconds.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;

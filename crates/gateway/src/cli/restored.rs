@@ -65,7 +65,8 @@ pub(super) fn run(
     })
 }
 
-/// Decides about held tasks, one by one: decisions made before a failure stay valid, and are reported.
+/// Decides about held tasks, one by one. Decisions made before a failure stay valid and are
+/// reported.
 async fn decide(
     app: &App,
     selection: &TaskSelection,
@@ -111,7 +112,7 @@ async fn ids(app: &App, selection: &TaskSelection) -> Result<Vec<TaskId>, CliErr
 /// The decisions so far.
 struct DecisionReport {
     decision: &'static str,
-    /// With `--json` they are printed together at the end.
+    /// The ids that `--json` prints together at the end.
     json_ids: Option<Vec<TaskId>>,
 }
 

@@ -135,8 +135,9 @@ async fn serve(
 
 /// Serves and works until `app.process.draining` is set and all work has ended.
 pub(super) async fn serve_until_drained(app: &App, listener: TcpListener) {
-    // Callers are accepted only once other processes see this one's lease, or those would take them
-    // for callers of a dead process. Until then they wait in the listener's backlog.
+    // Callers are accepted only once other processes see this one's lease. Without it, they would
+    // take its callers for those of a dead process. Until then, callers wait in the listener's
+    // backlog.
     let workers = WorkerPool::start(app).await;
     let closed = CancellationToken::new();
     let shutdown = Shutdown {
@@ -192,7 +193,7 @@ fn log_signer(app: &App) {
             "results are not signed with Content Credentials: this program was built without the \
              feature `c2pa` (`cargo run --features c2pa`); packaged builds have it"
         );
-    } else if app.secrets.origin.is_self_made() {
+    } else if app.secrets.origin.is_self_signed() {
         tracing::info!(
             "results are signed with a generated certificate that no authority vouches for; \
              set [provenance] certificate to use your own"

@@ -86,8 +86,8 @@ impl TextTable {
         }
     }
 
-    /// Each row as lines, one for each cell that is not empty. A word that does not fit next to the
-    /// cell's name, but fits on a separate line, gets one.
+    /// Each row as lines, one or more for each cell that is not empty. If a word does not fit next
+    /// to the cell's name, the cell begins on the line below the name.
     fn records(&self, width: usize) -> String {
         let name_width = self.headings.iter().map(|name| name.len()).max();
         let name_width = name_width.unwrap_or(0) + 2;

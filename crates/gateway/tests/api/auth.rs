@@ -285,7 +285,7 @@ async fn a_key_is_limited_to_its_models_and_networks() {
     assert_eq!(
         status_through_proxy("10.1.2.3, 8.8.8.8").await,
         403,
-        "the last hop is who called the proxy"
+        "the last hop is the caller of the proxy"
     );
     assert_eq!(status_through_proxy("8.8.8.8, 10.1.2.3").await, 200);
     gateway.stop().await;
@@ -418,7 +418,7 @@ async fn a_budget_includes_reservations_and_recovers_what_is_released() {
         .await
         .ok();
     assert_eq!(stems["cost_usd"], "0.08");
-    // 0.18 of 0.25 are used: another one does not fit into this key's budget, but into others'.
+    // 0.18 of 0.25 USD is used: another video exceeds this key's budget, but not another key's.
     limited
         .post("/v1/videos", &videos_order())
         .await

@@ -37,7 +37,7 @@ async fn read_range(
     chunks.concat()
 }
 
-/// All files of the last minutes.
+/// All files made between these times.
 async fn list_assets(
     blobs: &BlobStore,
     from: Timestamp,
@@ -62,7 +62,7 @@ async fn check_store(blobs: &BlobStore) {
     put.await.unwrap();
     assert_eq!(blobs.get(id, MediaType::Png).await.unwrap(), "abc");
 
-    // Below, at and above what is stored in parts.
+    // Below, at and above the size from which files are stored in parts.
     for length in [PART - 1, PART, 2 * PART + 12_345] {
         let (content, film_id) = (film(length), AssetId::new());
         blobs
@@ -76,7 +76,7 @@ async fn check_store(blobs: &BlobStore) {
         blobs.delete(film_id, MediaType::Mp4).await.unwrap();
     }
 
-    // From a file: first the name is taken, then it is free.
+    // From a file: in the first round the name is taken, in the second it is free.
     let home = tempfile::tempdir().unwrap();
     let (file, content, film_id) = (home.path().join("film"), film(PART + 7), AssetId::new());
     blobs
@@ -94,7 +94,7 @@ async fn check_store(blobs: &BlobStore) {
         blobs.delete(film_id, MediaType::Mp4).await.unwrap();
     }
 
-    // Exactly the files that were created in the given time.
+    // Exactly the files that were created in the given time are listed.
     let now = Clock::system().now();
     let before = now.minus(10 * MINUTE);
     assert_eq!(
@@ -112,7 +112,7 @@ async fn check_store(blobs: &BlobStore) {
         put.await.unwrap();
     }
     assert_eq!(list_assets(blobs, before, now.plus(MINUTE)).await.len(), 21);
-    // One of them does not exist.
+    // One of the deleted files does not exist.
     let mut deleted = others.clone();
     deleted.push((AssetId::new(), MediaType::Gif));
     blobs.delete_all(&deleted).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_bucket_works_as_a_file_store() {
     check_store(&bucket.blobs()).await;
     assert_eq!(bucket.files(), Vec::<String>::new());
     assert_eq!(bucket.unfinished_uploads(), 0);
-    // Neither one listing of everything nor one request per file.
+    // Files are deleted in batches, not by one request each.
     assert!(bucket.request_count("POST delete") >= 1);
     assert_eq!(bucket.request_count("DELETE"), 0);
 }
@@ -233,7 +233,7 @@ async fn an_unavailable_bucket_is_reported_and_gets_few_requests() {
     assert_eq!(bucket.proxy.traffic().accepted, connections);
     bucket.proxy.heal();
     bucket.proxy.reset();
-    crate::support::eventually("it is back", async || {
+    crate::support::eventually("the bucket is back", async || {
         blobs.probe().await;
         (!blobs.is_unavailable()).then_some(())
     })

@@ -20,7 +20,7 @@ async fn the_first_start_prints_a_key_once() {
     assert_eq!(
         stdout.matches(&key).count(),
         2,
-        "by itself, and in a line to paste: {stdout}"
+        "the key by itself, and in a line to paste: {stdout}"
     );
 
     let server = Server::start(folder.path(), &[]).await;
@@ -203,7 +203,7 @@ async fn config_check_names_file_line_and_key_or_prints_all_settings() {
     assert_eq!(text(&second.stdout), settings, "what is shown reads back");
 }
 
-/// Nine faults; the route to a missing provider follows from them and is not one of its own.
+/// Nine faults. The route to the faulty provider `acme` is not reported as a further one.
 const FAULTY: &str = r#"brand = "v1"
 lsten = "127.0.0.1:1"
 workers = 0
@@ -454,7 +454,7 @@ async fn prices_are_reloaded_and_a_bad_file_is_rejected() {
             format!("[models.animatic-1]\nprice = {{ unit = \"second\", usd = \"{usd}\" }}\n");
         std::fs::write(&file, content).unwrap();
     };
-    // In one step, so that a signal never meets half a file.
+    // Replaces the file in one step, so that a signal never meets half of it.
     let replace = |content: &str| {
         let new_file = folder.path().join("new.toml");
         std::fs::write(&new_file, content).unwrap();

@@ -1,5 +1,4 @@
-//! `mediagate media copy` that is interrupted, by the end of its process or of the bucket, and
-//! repeated.
+//! `mediagate media copy`, interrupted because its process or the bucket fails, and then repeated.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -86,8 +85,8 @@ impl Move {
     }
 
     /// Waits until some files have arrived, but not all.
-    async fn wait_until_half_done(&self) -> usize {
-        let copied = eventually("some are there", async || {
+    async fn wait_until_some_arrived(&self) -> usize {
+        let copied = eventually("some files have arrived", async || {
             let copied = self.bucket.files().len();
             (copied >= 2).then_some(copied)
         });
@@ -126,11 +125,11 @@ async fn a_killed_copy_continues_when_repeated() {
     let files = Move::with_files(12).await;
     files.slow_down();
     let mut copy = Process::start(&mut files.command());
-    files.wait_until_half_done().await;
+    files.wait_until_some_arrived().await;
     copy.kill();
     files.bucket.proxy.reset();
     files.bucket.heal();
-    // A partly uploaded file does not exist.
+    // The bucket has no partly uploaded file.
     let present = files.count_arrived().await;
     assert!(
         present >= 2 && present < files.files.len() as u64,
@@ -144,14 +143,14 @@ async fn a_copy_whose_bucket_fails_ends_soon_and_continues_when_repeated() {
     let files = Move::with_files(60).await;
     files.slow_down();
     let mut copy = Process::start(&mut files.command());
-    files.wait_until_half_done().await;
+    files.wait_until_some_arrived().await;
     files.bucket.fail("");
     let before = files.bucket.request_count("PUT");
     let process = std::cell::RefCell::new(&mut copy);
-    let status = eventually("it ends", async || process.borrow_mut().exit_status()).await;
+    let status = eventually("copying ends", async || process.borrow_mut().exit_status()).await;
     assert_eq!(status.code(), Some(1), "{}", copy.stderr());
     let report: Value = serde_json::from_str(&copy.stdout()).unwrap();
-    // It gives up after the first few failures, not after trying every file.
+    // The command gives up after the first few failures, not after trying every file.
     let requests = files.bucket.request_count("PUT") - before;
     assert!(requests < 200, "{requests}");
     files.bucket.heal();

@@ -131,8 +131,8 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
         }
         assert!(count > 0, "{view}");
     }
-    // Tasks that were accepted without their answer arriving end, too.
-    crate::support::eventually("nothing is open", async || {
+    // Accepted tasks whose answer never arrived end, too.
+    crate::support::eventually("no task is open", async || {
         let mut open = 0;
         for state in ["queued", "running"] {
             let list = client.get(&format!("/v1/tasks?status={state}")).await.ok();
@@ -161,7 +161,7 @@ fn check_history(path: &std::path::Path, promised: &[String]) {
             "SELECT id FROM tasks t WHERE (SELECT COUNT(*) FROM task_events e WHERE e.task_id = t.id AND e.{ends}) <> 1"
         )),
         nothing,
-        "one end each"
+        "each task ends once"
     );
     assert_eq!(
         query("SELECT id FROM tasks WHERE state <> 'succeeded' OR lease_owner IS NOT NULL"),
@@ -187,7 +187,7 @@ fn check_history(path: &std::path::Path, promised: &[String]) {
     );
 }
 
-/// Its lease would last for years.
+/// The killed process's leases would otherwise last for years.
 #[tokio::test]
 async fn leases_of_a_killed_process_are_free_at_once() {
     let (simulator, toml) = crate::database::provider().await;
@@ -209,7 +209,7 @@ async fn leases_of_a_killed_process_are_free_at_once() {
     let live_workers: i64 = database
         .query_row(live_workers, [], |row| row.get(0))
         .unwrap();
-    assert_eq!(live_workers, 2, "those of the process that runs");
+    assert_eq!(live_workers, 2, "only the workers of the running process");
     server.stop().await;
     let locks = home.data().join("mediagate.db-lives");
     assert_eq!(std::fs::read_dir(locks).unwrap().count(), 0);

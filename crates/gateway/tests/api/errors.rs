@@ -1,4 +1,4 @@
-//! Errors that precede every endpoint, and media that cannot be used.
+//! Errors common to every endpoint, and media that cannot be used.
 //! `support/client.rs`, the caller of all tests, checks what every error
 //! contains.
 
@@ -247,7 +247,7 @@ async fn lists_and_texts_are_bounded() {
         .await
         .refused(400, "invalid_value")
         .on_param("messages[0].content");
-    // Many faults make a message, not a flood.
+    // Many faults still make a short message.
     let faults = vec![json!({"role": 1, "content": 1}); 256];
     let answer = gateway.post(CHAT, &order(json!(faults))).await;
     assert_eq!(answer.status, 400);

@@ -163,7 +163,7 @@ async fn incomplete_files_are_rejected() {
     order_with_picture(&gateway, &files.url("/oversize-unannounced"))
         .await
         .refused(422, "image_too_large");
-    // Nothing listens there.
+    // Nothing listens at this port.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed_port = listener.local_addr().unwrap().port();
     drop(listener);

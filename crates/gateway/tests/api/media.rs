@@ -225,7 +225,7 @@ async fn an_expired_video_is_marked_as_removed() {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "one scenario, in its order")]
 async fn ranges_validators_and_head_requests_follow_the_http_specification() {
     let (gateway, clip) = with_clip().await;
     let address = clip["audio_url"].as_str().unwrap();

@@ -141,8 +141,8 @@ async fn a_folder_that_is_missing_at_the_start_is_not_created() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
     let aside = MovedFolder::move_away(&folder);
-    let gateway = gateway.restart_idle().await;
-    assert!(!folder.exists(), "nothing takes its place");
+    let gateway = gateway.restart_without_workers().await;
+    assert!(!folder.exists(), "no other folder takes its place");
     assert_unavailable(&gateway, &paths[1..]).await;
     aside.put_back();
     assert_served(&gateway, &paths[1..]).await;
@@ -157,7 +157,7 @@ async fn another_folder_is_not_accepted_in_its_place() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("folder-id"), "of-another-gateway").unwrap();
     assert_unavailable(&gateway, &paths).await;
-    let gateway = gateway.restart_idle().await;
+    let gateway = gateway.restart_without_workers().await;
     assert_unavailable(&gateway, &paths[1..]).await;
     let entries = std::fs::read_dir(&folder).unwrap();
     assert_eq!(entries.count(), 1, "nothing is put into it");
@@ -166,7 +166,7 @@ async fn another_folder_is_not_accepted_in_its_place() {
     gateway.stop().await;
 }
 
-/// The state after a move from a bucket: the files are in the folder, or not yet.
+/// After a move from a bucket the folder has no mark yet, and its files are there or still missing.
 #[tokio::test]
 async fn a_folder_of_files_without_a_mark_gets_one() {
     let (gateway, paths) = with_film().await;
@@ -180,16 +180,16 @@ async fn a_folder_of_files_without_a_mark_gets_one() {
     };
     forget_folder(&gateway).await;
     std::fs::remove_file(&mark).unwrap();
-    let gateway = gateway.restart_idle().await;
+    let gateway = gateway.restart_without_workers().await;
     assert_served(&gateway, &paths[1..]).await;
     assert!(mark.exists());
     forget_folder(&gateway).await;
     std::fs::remove_file(&mark).unwrap();
     let aside = MovedFolder::move_away(&folder);
-    let gateway = gateway.restart_idle().await;
+    let gateway = gateway.restart_without_workers().await;
     assert_unavailable(&gateway, &paths[1..]).await;
     assert!(!folder.exists());
-    // The operator puts it back with the mark that the log names.
+    // The operator puts the folder back with the mark that the log names.
     aside.put_back();
     let folder_path = folder.display().to_string();
     let stored = gateway

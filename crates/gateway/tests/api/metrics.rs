@@ -188,7 +188,7 @@ async fn the_programs_metrics_are_documented() {
         request.send().await.ok()
     })
     .await;
-    let metrics = eventually("both show what they did", async || {
+    let metrics = eventually("both processes show what they did", async || {
         let mut metrics = BTreeMap::new();
         for client in [&client, &worker] {
             let answer = client.get("/metrics").await;
@@ -211,8 +211,7 @@ async fn the_programs_metrics_are_documented() {
     for (name, labels) in &metrics {
         assert_eq!(documented.get(name), Some(labels), "{name}");
     }
-    // Most appear without a fault; the others need one, and `tests/tidy` reads them from the
-    // source.
+    // Most metrics appear without a fault. `tests/tidy` reads the others from the source.
     assert!(metrics.len() >= 15, "{:?}", metrics.keys());
     server.stop().await;
 }

@@ -10,7 +10,7 @@ use simulator::{ConnectionCut, LinkState, NetworkState};
 use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, eventually, videos_order};
 
-/// Longer than any answer may take; a hang is what fails.
+/// Longer than any answer may take: only a hang exceeds it.
 const HANG_TIME: Duration = Duration::from_secs(30);
 
 async fn gateway() -> TestGateway {
@@ -62,20 +62,20 @@ async fn a_hanging_database_is_503_and_creates_nothing() {
     gateway.stop().await;
 }
 
-/// It is silent for longer than a proxy should send requests to a process without a database.
+/// The database is silent for longer than a proxy should use a process without a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
     let gateway = gateway().await;
     gateway.proxy().set(NetworkState::both(LinkState::held()));
     let readiness = gateway.get("/readyz").await.ok();
     assert_eq!(readiness["away"], json!(["database"]));
-    let not_ready = eventually("it is given up", async || {
+    let not_ready = eventually("the process is not ready", async || {
         let ready = gateway.get("/readyz").await;
         (ready.status != 200).then_some(ready)
     });
     not_ready.await.refused(503, "overloaded");
     gateway.proxy().heal();
-    eventually("it is back", async || {
+    eventually("the database is back", async || {
         (gateway.get("/readyz").await.json == json!({"status": "ok"})).then_some(())
     })
     .await;
@@ -152,7 +152,7 @@ async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
     });
     lost.refused(503, "overloaded");
     gateway.proxy().heal();
-    let joined = eventually("the same is answered", async || {
+    let joined = eventually("the repetition joins the task", async || {
         let answer = gateway.post("/v1/videos", &order).await;
         (answer.status == 200).then_some(answer)
     })
@@ -196,7 +196,7 @@ async fn cut_commits(orders: u32) {
         };
         gateway.proxy().cut(cut);
         let key = format!("order-{number}");
-        eventually("it is accepted", async || {
+        eventually("the order is accepted", async || {
             let request = caller.request(reqwest::Method::POST, "/v1/videos");
             let request = request.header("idempotency-key", &key);
             let answer = caller.send(request.json(&videos_order())).await;

@@ -21,7 +21,7 @@ fn library() -> Option<PathBuf> {
     let Some(python) = std::env::var_os(PYTHON) else {
         let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
         assert!(!is_ci, "{PYTHON} must name a Python with onnxruntime");
-        // Not by a macro, whose output the test harness captures.
+        // Not by `eprintln!`, whose output the test harness captures.
         let notice =
             format!("\n*** NOT TESTED: models of the operator, because {PYTHON} is not set ***\n");
         std::io::stderr().write_all(notice.as_bytes()).unwrap();
@@ -131,9 +131,9 @@ async fn a_model_of_the_operator_works_in_a_child() {
     let record = client.post("/musicgen/submit/music", &order).await.ok();
     let id = record["id"].as_str().unwrap();
     let path = format!("/v1/tasks/{id}");
-    eventually("it is made", async || {
+    eventually("the task makes progress", async || {
         let task = client.get(&path).await.ok();
-        assert_ne!(task["status"], "succeeded", "it is too short");
+        assert_ne!(task["status"], "succeeded", "the song is too short");
         (task["progress"].as_u64() > Some(0)).then_some(())
     })
     .await;

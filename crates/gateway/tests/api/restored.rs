@@ -183,12 +183,12 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
             .skip(1)
             .filter_map(|line| line.split_whitespace().last())
             .collect();
-        assert_eq!(waiting, scene.tasks[1..], "until somebody decides");
+        assert_eq!(waiting, scene.tasks[1..], "tasks wait for the operator");
         server.stop().await;
     }
     let server = scene.start(&[]).await;
     let client = scene.client(&server);
-    // The one at the provider is followed, and can be cancelled like the others.
+    // The task at the provider is followed, and can be cancelled like the others.
     let at_provider = client.get(&format!("/v1/tasks/{}", scene.tasks[0])).await;
     assert_eq!(at_provider.ok()["status"], "running");
     scene.command(&["restored", "fail", &scene.tasks[1]]).await;
@@ -272,7 +272,7 @@ async fn orders_nothing_again(scene: &Scene, copied: &Path) {
 async fn the_operator_says_that_a_database_was_restored() {
     let scene = Scene::set_up(None).await;
     scene.restore();
-    // Another machine: only the database was restored there.
+    // As on another machine, where only the database was restored.
     std::fs::remove_file(scene.data().join("mark")).unwrap();
     let server = scene.start(&["--after-restore"]).await;
     let list = scene.command(&["restored", "list"]).await;
@@ -296,7 +296,7 @@ async fn the_operator_says_that_a_database_was_restored() {
     server.stop().await;
 }
 
-/// During the outage, the leases of processes that survived the promotion expired.
+/// Processes that survived the promotion may renew their leases, which expired during the outage.
 #[tokio::test]
 async fn a_start_after_a_promotion_waits_for_surviving_processes() {
     let simulator = Simulator::start().await.unwrap();

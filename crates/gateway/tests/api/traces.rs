@@ -70,7 +70,7 @@ fn sender<'a>(spans: &'a [ReceivedSpan], traceparent: &str) -> &'a ReceivedSpan 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "one scenario, in its order")]
 async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     let folder = tempfile::tempdir().unwrap();
     let (collector, receiver) = (
@@ -78,7 +78,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         WebhookReceiver::start().await.unwrap(),
     );
     let provider = Simulator::start().await.unwrap();
-    // Nobody learns that the job is done until the process is dead.
+    // No process learns that the job is done until the first process is dead.
     let busy = Fault::Status {
         status: 503,
         retry_after: None,
@@ -94,7 +94,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         json!({"model": "film", "prompt": PROMPT, "seconds": "4", "callback_url": callback_url});
     let headers = [("traceparent", PARENT), ("tracestate", "acme=a1, other=b2")];
     let task = order(&client, &body, &headers).await;
-    // Accepted and submitted by one process, which is killed; the rest is done by another.
+    // One process accepts and submits the order and is killed. Another does the rest.
     let request = collector.span("POST /v1/videos").await;
     collector.span("provider submit").await;
     server.crash();
@@ -152,7 +152,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         (request.id.as_str(), SpanKind::Client)
     );
 
-    // Callees receive the caller's span.
+    // Providers and webhook receivers get the span of the call.
     let journal = provider.world().journal();
     for (role, name) in [
         (RequestRole::Submit, "provider submit"),
@@ -169,7 +169,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         webhook.id
     );
 
-    // No text of the caller, no address and no secret.
+    // The traces contain no text of the caller, no address and no secret.
     let traces: Vec<u8> = collector.bodies().concat();
     let traces = String::from_utf8_lossy(&traces);
     let key = client.key.as_deref().unwrap();
@@ -183,7 +183,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     ] {
         assert!(!traces.contains(secret), "{secret}");
     }
-    // Lines of the log can be found by the trace.
+    // The lines of the log name their trace.
     let log = worker.stderr();
     let mut lines = log
         .lines()
@@ -223,7 +223,7 @@ async fn a_request_without_a_valid_traceparent_starts_a_trace() {
     );
     let stdout = server.stop().await;
     assert!(stdout.contains("ready at"));
-    // All spans were sent before it ended.
+    // The server sent all spans before it ended.
     let spans = collector.spans();
     for task in &tasks {
         let run = spans
@@ -343,13 +343,13 @@ async fn a_busy_collector_gets_a_batch_again_and_a_refusing_one_does_not() {
     assert_eq!(span_count(&client, "refused").await, 0);
     collector.answer(Answer::Partly(1));
     client.get("/v1/tasks").await.ok();
-    eventually("one is refused", async || {
+    eventually("one span is refused", async || {
         (span_count(&client, "refused").await == 1).then_some(())
     })
     .await;
     collector.answer(Answer::Status(400));
     client.get("/v1/account").await.ok();
-    eventually("all are refused", async || {
+    eventually("all spans are refused", async || {
         (span_count(&client, "refused").await > 1).then_some(())
     })
     .await;
@@ -374,7 +374,7 @@ async fn nobody_waits_for_a_collector_and_dropped_spans_are_counted() {
         (collector.requests() > 0).then_some(())
     })
     .await;
-    // More spans than fit while the collector does not answer.
+    // Makes more spans than can be kept while the collector does not answer.
     let clients = (0..32).map(|_| {
         let client = client.clone();
         tokio::spawn(async move {
@@ -389,7 +389,7 @@ async fn nobody_waits_for_a_collector_and_dropped_spans_are_counted() {
     }
     assert!(span_count(&client, "dropped").await > 0);
     assert_eq!(span_count(&client, "sent").await, 0);
-    // Its shutdown is not delayed for long, either.
+    // The collector does not delay the server's shutdown for long, either.
     server.stop().await;
 }
 
@@ -408,7 +408,7 @@ async fn an_unreachable_collector_is_logged_once_and_used_when_it_returns() {
     let url = format!("http://{}", proxy.address());
     let (server, client) = start_traced(folder.path(), &url, &[]).await;
     client.get("/v1/models").await.ok();
-    eventually("it is said", async || {
+    eventually("the failure is logged", async || {
         server
             .stderr()
             .contains("the trace collector does not accept spans")

@@ -1,6 +1,6 @@
-//! No two files of the pure crates depend on each other, directly or through others: what belongs
-//! together is one file, and what two files share is a third. In the larger crates the same holds
-//! for the top-level modules, each with all below it.
+//! No two files of `animatic`, `artwork` or `stems` depend on each other, directly or through
+//! others: what belongs together is in one file, and what two files share is in a third. In every
+//! crate the same holds for the top-level modules, each with all modules below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

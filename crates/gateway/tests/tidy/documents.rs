@@ -1,6 +1,6 @@
-//! What documents say of the repository: every path that they name exists, and every
-//! link leads somewhere. The test reads only the Markdown that this needs: code between
-//! backticks, fenced blocks, links and headings.
+//! What documents say of the repository: every path that they name exists, and every link leads
+//! somewhere. The test reads only the Markdown that this needs: code between backticks, fenced
+//! blocks, links and headings.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ const FOREIGN: [&str; 6] = [
     "target",
 ];
 
-/// Endings of files that only the repository has. A document may also speak of a
-/// reader's own `mediagate.toml` or `song.mp3`.
+/// Endings of files that only the repository has. A document may also speak of a reader's own
+/// `mediagate.toml` or `song.mp3`.
 const ENDINGS: [&str; 9] = ["css", "js", "md", "mjs", "py", "rs", "sh", "sql", "tsv"];
 
-/// Names that look like our folders but are not: models in the
-/// catalogue are `provider/model`, `models/…` is a repository on a model hub, and `media/folder-id`
-/// lies in an operator's data folder.
+/// Names that look like our folders but are not: models in the catalogue are `provider/model`,
+/// `models/…` is a repository on a model hub, and `media/folder-id` is in an operator's data
+/// folder.
 const FOREIGN_NAMES: [&str; 10] = [
     "dashscope/",
     "fal/",
@@ -113,8 +113,8 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter_map(|(number, fenced, line)| (!fenced).then_some((number, line)))
 }
 
-/// The words between backticks: `cargo bench -p stems` has four. In a
-/// fenced block, the words that begin with a folder of the root.
+/// The words between backticks: `cargo bench -p stems` has four. In a fenced block, the words that
+/// begin with a folder of the root.
 fn words<'a>(tree: &'a Tree, fenced: bool, line: &'a str) -> Vec<&'a str> {
     if fenced {
         let is_in_root = |word: &&str| {

@@ -109,7 +109,7 @@ struct Query {
     text: String,
 }
 
-/// The metric of a series, whose name has a histogram's ending.
+/// The metric of a series. The name of a histogram's series has an ending.
 fn metric_of(series: &str) -> Option<&'static str> {
     METRICS.iter().find_map(|(name, sort, ..)| {
         let ending = series.strip_prefix(name)?;

@@ -95,7 +95,7 @@ impl Caller {
         }
     }
 
-    /// Every request carries the same key; now and then two at once.
+    /// Every request carries the same key. Now and then two are sent at once.
     async fn repeat_with_key(&mut self) {
         let headers = self.key_headers();
         for _ in 0..self.dice.between(3, 8) {
@@ -195,7 +195,8 @@ impl Caller {
         send(request, &self.history.intent, timeout).await
     }
 
-    /// Two at once, of which the first may time out early; what to do after the second.
+    /// Sends two requests at once, of which the first may time out early. Returns what to do after
+    /// the second.
     async fn send_twice(
         &mut self,
         headers: &[(&'static str, String)],

@@ -12,7 +12,7 @@ use crate::postgres::TestDatabase;
 pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(TestDatabase),
-    /// A database at this URL, on a server of the caller.
+    /// A database at this URL, on a server that the test started itself.
     Elsewhere(String),
 }
 
@@ -56,7 +56,7 @@ impl Database {
             .collect()
     }
 
-    /// How many rows of a table are like this.
+    /// How many rows of a table meet this condition.
     pub(crate) async fn count(&self, table: &str, condition: &str) -> u64 {
         let rows = self
             .query(

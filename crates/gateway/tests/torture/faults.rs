@@ -77,7 +77,7 @@ fn fault(dice: &mut Dice, protocol: &str) -> (&'static str, Fault) {
                 bare,
             },
         ),
-        // With a 429 it would mean that nothing was done.
+        // Never 429, which would mean that nothing was done.
         4 => (
             "status after",
             Fault::StatusAfter(*dice.pick(&[409, 500, 502, 503, 504])),
@@ -91,8 +91,8 @@ fn fault(dice: &mut Dice, protocol: &str) -> (&'static str, Fault) {
             Fault::Slow(Duration::from_millis(dice.between(20, 200))),
         ),
         11 => ("expired", Fault::Expired),
-        // One endpoint makes personas and songs: an answer of the other sort would
-        // be no duplicate.
+        // `suno-family` makes personas and songs: an answer of the other sort would be no
+        // duplicate.
         12 if protocol != "suno-family" => ("duplicate", Fault::Duplicate),
         _ => ("unknown word", Fault::UnknownWord),
     }

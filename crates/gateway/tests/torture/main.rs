@@ -19,7 +19,7 @@
 //!
 //! ```text
 //! MEDIAGATE_TORTURE_SEED      the seed of the dice; each run prints its own
-//! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few; of the cluster, as many as there is time for]
+//! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: 2; of deployment, as many as fit]
 //! MEDIAGATE_TORTURE_SECONDS   how long replicas and long forms run [default: 25 s, an hour]
 //! MEDIAGATE_TORTURE_SETTLE    rounds between two checks of everything [default: 25]
 //! MEDIAGATE_TORTURE_CLOCKS    1: clocks are wrong now and then, as in the long forms

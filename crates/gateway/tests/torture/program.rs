@@ -81,7 +81,7 @@ impl Server {
                 let log = server.log();
                 return Err(FailedStart { status, log });
             }
-            // Work left from before took it to its point before it listened.
+            // Work left from an earlier process took it to its point before it listened.
             if server.is_stopped() {
                 tokio::time::sleep(Duration::from_secs(4)).await;
                 server.signal("-CONT");

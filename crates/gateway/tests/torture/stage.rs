@@ -77,7 +77,8 @@ pub(crate) struct Stage {
     /// The secrets of its webhooks.
     pub(crate) secrets: Vec<String>,
     settings: settings::GatewaySettings,
-    /// Events from while the clock was far behind are deleted once it is right.
+    /// Whether a process had a wrong clock. Events from a clock far behind are deleted once it is
+    /// right.
     pub(crate) had_a_wrong_clock: bool,
 }
 
@@ -314,8 +315,8 @@ impl Stage {
     }
 }
 
-/// Mostly accepts; now and then it fails or disconnects, but never twice for one event:
-/// the pause after a third failure is longer than a run.
+/// Mostly accepts. Now and then it fails or disconnects, but never twice for one event: the pause
+/// after several failures is longer than a run.
 fn flaky_receiver() -> impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static {
     let failed = Mutex::<HashSet<String>>::default();
     move |posted, count| {

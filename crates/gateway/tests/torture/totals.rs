@@ -86,7 +86,7 @@ impl Totals {
         world.clear_journal();
     }
 
-    /// A table.
+    /// All numbers as a table.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let plain = [

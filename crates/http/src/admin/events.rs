@@ -15,14 +15,14 @@ use crate::docs::EventSchema;
 use crate::error;
 use crate::error::ErrorResponse;
 use crate::tasks::keep_alive;
-use crate::wire::admin::events::AdminHappening;
+use crate::wire::admin::events::GatewayEvent;
 use mediagate_core::app::App;
 use mediagate_core::domain::feed::{self, FeedFollower, FeedItem};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::RequestId;
 
 /// The events of the gateway.
-type HappeningEvent = EventSchema<AdminHappening>;
+type GatewayEventSchema = EventSchema<GatewayEvent>;
 
 /// Stream the events of the whole gateway.
 ///
@@ -33,7 +33,7 @@ type HappeningEvent = EventSchema<AdminHappening>;
 /// Events of the last seconds before it may be repeated.
 #[utoipa::path(get, path = "/v1/admin/events", tag = "admin", params(
     ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
-), responses((status = 200, description = "Server-sent events", body = HappeningEvent, content_type = "text/event-stream")))]
+), responses((status = 200, description = "Server-sent events", body = GatewayEventSchema, content_type = "text/event-stream")))]
 pub(crate) async fn events(
     _: AllowedCaller<Admin>,
     Extension(request_id): Extension<RequestId>,
@@ -59,12 +59,12 @@ fn event_stream(
                 Ok(FeedItem::Event(entry)) => {
                     // The id is a time, so that any process can resume the stream.
                     let id = entry.event.at().micros().to_string();
-                    let happening = AdminHappening::new(&entry);
+                    let happening = GatewayEvent::new(&entry);
                     let event = Event::default().event(happening.subject()).id(id).json_data(happening);
                     yield Ok(event.unwrap_or_default());
                 }
                 Ok(FeedItem::Missed(count)) => {
-                    let happening = AdminHappening::missed_events(count);
+                    let happening = GatewayEvent::missed_events(count);
                     yield Ok(Event::default().event("missed").json_data(happening).unwrap_or_default());
                 }
                 Err(error) => {

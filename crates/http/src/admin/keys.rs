@@ -150,7 +150,7 @@ pub(crate) async fn revoke(
     let revoke = async |operation: OperatorAction<'_, (IssuedKey, bool)>| {
         keys::revoke(&app, operation, id, ends_webhooks).await
     };
-    let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::with_ended_ties(issued);
+    let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::with_dependents(issued);
     Ok(write.change(&app, fingerprint, revoke, show).await?)
 }
 

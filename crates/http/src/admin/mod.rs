@@ -23,7 +23,7 @@ use mediagate_core::domain::accounts as all_accounts;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;
 
-/// The endpoints in the document.
+/// The endpoints that the `OpenAPI` document lists.
 pub(super) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(keys::create, keys::list))

@@ -1,4 +1,4 @@
-//! `/v1/admin/submissions`: submissions to providers that could not be confirmed.
+//! `/v1/admin/submissions`: submissions to providers, all or only the unconfirmed ones.
 
 use axum::Json;
 use axum::extract::State;

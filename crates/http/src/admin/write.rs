@@ -71,7 +71,7 @@ impl OperatorWrite {
         Ok(input)
     }
 
-    /// Reads a body that may be left out, which is an empty one.
+    /// Reads a body that may be left out. A missing body counts as an empty object.
     pub(crate) async fn read_any<T: Send + 'static>(
         &self,
         app: &App,
@@ -91,9 +91,9 @@ impl OperatorWrite {
         Fingerprint::for_path(self.method.as_str(), &self.path)
     }
 
-    /// Creates something. Even without an `Idempotency-Key`, a repeated request whose first answer
-    /// was lost gets that answer. `show` describes the result; its flag is true for the first
-    /// request, whose answer may contain secrets.
+    /// Creates something. Even without an `Idempotency-Key`, a request that is repeated because its
+    /// answer was lost gets that answer, without secrets. `show` describes the result; its flag is
+    /// true for the first request, whose answer may contain secrets.
     pub(crate) async fn make<T: Send + 'static, W: Serialize>(
         self,
         app: &App,

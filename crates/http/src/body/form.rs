@@ -41,7 +41,7 @@ pub(crate) struct FormPart<'a> {
     limit: u64,
 }
 
-/// Bytes passed on so far, and why reading stopped.
+/// The bytes of the current part's head, and why reading stopped.
 #[derive(Default)]
 struct FormLimits {
     is_in_head: AtomicBool,
@@ -145,7 +145,7 @@ impl FormPart<'_> {
 }
 
 impl FormLimits {
-    /// The error to report for a reader's error.
+    /// The error to report for the parser's error.
     fn error(&self, error: &MultipartError, limit: u64) -> Error {
         match self.refusal.load(Ordering::Relaxed) {
             TOO_LARGE => too_large("The form", usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -157,7 +157,7 @@ impl FormLimits {
     }
 }
 
-/// The error for a form that cannot be parsed; `reason` comes from the parser.
+/// The error for a form that cannot be parsed.
 fn malformed_form(reason: &str) -> Error {
     let message = format!("The form is malformed: {reason}.");
     Error::plain(ErrorCode::InvalidValue, message)
@@ -168,8 +168,8 @@ struct LimitedBody {
     body: Body,
     limits: Arc<FormLimits>,
     remaining: u64,
-    /// Whether to hand out the pieces one by one; otherwise the parser would buffer everything that
-    /// has arrived.
+    /// Whether the next poll is a pause. Without pauses between the pieces, the parser would buffer
+    /// everything that has arrived.
     is_pausing: bool,
 }
 

@@ -1,7 +1,7 @@
-//! JSON scanner: checks a body while it arrives, before it is parsed: bytes outside `data:` URLs,
-//! number of values, nesting depth.
+//! JSON scanner: checks a body while it arrives, before it is parsed. It limits the bytes outside
+//! `data:` URLs, the number of values, and the nesting depth.
 //!
-//! Invalid JSON is left to the parser; until then it costs no more than its bytes.
+//! Invalid JSON is left to the parser. Until then it takes no more memory than its bytes.
 
 use mediagate_model::error::{Error, ErrorCode};
 
@@ -67,8 +67,8 @@ impl JsonScanner {
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }
-        // Sums never shrink and a chunk is bounded by the read buffer, so one check for each chunk
-        // is enough.
+        // These sums never shrink, and the read buffer bounds the size of a chunk. So one check for
+        // each chunk is enough.
         if self.plain_bytes > MAX_PLAIN_BYTES {
             return Err(super::too_large(
                 "The body's JSON without data: URLs",
@@ -89,8 +89,8 @@ impl JsonScanner {
                 ScanState::Outside | ScanState::Literal,
                 b',' | b':' | b' ' | b'\t' | b'\n' | b'\r',
             ) => ScanState::Outside,
-            // Encoders do not escape the letters of `data:`. Text that does falls under the
-            // stricter limit.
+            // Encoders do not escape the letters of `data:`. A URL with an escape there counts as
+            // text, which has the stricter limit.
             (ScanState::Start(_) | ScanState::Text, b'\\') => ScanState::Escape { is_data: false },
             (ScanState::Data, b'\\') => ScanState::Escape { is_data: true },
             (ScanState::Data | ScanState::Escape { is_data: true }, _) => ScanState::Data,

@@ -68,7 +68,7 @@ impl FromRequest<App> for JsonBody {
 }
 
 /// A body that may be left out. Only its bytes show whether there is one: with HTTP/2 it needs no
-/// length, and with HTTP/1.1 it may be chunked with an empty first chunk.
+/// length, and with HTTP/1.1 a chunked body may be empty.
 impl OptionalFromRequest<App> for JsonBody {
     type Rejection = ErrorResponse;
 
@@ -127,8 +127,8 @@ impl JsonBody {
         if bytes.len() < LARGE_BODY_BYTES {
             return Ok((read(&parse(&bytes)?)?, memory));
         }
-        // A parsed body takes many times the memory of its text, so large ones are parsed one per
-        // core.
+        // A parsed body takes many times the memory of its text, so only as many large ones are
+        // parsed at once as there are cores.
         let permit = app.limits.parsing.clone().acquire_owned().await;
         let permit = permit.map_err(Error::internal)?;
         let work = move || {

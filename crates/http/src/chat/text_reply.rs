@@ -59,7 +59,7 @@ fn cut(limit: usize) -> String {
     text.unwrap_or_default()
 }
 
-/// The whole answer, or a stream of chunks, which ends with the usage or without.
+/// The whole answer or, if `stream` is set, chunks; `Some(true)` adds one with the usage.
 pub(super) fn write(completion: ChatCompletion, stream: Option<bool>) -> Response {
     let Some(include_usage) = stream else {
         return Json(completion).into_response();

@@ -1,11 +1,11 @@
 //! Field reader of a JSON object, which collects everything that is wrong.
 //!
-//! Each getter returns `None` for a field that is absent, null, or invalid; faults are collected,
+//! Each getter returns `None` for a field that is absent, null, or invalid. Faults are collected,
 //! and [`read`] fails with all of them at once. Unknown fields are ignored: callers send additional
 //! fields of other APIs.
 //!
-//! Requests are declared (`request`), with fields of the types in `types`: a
-//! declaration is the request's reader and its schema.
+//! A request is declared with the macro in `request`, from the field types in `types`. The
+//! declaration gives its reader and its schema.
 
 pub mod request;
 pub mod types;
@@ -32,12 +32,12 @@ pub struct BodyFields<'a> {
     faults: &'a RefCell<Vec<FieldError>>,
 }
 
-/// Reads a body by `parse`. `None` from `parse` without a fault is a bug here.
+/// Reads a body with `parse`. If `parse` returns `None`, it must have recorded a fault.
 pub fn read<T>(body: &Value, parse: impl FnOnce(&BodyFields<'_>) -> Option<T>) -> Result<T, Error> {
     read_as(body, false, parse)
 }
 
-/// Reads a form that was turned into JSON: numbers and flags are text there.
+/// Reads a form or a query that was turned into JSON, in which numbers and flags are text.
 pub fn read_form<T>(
     body: &Value,
     parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
@@ -73,12 +73,12 @@ fn read_as<T>(
 }
 
 impl<'a> BodyFields<'a> {
-    /// Whether it came as a form.
+    /// Whether the fields came in a form or a query.
     pub const fn is_form(&self) -> bool {
         self.lenient
     }
 
-    /// All members, null ones too.
+    /// All members, including null ones.
     pub const fn members(&self) -> &'a Map<String, Value> {
         self.map
     }

@@ -19,9 +19,9 @@ pub trait FieldType {
     const IS_REQUIRED: bool = false;
     /// Reads a field; `None` when it is absent, null or invalid.
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Self::Value>;
-    /// The schema of a value that is there.
+    /// The schema of a value that is present.
     fn schema() -> RefOr<Schema>;
-    /// Adds the schemas that it refers to.
+    /// Adds the schemas that the field's schema refers to.
     fn components(_: &mut SchemaList) {}
 }
 
@@ -90,13 +90,14 @@ pub fn reference(name: &str) -> RefOr<Schema> {
     Ref::from_schema_name(name).into()
 }
 
-/// Merges objects into one with the members of all; open if one of them is.
+/// Merges objects into one with the members of all. The result allows undeclared members if one of
+/// them does.
 pub fn merge_objects(description: &str, parts: impl IntoIterator<Item = Object>) -> Object {
     let object = ObjectBuilder::new().description(Some(description)).build();
     parts.into_iter().fold(object, with_shared)
 }
 
-/// The schema of an object that has the members of another one too; open if one of them is.
+/// Adds the members of `shared` to an object. The result allows undeclared members if one does.
 pub fn with_shared(mut object: Object, shared: Object) -> Object {
     object.properties.extend(shared.properties);
     object.required.extend(shared.required);
@@ -105,7 +106,7 @@ pub fn with_shared(mut object: Object, shared: Object) -> Object {
     object
 }
 
-/// The schema of an object that takes members which are not declared, if it keeps a `rest`.
+/// Makes an object allow undeclared members if it keeps a `rest`.
 pub fn with_rest(mut object: Object, rest: &[&str]) -> Object {
     if !rest.is_empty() {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
@@ -115,8 +116,8 @@ pub fn with_rest(mut object: Object, rest: &[&str]) -> Object {
 
 /// Declares a request, or an object within one: a struct of its fields in the order in which they
 /// are read and their faults are reported. Each is an `Option`, `None` if it was absent, null or
-/// invalid. `+ name: Type` adds the fields of another request, which others have too. `.. rest` at
-/// the end keeps the whole object, for those that take members which are not declared.
+/// invalid. `+ name: Type` adds a group of fields that several requests share. `.. rest` at the end
+/// keeps all members of the object, for requests that allow undeclared ones.
 macro_rules! request {
     (
         $(#[doc = $about:literal])+
@@ -137,7 +138,7 @@ macro_rules! request {
                 $vis $shared: $fields,
             )*
             $(
-                /// All members, also those that are not declared.
+                /// All members, including undeclared ones.
                 $vis $rest: serde_json::Map<String, serde_json::Value>,
             )?
         }
@@ -152,7 +153,7 @@ macro_rules! request {
                 }
             }
 
-            /// Its schema for the API document.
+            /// The schema for the API document.
             $vis fn object() -> utoipa::openapi::schema::Object {
                 let object = utoipa::openapi::schema::ObjectBuilder::new()
                     .description(Some(concat!($($about),+).trim()));
@@ -172,7 +173,7 @@ macro_rules! request {
                 object
             }
 
-            /// Adds the schemas that it refers to.
+            /// Adds the schemas that this one refers to.
             $vis fn components(schemas: &mut $crate::fields::request::SchemaList) {
                 $(<$type as $crate::fields::FieldType>::components(schemas);)*
                 $($fields::components(schemas);)*

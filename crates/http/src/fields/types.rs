@@ -1,4 +1,4 @@
-//! The types of fields that more than one request has.
+//! The field types that several requests share.
 
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -115,7 +115,7 @@ impl<const MIN: i64, const MAX: i64> FieldType for IntegerField<MIN, MAX> {
     }
 
     fn schema() -> RefOr<Schema> {
-        // The limits of i64 mean that there is no bound, and the document should not show them.
+        // The limits of i64 stand for no bound, so the document does not show them.
         let bound = |bound: i64| isize::try_from(bound).ok();
         ObjectBuilder::new()
             .schema_type(Type::Integer)
@@ -201,7 +201,7 @@ pub struct FileField;
 impl FieldType for FileField {
     type Value = ();
 
-    /// Forms are read as they arrive.
+    /// Reads nothing: the handler takes the file from the form as it arrives.
     fn read(_: &BodyFields<'_>, _: &str) -> Option<()> {
         None
     }

@@ -1,4 +1,4 @@
-//! Request fingerprints: equal for two requests that ask for the same.
+//! Request fingerprints: equal for two requests that ask for the same thing.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -11,7 +11,7 @@ use mediagate_core::limits::QuotaShare;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 
-/// A body's fingerprint as it is put together.
+/// A request's fingerprint while it is computed.
 pub(crate) struct Fingerprint(Sha256);
 
 impl Fingerprint {

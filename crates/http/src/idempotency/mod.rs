@@ -29,7 +29,7 @@ use stored_answer::{mark_replayed, replay, store_response};
 use watched_body::watch;
 
 pub(super) const KEY: &str = "idempotency-key";
-/// The official SDKs count their tries in it.
+/// In this header the official SDKs count their retries.
 const RETRY_COUNT: &str = "x-stainless-retry-count";
 
 /// The `Idempotency-Key` of a request.
@@ -59,7 +59,7 @@ fn is_retry(headers: &HeaderMap) -> bool {
     count.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count > 0))
 }
 
-/// A caller and its request.
+/// A request whose repetitions are recognised.
 pub(super) struct IdempotentRequest<'a> {
     app: &'a App,
     context: &'a RequestContext,
@@ -73,11 +73,11 @@ pub(super) struct IdempotentRequest<'a> {
 /// An answer, and whether it is final for its intent.
 pub(super) struct IntentAnswer {
     pub(super) response: Response,
-    /// When it closes its intent, once it has been delivered; `None` if it does not close it, or if
-    /// its body does so itself.
+    /// When the intent closes after the answer has been delivered. `None` if the answer leaves the
+    /// intent open, or if a stream closes it.
     pub(super) close_time: Option<IntentCloseTime>,
-    /// Whether it is repeated, byte for byte, for the next request with the same key; a stream is
-    /// generated again.
+    /// Whether the answer is stored, and repeated byte for byte for the next request with the same
+    /// key. Other answers, such as streams, are generated again.
     pub(super) is_stored: bool,
     /// Set if the result failed in such a way that a retry makes something new.
     failure: Option<Arc<Error>>,
@@ -89,12 +89,12 @@ pub(super) enum CreationOutcome {
     Unanswered(IntentOutcome),
     /// The answer, which was stored together with the result.
     Answered(StoredAnswer),
-    /// Nothing was made, and this response says so: if the request is sent again, it is a new one.
+    /// Nothing was made, and this response says so. If the request is repeated, it counts as new.
     NothingCreated(Response),
 }
 
-/// Accepts a draft whose response can be built at once, with `build_response`. With a key the
-/// answer is stored in the transaction that accepts the draft.
+/// Accepts a draft whose response can be built at once, with `build_response`. If the request has
+/// an `Idempotency-Key`, the answer is stored in the transaction that accepts the draft.
 pub(super) async fn accept(
     app: &App,
     context: &RequestContext,
@@ -142,7 +142,7 @@ impl<'a> IdempotentRequest<'a> {
         })
     }
 
-    /// The intent must be on disk before anything is done for it.
+    /// Stores the intent before anything is done for it.
     pub(super) fn with_reservation(self) -> Self {
         Self {
             reserve: true,
@@ -215,7 +215,7 @@ impl<'a> IdempotentRequest<'a> {
         if let Some(failure) = &answer.failure {
             self.app.intents.note_failed(&self.request, failure);
         }
-        // The exact bytes of the first answer are only for repetitions with its key.
+        // Only repetitions with the same key get the exact bytes of the first answer.
         if answer.is_stored && self.request.idempotency_key.is_some() {
             answer.response = self.store_answer(&attempt, answer.response).await?;
         }
@@ -274,7 +274,7 @@ impl IntentAnswer {
         }
     }
 
-    /// Like [`Self::of`], but generated again for repetitions with its key.
+    /// Like [`Self::of`], but generated again for repetitions with the same key.
     pub(super) fn not_stored(response: impl IntoResponse, close_time: IntentCloseTime) -> Self {
         Self {
             is_stored: false,
@@ -293,8 +293,8 @@ impl IntentAnswer {
     }
 
     /// An error about something that was made, which closes its intent at `close_time`. An error
-    /// that a retry can fix is not stored; one after which the task continues leaves its intent
-    /// open.
+    /// that a retry can fix is not stored. An error after which the task may continue leaves the
+    /// intent open.
     pub(super) fn error_answer(
         error: Error,
         request_id: &RequestId,

@@ -1,4 +1,4 @@
-//! Watched bodies: an answer is watched until it is written completely; then the caller has it.
+//! Watched bodies: note when an answer is written completely, which counts as delivered.
 
 use std::pin::Pin;
 use std::sync::Arc;

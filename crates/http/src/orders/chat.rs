@@ -24,8 +24,8 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use messages::{ChatPrompt, MessageList};
 
-/// Fewer tokens than this hold no URL of a video.
-const ADDRESS_TOKENS: i64 = 16;
+/// With fewer tokens than this, an answer cannot hold a video's URL.
+const MIN_URL_TOKENS: i64 = 16;
 
 request! {
     /// A chat completion request that creates videos.
@@ -123,7 +123,7 @@ request! {
     }
 }
 
-/// A request that was read.
+/// A parsed request.
 #[derive(Debug)]
 pub struct ChatOrder {
     /// What to make.
@@ -280,7 +280,7 @@ fn token_limit(request: &ChatRequest) -> Option<usize> {
     let limits = [request.max_tokens, request.max_completion_tokens];
     // Both may be set, and the answer must fit both.
     let smallest = limits.into_iter().flatten().min()?;
-    let is_too_few = smallest < ADDRESS_TOKENS;
+    let is_too_few = smallest < MIN_URL_TOKENS;
     usize::try_from(smallest).ok().filter(|_| is_too_few)
 }
 
@@ -305,7 +305,7 @@ fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<Str
         nested.unwrap_or_default(),
         request.provider_options.take().unwrap_or_default(),
     );
-    // Merged silently, one of two values would win.
+    // If both were merged, one of two values for the same field would win silently.
     if !nested.is_empty() && !options.is_empty() {
         let message = "Set this field either here or in `video`, not both.";
         body.fault("provider_options", ErrorCode::InvalidValue, message);

@@ -82,7 +82,7 @@ impl AliasFields {
         names.into_iter().zip(values)
     }
 
-    /// Takes the first frame out of each of its fields that is used.
+    /// Takes the first frame out of each alias field that is set.
     pub fn take_first_frames(&mut self) -> impl Iterator<Item = NamedPictures> {
         let values = [
             self.image.take(),
@@ -96,7 +96,7 @@ impl AliasFields {
         named.filter_map(|(name, pictures)| Some((name.to_owned(), pictures?)))
     }
 
-    /// Takes the last frame out of its field, if that is used.
+    /// Takes the last frame out of its alias field, if that is set.
     pub fn take_last_frames(&mut self) -> Option<NamedPictures> {
         Some((LAST_FRAME.to_owned(), self.last_frame_image.take()?))
     }
@@ -122,8 +122,8 @@ pub fn length(
     Some((first, seconds))
 }
 
-/// Adds the first frame under its other names to the source pictures, of which the first one is
-/// the first frame.
+/// Adds the first frame from its alias fields to the source pictures, of which the first one is the
+/// first frame.
 pub fn add_first_frame(
     body: &BodyFields<'_>,
     params: &ParamNames,
@@ -253,7 +253,7 @@ fn frames(body: &BodyFields<'_>, name: &str, position: &str) -> Option<Vec<Reque
     Some(pictures)
 }
 
-/// Other services name the frame in the picture's object.
+/// Checks which frame the picture's object names, as in requests to other services.
 fn check_position(body: &BodyFields<'_>, value: &Value, path: &str, position: &str) {
     for name in ["frame_type", "role"] {
         let other = value.get(name).filter(|value| !value.is_null());
@@ -282,7 +282,7 @@ mod tests {
     const A: &str = "https://x/a.png";
     const B: &str = "https://x/b.png";
 
-    /// Reads fields in each place of each API: of a video, of a chat, and inside its `video`.
+    /// Reads the fields in each place: in a video request, in a chat request, and in its `video`.
     fn everywhere(fields: &Value) -> [Result<VideoOrder, Error>; 3] {
         let with_fields = |mut body: Value, fields: &Value| {
             for (name, value) in fields.as_object().unwrap() {
@@ -349,7 +349,7 @@ mod tests {
             assert_eq!(error.param(), Some(ours));
             assert!(error.to_string().contains(ours), "{error}");
         }
-        // Here and in `video`.
+        // At the top level and in `video`.
         let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}],
             "duration": 4, "video": {"seconds": 8}});
         let error = ChatOrder::read(&body).unwrap_err();

@@ -7,7 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::callback::CallbackFields;
 use super::separation::SeparationFields;
-use super::song::{SongFields, SongWords};
+use super::song::{SongDescription, SongFields};
 use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
 use crate::fields::request::{SchemaList, merge_objects, reference};
 use crate::fields::types::OptionalText;
@@ -50,7 +50,7 @@ impl SubmitRequest {
         let parts = [
             SubmitTask::object(),
             SongFields::object(),
-            SongWords::object(),
+            SongDescription::object(),
             CallbackFields::object(),
         ];
         let description = "A song, or another music task of a provider. Fields that are not \
@@ -94,8 +94,9 @@ impl ApiOrder for MusicOrder {
         fields::read(body, |body| match task_of(body) {
             Some(task) if task != GEN_STEM => {
                 let makes_song = [GENERATE, EXTEND].contains(&task.as_str());
-                // Only songs have these fields. For other tasks, the provider interprets them.
-                let words = makes_song.then(|| SongWords::read(body));
+                // Only for songs are these fields checked. For other tasks they are passed to the
+                // provider unchecked.
+                let words = makes_song.then(|| SongDescription::read(body));
                 Some(Self::Song(song::order(body, task, words.as_ref())))
             }
             task => {
@@ -129,7 +130,7 @@ fn task_of(body: &BodyFields<'_>) -> Option<String> {
     } else {
         SubmitTask::read(body).task?
     };
-    // Clients of this API send `generate` for both, and mean `extend` if they name a clip.
+    // Clients of this API send `generate` for `extend` too, and name the clip to extend.
     let extends_clip = requested == GENERATE && !is_absent(body, "continue_clip_id");
     Some(if extends_clip {
         EXTEND.to_owned()

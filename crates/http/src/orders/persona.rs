@@ -63,8 +63,7 @@ impl FieldType for RootClip {
     type Value = ClipId;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<ClipId> {
-        // `id` takes an empty text for absent and the required check takes it for present: without
-        // this the order would be refused without a reason.
+        // An empty id counts as absent when it is read, but as present for the required check.
         if body.value(name).and_then(Value::as_str) == Some("") {
             let message = "This field is required.";
             body.fault(name, ErrorCode::MissingField, message);

@@ -54,7 +54,7 @@ pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<
     })
 }
 
-/// The clip to separate, which has to be there.
+/// The clip to separate, which is required.
 pub(super) struct SourceClip;
 
 impl FieldType for SourceClip {
@@ -73,7 +73,7 @@ impl FieldType for SourceClip {
     }
 }
 
-/// How many tracks a clip is taken apart into.
+/// How many tracks a clip is separated into.
 pub(super) struct StemSplit;
 
 impl FieldType for StemSplit {
@@ -97,7 +97,7 @@ impl FieldType for StemSplit {
     }
 }
 
-/// The one type of separation that there is.
+/// The only type of separation.
 pub(super) struct StemType;
 
 impl FieldType for StemType {

@@ -57,7 +57,7 @@ request! {
 request! {
     /// The description of a song, for `generate` and `extend`.
     #[expect(dead_code, reason = "some fields are only checked")]
-    pub(super) struct SongWords {
+    pub(super) struct SongDescription {
         /// Lyrics, if another field describes the song; otherwise a description.
         prompt: TextField<MAX_TEXT>,
         /// Description of the song.
@@ -84,7 +84,7 @@ pub(super) fn describes_song(members: &SubmissionMembers) -> bool {
 pub(super) fn order(
     body: &BodyFields<'_>,
     task: String,
-    description: Option<&SongWords>,
+    description: Option<&SongDescription>,
 ) -> SongOrder {
     let continue_at = description.and_then(|description| description.continue_at);
     if continue_at.is_some() && is_absent(body, "continue_clip_id") {

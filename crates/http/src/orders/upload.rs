@@ -30,7 +30,7 @@ request! {
     }
 }
 
-/// An upload by URL that was read.
+/// A parsed upload by URL.
 #[derive(Debug)]
 pub struct UploadOrder {
     /// Where the recording is.

@@ -167,7 +167,7 @@ fn read_unless_size<T>(
     parsed
 }
 
-/// `720p`, `768P`, `720`, `2k`, `4K`.
+/// The shorter side in pixels, from `720p`, `768P`, `720`, `2k` or `4K`.
 fn tier(text: &str) -> Option<u32> {
     let text = text.trim().to_ascii_lowercase();
     // These names refer to the longer side; the values are the shorter sides at 16:9.
@@ -217,8 +217,8 @@ impl FieldType for PictureAddress {
     }
 }
 
-/// A picture: its URL, or an object that holds it in `url` or `image_url`, as a URL or
-/// once more as such an object. An empty one counts as absent.
+/// A picture: its URL, or an object that holds the URL in `url` or `image_url`. One such object may
+/// contain another. An empty URL counts as absent.
 pub struct PictureField;
 
 impl FieldType for PictureField {

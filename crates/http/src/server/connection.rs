@@ -36,7 +36,7 @@ pub(super) struct AcceptedConnection {
     pub(super) peer: SocketAddr,
     pub(super) connection: Arc<Connection>,
     pub(super) limits: Arc<ConnectionLimits>,
-    /// Set when it must end after its current requests.
+    /// Set when the connection must end after its current requests.
     pub(super) draining: CancellationToken,
 }
 
@@ -45,8 +45,8 @@ impl AcceptedConnection {
     pub(super) async fn serve(self, router: Router) {
         // Responses are small and complete; delaying them to fill packets gains nothing.
         drop(self.stream.set_nodelay(true));
-        // Shared with the requests: before an order is accepted, this socket is checked for whether
-        // its caller is still connected (`PeerSocket`).
+        // Shared with the requests: before an order is accepted, this socket shows whether its
+        // caller is still connected (`PeerSocket`).
         let stream = Arc::new(self.stream);
         let (peer, socket) = (self.peer, PeerSocket::of(&stream));
         let connection_entry = self.connection.clone();
@@ -158,8 +158,8 @@ async fn wait_idle_timeout(connection: &Connection, limits: &ConnectionLimits) {
     let mut until = Instant::now() + limits.first_request;
     loop {
         tokio::time::sleep_until(until).await;
-        // Looked at only now: a notice at each request would wake this connection's task for
-        // nothing.
+        // The state is read only now: a notification at each request would wake this connection's
+        // task for nothing.
         let idle_from = match connection.state() {
             ConnectionState::New => return,
             ConnectionState::Busy => Instant::now(),

@@ -50,9 +50,9 @@ struct TableEntry {
 #[derive(Default)]
 struct ConnectionActivity {
     requests: AtomicUsize,
-    /// When it became idle, by the table's clock.
+    /// When the connection became idle, by the table's clock.
     idle_since: AtomicU64,
-    /// When its last request ended, in milliseconds since the table's start; 0 if none has.
+    /// When the last request ended, in milliseconds since the table's start; 0 if none has.
     ended_at: AtomicU64,
 }
 
@@ -100,8 +100,7 @@ impl ConnectionTable {
     /// Admits a new connection, if necessary in place of an idle one; `None` if there is no room at
     /// all.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Connection>> {
-        // All callers behind a proxy come from its address: the cap of one peer would hit them
-        // together.
+        // All callers behind a proxy come from its address and would share the cap of one peer.
         let is_proxy = {
             let address = peer.to_canonical();
             let mut proxies = self.limits.proxies.iter();
@@ -145,7 +144,7 @@ impl ConnectionTable {
     /// Closes the longest idle connection.
     pub(super) fn evict_one(&self) {
         let mut state = self.state();
-        // Those beyond the caps go first: they wait for nothing but a probe or a refusal.
+        // Those beyond the caps go first: they only answer probes and refuse other requests.
         let _ = state.evict_oldest(|entry| !entry.is_within_caps)
             || state.evict_oldest(|entry| entry.is_within_caps);
     }

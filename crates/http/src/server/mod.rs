@@ -35,9 +35,9 @@ pub struct ConnectionLimits {
     pub per_peer: usize,
     /// Proxies, to which `per_peer` does not apply.
     pub proxies: Vec<IpNet>,
-    /// From connecting to the first complete request head.
+    /// Longest time from connecting to the first complete request head.
     pub first_request: Duration,
-    /// Between requests.
+    /// Longest time between requests.
     pub idle: Duration,
 }
 
@@ -55,8 +55,8 @@ impl ConnectionLimits {
             per_peer: per_peer.min((in_all / 2).max(1)),
             proxies,
             first_request: Duration::from_secs(15),
-            // Proxies must close idle connections earlier (docs/deployment.md), or they send a
-            // request into one that closes here.
+            // Proxies must close idle connections earlier (docs/deployment.md), or they may send a
+            // request on a connection that is just being closed here.
             idle: Duration::from_secs(75),
         }
     }

@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 const STALL_LIMIT: Duration = Duration::from_mins(1);
 
 pub(super) struct StallTimeoutStream {
-    /// Shared with those who check whether the peer is still connected.
+    /// Shared with the requests, which check whether the peer is still connected.
     stream: Arc<TcpStream>,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,

@@ -1,7 +1,7 @@
 //! Responses, field by field as documented.
 //!
-//! Built from model types, without other logic. Requests are declared in `orders` or, if they make
-//! nothing, next to their handlers.
+//! They are built from model types, without other logic. Requests are declared in `orders` or, if
+//! they make nothing, next to their handlers.
 
 pub mod account;
 pub mod admin;

@@ -70,7 +70,7 @@ pub struct RouteObject {
     pub paused_until: Option<String>,
 }
 
-/// The state of a model that changes while the settings stay.
+/// The current state of a model, which its settings do not contain.
 #[derive(Debug, Clone)]
 pub struct ModelStatus {
     /// Whether it is currently available.

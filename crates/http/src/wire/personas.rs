@@ -66,7 +66,7 @@ pub struct PersonaClipItem {
 }
 
 impl PersonaRecord {
-    /// A persona and its clips, the root first; `None` without clips.
+    /// A persona and its clips; `None` if its root clip is missing.
     pub fn new(
         persona: &Persona,
         clips: &[Clip],

@@ -17,7 +17,7 @@ use mediagate_store::usage::UsageFilter;
 
 /// Maximum number of days per query.
 const MAX_DAYS: i64 = 400;
-/// Days if none are given.
+/// Number of days if `from` is not given.
 const DEFAULT_DAYS: i64 = 30;
 
 /// The days and groups of a query.
@@ -30,7 +30,7 @@ pub struct UsageQuery {
     pub to: EpochDay,
 }
 
-/// The first and the last day; `now` is today.
+/// The first and the last day. The defaults depend on the day of `now`.
 pub fn days(query: &BodyFields<'_>, now: Timestamp) -> (EpochDay, EpochDay) {
     let today = day_of(now);
     let to = date(query, "to");
@@ -46,7 +46,7 @@ pub fn days(query: &BodyFields<'_>, now: Timestamp) -> (EpochDay, EpochDay) {
     (first, last)
 }
 
-/// `now` is today.
+/// Reads the query. The default days depend on `now`.
 pub fn read(query: &BodyFields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
     let (first, last) = days(query, now);
     let groups = groups(query, &["day", "model", "key"], &["day", "model", "key"]);

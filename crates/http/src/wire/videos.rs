@@ -1,4 +1,4 @@
-//! Responses of the `OpenAI` Videos API, and the video object that all APIs share.
+//! Responses of the `OpenAI` Videos API.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -107,7 +107,7 @@ impl VideoObject {
     }
 }
 
-/// `4` or `4.5`.
+/// The length in seconds: `4` or `4.5`.
 fn seconds_text(milliseconds: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let seconds = milliseconds as f64 / 1000.0;

@@ -1,6 +1,6 @@
 //! Files in a bucket of an S3-compatible store.
 //!
-//! Every request has a time limit, and there is a limit for how many there are at once, so that an
+//! Every request has a time limit, and the number of simultaneous requests is limited, so that an
 //! unavailable store delays callers by seconds only. Files are read in pieces, each by a separate
 //! request: a slow reader keeps a piece in memory, but no request and no connection.
 
@@ -41,7 +41,7 @@ const MAX_REQUESTS: usize = 64;
 const PERMIT_WAIT: Duration = Duration::from_secs(1);
 /// Timeout of a small request, for which a caller may be waiting.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
-/// Timeout of a request that no caller waits for, including retries.
+/// Timeout of any other request, including its retries.
 const LONG_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -203,7 +203,7 @@ impl S3Bucket {
     /// Aborts a multipart upload. If this fails, its parts stay until the bucket's own rules remove
     /// them.
     pub(super) async fn abort_multipart(&self, parts: &mut dyn MultipartUpload) {
-        // Even if the store has just failed: nothing else knows of these parts.
+        // Tried even if the store has just failed, because nothing else knows of these parts.
         if let Err(error) = self
             .request_ignoring_backoff("write", REQUEST_TIMEOUT, parts.abort())
             .await
@@ -271,7 +271,7 @@ impl S3Bucket {
             return Ok(Bytes::new());
         }
         let (piece, _) = self.read_range(path, range, limit).await?;
-        // The announced bytes must be complete: a truncated answer must not look complete.
+        // A truncated answer must not look complete.
         if piece.len() as u64 == length {
             Ok(piece)
         } else {
@@ -281,8 +281,7 @@ impl S3Bucket {
         }
     }
 
-    /// Reads a part of a file, or less if the file ends before it does. Also returns the file's
-    /// size.
+    /// Reads a part of a file, or less of it if the file ends first. Also returns the file's size.
     async fn read_range(
         &self,
         path: &Path,
@@ -394,7 +393,7 @@ impl S3Bucket {
 
     pub(super) async fn probe(&self) {
         if !self.0.health.answered_within(REQUEST_TIMEOUT) {
-            // The outcome is recorded.
+            // The request itself records the outcome.
             let _ = self.ping().await;
         }
     }
@@ -495,7 +494,7 @@ fn attributes(name: BlobName) -> Attributes {
     ])
 }
 
-/// Timeout for a request with this many bytes for which a caller waits.
+/// Timeout of a request that transfers this many bytes while a caller waits.
 fn caller_timeout(bytes: u64) -> Duration {
     const BYTES_PER_SECOND: u64 = 1024 * 1024;
     REQUEST_TIMEOUT + Duration::from_millis(1000 * bytes / BYTES_PER_SECOND)

@@ -15,7 +15,7 @@ struct HealthState {
     answered_at: Option<Instant>,
     /// The start of the latest failed request, if no later request was answered.
     failed_at: Option<Instant>,
-    /// The first failure since then.
+    /// The start of the first failed request since the last answer.
     unavailable_since: Option<Instant>,
 }
 
@@ -30,14 +30,14 @@ impl StoreHealth {
         self.state().unavailable_since
     }
 
-    /// Whether it has failed within the backoff.
+    /// Whether a request failed less than the backoff ago, and none was answered since.
     pub(super) fn is_paused(&self) -> bool {
         self.state()
             .failed_at
             .is_some_and(|at| at.elapsed() < BACKOFF)
     }
 
-    /// Whether it answered within this time.
+    /// Whether the store has answered within the last `time`.
     pub(super) fn answered_within(&self, time: Duration) -> bool {
         self.state()
             .answered_at
@@ -68,7 +68,7 @@ impl StoreHealth {
             );
             return;
         }
-        // It was unavailable from the time the request was made, not only from its failure.
+        // The store was unavailable since the request was made, not only since it failed.
         state.unavailable_since.get_or_insert(started);
         if state.failed_at.replace(Instant::now()).is_none() {
             tracing::warn!(operation, why = reason, "the media store is unavailable");

@@ -28,7 +28,7 @@ struct FolderInner {
     /// Opened at the first use.
     files: OnceLock<Arc<dyn ObjectStore>>,
     folder: Arc<FsPath>,
-    /// The mark that it must have; `None` if any folder is accepted.
+    /// The mark that the folder must have; `None` if any folder is accepted.
     mark: Option<String>,
     health: StoreHealth,
 }
@@ -191,8 +191,8 @@ impl LocalFolder {
         }
     }
 
-    /// Opens the file on the calling thread: that takes microseconds, less than a change of
-    /// threads.
+    /// Opens the file on the calling thread: that takes microseconds, less than a switch to another
+    /// thread.
     pub(super) fn stream(
         &self,
         name: BlobName,
@@ -270,9 +270,9 @@ fn path(name: BlobName) -> Path {
     Path::from(format!("{}/{}", name.folder(), name.file()))
 }
 
-/// Gives a file a second name, durably. The name is created first, because nothing refers to it
-/// yet: a journaling file system then writes both in the commit that the sync of the file waits
-/// for, and the sync of the folder has nothing left to do.
+/// Gives a file a second name, durably. The name is created before the file is synced, because
+/// nothing refers to it yet. A journaling file system then writes file and name in one commit, and
+/// the sync of the folder has nothing left to do.
 fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
     let folder = to.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
     match std::fs::hard_link(from, to) {
@@ -295,7 +295,7 @@ fn sync(folder: &FsPath) -> std::io::Result<()> {
 }
 
 /// A small part of a file, if the system has it in memory: reading it takes microseconds, less than
-/// a change of threads.
+/// a switch to another thread.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, range: &Range<u64>) -> Option<Bytes> {
     use rustix::io::{ReadWriteFlags, preadv2};
@@ -315,8 +315,8 @@ fn read_cached(_: &File, _: &Range<u64>) -> Option<Bytes> {
     None
 }
 
-/// Part of a file on this disk. Each chunk is a change of threads, and is in memory until
-/// the receiver has taken it.
+/// Part of a file on this disk. Each chunk is read on another thread, and stays in memory until the
+/// receiver has taken it.
 fn chunks(file: File, range: Range<u64>) -> impl Stream<Item = Result<Bytes, BlobError>> {
     const CHUNK: u64 = 256 * 1024;
     let unread = (Arc::new(file), range);
@@ -336,7 +336,7 @@ fn read_at(mut file: &File, start: u64, length: u64) -> std::io::Result<Bytes> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     file.take(length).read_to_end(&mut bytes)?;
-    // The announced bytes must be complete: a truncated answer must not look complete.
+    // A truncated answer must not look complete.
     if bytes.len() as u64 == length {
         Ok(bytes.into())
     } else {

@@ -2,8 +2,8 @@
 //!
 //! Ownership and lifetime are in `store/assets.rs`. When [`BlobStore::put`] returns, the file is
 //! complete and durable. Each file has the same name everywhere: `{xx}/{id}.{extension}`, where
-//! `xx` are the last digits of the id. They are random, so there are 256 folders of equal size; ids
-//! begin with a time, so each folder is sorted by it.
+//! `xx` are the last digits of the id. These are random, so the 256 folders have about equal sizes.
+//! Ids begin with a time, so names in a folder sort by time.
 
 mod bucket;
 pub mod folder_mark;
@@ -148,7 +148,7 @@ impl BlobStore {
         }
     }
 
-    /// Stores such a text, if there is a bucket.
+    /// Stores a small text in the bucket next to the files, if there is a bucket.
     pub async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
         match &self.0 {
             BlobBackend::Folder(_) => Ok(()),
@@ -293,7 +293,7 @@ impl BlobStore {
             .collect())
     }
 
-    /// Every file of one of the 256 folders with its size, sorted by id, in pages.
+    /// Every file of one of the 256 folders with its size, in no particular order.
     pub fn all_of(
         &self,
         folder: u8,

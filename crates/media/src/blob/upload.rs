@@ -97,7 +97,8 @@ impl BucketUpload {
     /// Aborts the upload: discards all bytes, here and in the bucket.
     pub(super) async fn abort(&mut self) {
         self.buffer.clear();
-        // First, because a part that arrives after the abort stays in the bucket.
+        // The parts in flight are stopped first: one that arrives after the abort would stay in the
+        // bucket.
         self.in_flight.shutdown().await;
         if let Some(mut parts) = self.parts.take() {
             self.bucket.abort_multipart(parts.as_mut()).await;

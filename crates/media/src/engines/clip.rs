@@ -22,7 +22,7 @@ use mediagate_model::provenance::PerceptualFingerprint;
 /// Cover sizes in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
 
-/// Maximum memory needed to decode and encode a recording, besides its own bytes, which are kept in
+/// Maximum memory needed to decode and encode a recording, besides its own bytes. Those are also in
 /// memory for formats whose tables are searched.
 pub const KEEPING_BYTES: u64 = 48 << 20;
 
@@ -165,7 +165,7 @@ pub fn sum(
     Ok(Some(writer.finish()?))
 }
 
-/// A recording and its shape, read once.
+/// Opens a recording, and reads it once to learn its shape.
 pub fn open(
     file: &Path,
     limits: &DecodeLimits,

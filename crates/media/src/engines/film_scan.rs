@@ -1,7 +1,6 @@
-//! Scan of a film for its fingerprint and a watermark of this deployment, and
-//! for a poster.
+//! Scan of a film for its fingerprint and a watermark of this deployment, and for a poster.
 //!
-//! The decoder is C++ and the film is untrusted: it is run in a child process
+//! The decoder is C++ and the film is untrusted, so the scan runs in a child process
 //! ([`child`](super::child)).
 
 use std::fs::File;
@@ -57,7 +56,7 @@ pub struct FilmScan {
     pub asked: PerceptualFingerprint,
     /// Key id and media id of a watermark.
     pub mark: Option<(u32, u64)>,
-    /// Why the film could not, or not completely, be examined; for readers.
+    /// Why the film could not be examined completely, in words for people.
     pub why: Option<String>,
 }
 
@@ -70,7 +69,7 @@ impl FilmScan {
     }
 }
 
-/// Whether examining it is worth a process; decodes nothing.
+/// Whether the film can be scanned at all. Decodes nothing, so it needs no child process.
 pub fn can_be_scanned(file: &Path) -> Result<(), String> {
     let file = File::open(file).map_err(|error| error.to_string())?;
     playback::check_playable(BufReader::new(file)).map_err(|error| error.to_string())

@@ -8,12 +8,12 @@ use provenance::fingerprint::video::VideoPrint;
 
 use mediagate_model::provenance::PerceptualFingerprint;
 
-/// Seconds of a recording that its print covers.
+/// Seconds of a recording that its fingerprint covers.
 pub const FINGERPRINT_SECONDS: usize = 60;
-/// Frames of a film that are in the index, and keys of a recording.
+/// How many frames of a stored film, and how many words of a stored recording, are in the index.
 const INDEX_FRAMES: usize = 12;
 const INDEX_WORDS: usize = 64;
-/// The numbers for a film or recording that is looked up.
+/// The same numbers for a film or recording that is looked up.
 const QUERY_FRAMES: usize = 24;
 const QUERY_WORDS: usize = 128;
 /// Keys of recordings are greater than those of films.

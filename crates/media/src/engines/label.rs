@@ -1,12 +1,11 @@
 //! The visible label of a film: "AI" in a corner, for viewers.
 //!
-//! It is drawn after the basic one of the icons that the European Commission published with its
-//! Code of Practice: a disk with the letters in it. The upper right corner is where the Code
-//! suggests it.
+//! The label follows the basic icon that the European Commission published with its Code of
+//! Practice: a disk with the letters in it. The Code suggests the upper right corner.
 
 use animatic::{FramePlanes, Picture};
 
-/// What a screen reader says in its place.
+/// What a screen reader says in place of the label.
 pub const TEXT: &str = "Label in the upper right corner: AI. This video was made with AI.";
 
 /// The icon's side in the units of its outlines.
@@ -29,7 +28,7 @@ const OUTLINES: [&[(f32, f32)]; 4] = [
     // The I.
     &[(128.5, 61.0), (148.5, 61.0), (148.5, 138.5), (128.5, 138.5)],
 ];
-/// Samples of a pixel, each way.
+/// Samples per pixel in each direction.
 const SAMPLES: u8 = 4;
 const DARK: u8 = 16;
 const LIGHT: u8 = 235;
@@ -41,7 +40,7 @@ pub(super) struct AiLabel {
     left: usize,
     top: usize,
     side: usize,
-    /// For each of its pixels how much of it the disk covers, and how much of it the letters.
+    /// For each pixel of the icon: how many samples lie in the disk, and how many in the letters.
     cover: Vec<(u8, u8)>,
 }
 
@@ -126,7 +125,7 @@ fn pixel_coverage(x: usize, y: usize, side: usize) -> (u8, u8) {
     (disk, letters)
 }
 
-/// Whether a point lies in an outline: a ray from it crosses that an odd number of times.
+/// Whether a point lies in an outline: a ray from the point crosses it an odd number of times.
 fn contains(outline: &[(f32, f32)], x: f32, y: f32) -> bool {
     let next = outline.iter().cycle().skip(1);
     let crossed = outline.iter().zip(next).filter(|((ax, ay), (bx, by))| {

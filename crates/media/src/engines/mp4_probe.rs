@@ -1,4 +1,4 @@
-//! MP4 probe: reads size and length of a video from its container, and checks that the file is
+//! MP4 probe: reads the size and length of a video from its container, and checks that the file is
 //! complete.
 //!
 //! The file is untrusted: sizes in it are checked against its length, tables are summed up instead
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Maximum number of boxes per file: an hour in fragments of a second has a quarter of this.
+/// Maximum number of boxes per file: an hour in one-second fragments has a quarter of this.
 const MAX_BOXES: u32 = 200_000;
 
 /// Nesting depth from a track to its tables.
@@ -125,7 +125,7 @@ impl Mp4Reader {
 
     /// The box at `offset`, in a box that ends at `end`.
     fn next(&mut self, offset: u64, end: u64) -> Result<Option<Mp4Box>, &'static str> {
-        // Too short for a box, or zeros: padding.
+        // Too short for a box: padding.
         if end.saturating_sub(offset) < 8 {
             return Ok(None);
         }
@@ -134,8 +134,8 @@ impl Mp4Reader {
             return Err(BROKEN);
         }
         let [a, b, c, d, kind @ ..] = self.bytes::<8>(offset)?;
-        // ISO/IEC 14496-12: with a length of 0 a box goes to the end of the file, with 1 its real
-        // length follows in 64 bits.
+        // ISO/IEC 14496-12: a box of length 0 extends to the end of the file. Only `mdat` may do
+        // that here; other zeros are padding. With 1, the real length follows in 64 bits.
         let (head, length) = match u32::from_be_bytes([a, b, c, d]) {
             0 if &kind == b"mdat" => (8, end - offset),
             0 => return Ok(None),
@@ -146,7 +146,7 @@ impl Mp4Reader {
             return Err(BROKEN);
         }
         if length > end - offset {
-            // Only the file itself can have been cut short. A box inside another one is wrong.
+            // A box that exceeds the file was cut short. One that exceeds another box is wrong.
             return Err(if end == self.size { TRUNCATED } else { BROKEN });
         }
         let (start, end) = (offset + head, offset + length);
@@ -215,7 +215,7 @@ impl Mp4Reader {
         depth: u8,
     ) -> Result<(), &'static str> {
         self.for_each_box(parent, &mut |reader, next| {
-            // In version 1 of these boxes times take 64 bits, which moves what follows.
+            // In version 1 of these boxes times take 64 bits, which moves the fields after them.
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
                 b"mdia" | b"minf" | b"stbl" if depth > 0 => {
@@ -306,7 +306,7 @@ impl Mp4Reader {
 
     /// The default sample duration of a fragment.
     fn default(&self, head: Mp4Box, totals: &FragmentTotals) -> Result<u32, &'static str> {
-        // Flag 0x8 means that there is a default duration, 0x1 and 0x2 which fields come before it.
+        // Flag 0x8: there is a default duration. Flags 0x1 and 0x2: a field comes before it.
         let flags = self.number(head, 0)?;
         if flags & 0x8 == 0 {
             let default = totals
@@ -327,7 +327,7 @@ impl Mp4Reader {
         totals: &mut FragmentTotals,
     ) -> Result<(), &'static str> {
         const DURATION: u32 = 0x100;
-        // Flags 0x1 and 0x4 add a field to the head, those from 0x100 to 0x800 one to each sample.
+        // Flags 0x1 and 0x4 each add a field to the head, flags 0x100 to 0x800 to every sample.
         let flags = self.number(run, 0)?;
         let count = u64::from(self.number(run, 4)?);
         let head = 8 + 4 * u64::from((flags & 0x5).count_ones());
@@ -413,7 +413,7 @@ mod tests {
         measure(on_disk.path())
     }
 
-    /// A film with these boxes in its sample table, or in fragments.
+    /// A film with `tables` in its sample table, and `other_boxes` after its `moov`.
     fn film(duration: u32, tables: &[&[u8]], other_boxes: &[&[u8]]) -> Vec<u8> {
         let mut head = [0; 21];
         (head[3], head[19], head[20]) = (1, 640 << 16, 360 << 16);
@@ -485,7 +485,7 @@ mod tests {
         assert_eq!(measure_bytes(&film(0, &[&no_samples], &[])), Err(TRUNCATED));
     }
 
-    /// A reader that keeps a record of each sample takes 300 GB for this.
+    /// A reader that keeps a record of each sample would need 300 GB for this.
     #[test]
     fn samples_that_do_not_fit_into_the_file_are_refused() {
         let sizes = mp4_box("stsz", &[&numbers(&[0, 1, u32::MAX])]);

@@ -1,5 +1,4 @@
-//! Scan of a recording's beginning for its fingerprint and a watermark of this
-//! deployment.
+//! Scan of a recording's beginning for its fingerprint and a watermark of this deployment.
 
 use std::path::Path;
 

@@ -261,7 +261,7 @@ impl StemClipWriter {
     }
 
     fn finish(mut self, engine_control: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
-        // A marker holds the last samples back until it has seen what follows them.
+        // A marker holds back its latest samples until it has seen those that follow.
         let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
         self.write_parts(last)?;
         let is_marked = !self.markers.is_empty();
@@ -319,7 +319,7 @@ fn without(mix: &[Vec<f32>], stem: &[Vec<f32>]) -> Vec<Vec<f32>> {
 
 /// Brings every sample within full scale, which FLAC cannot exceed, without changing the sum: the
 /// excess of one part is moved to parts that have headroom. The mix itself is within full scale, so
-/// there is always enough; a watermark may lift its peaks above that, and the excess is cut off.
+/// the headroom suffices. A watermark may lift the mix above full scale; that excess is cut off.
 fn limit_to_full_scale(parts: &mut [Vec<Vec<f32>>]) {
     let fits = |part: &Vec<Vec<f32>>| part.iter().flatten().all(|sample| sample.abs() <= 1.0);
     if parts.iter().all(fits) {

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::OriginMarker;
 use mediagate_model::provenance::{Provenance, ProvenanceMark, ProvenanceStatus};
 
-/// Something that was done to a file, by its signer.
+/// Something that was done to a file, as its signer states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedAction {
-    /// `c2pa.created`.
+    /// For example `c2pa.created`.
     pub action: String,
     pub when: Option<String>,
     pub software: Option<String>,
@@ -33,7 +33,7 @@ pub struct FileExamination {
     pub ingredients: Vec<String>,
     /// The prompt, if its signer states it.
     pub prompt: Option<String>,
-    /// C2PA's codes of failed checks.
+    /// C2PA's codes of failed checks, or why the credentials could not be read.
     pub problems: Vec<String>,
 }
 

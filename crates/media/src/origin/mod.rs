@@ -2,7 +2,8 @@
 //! watermark.
 //!
 //! Signing and verifying need the feature `c2pa`; without it files are stored unsigned, and marks
-//! of incoming files are reported but not verified. It knows files and bytes, but no tasks.
+//! of incoming files are reported but not verified. This module knows files and bytes, and only the
+//! ids of tasks.
 
 mod examination;
 #[cfg(feature = "c2pa")]
@@ -41,7 +42,7 @@ pub enum SignedFormat {
 pub enum CreationMethod<'a> {
     /// By an algorithm without training data.
     Algorithmic,
-    /// By such an algorithm, from a picture of the caller's.
+    /// By such an algorithm, from the caller's picture.
     AlgorithmicComposite,
     /// By a model that was trained on samples.
     Generated,
@@ -115,7 +116,7 @@ pub struct OriginMarker {
 }
 
 impl OriginMarker {
-    /// Reads the certificate in the settings, or the self-made one that is kept with the data.
+    /// Reads the certificate in the settings, or the self-signed one that is kept with the data.
     /// Blocks.
     pub fn open(
         config: &Config,
@@ -148,8 +149,8 @@ impl OriginMarker {
         cfg!(feature = "c2pa")
     }
 
-    /// Whether the certificate is self-made, so that no authority vouches for it.
-    pub const fn is_self_made(&self) -> bool {
+    /// Whether the certificate is self-signed, so that no authority vouches for it.
+    pub const fn is_self_signed(&self) -> bool {
         self.rules.identity.is_none()
     }
 

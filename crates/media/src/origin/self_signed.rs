@@ -55,7 +55,7 @@ fn load_from_file(path: &Path) -> Result<String, String> {
     if !path.exists() {
         url_signer::write_private(path, generate()?.as_bytes()).map_err(message)?;
     }
-    // Another process may have created it first: the file's content counts.
+    // Another process may have created it first, so the file's content counts.
     std::fs::read_to_string(path).map_err(message)
 }
 

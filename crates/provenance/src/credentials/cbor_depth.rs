@@ -2,7 +2,7 @@
 //! by recursion, before the library parses the same bytes with recursion.
 //!
 //! The library limits boxes (32), lists and maps (128), JSON (128), ingredients (200) and ASN.1
-//! (128) by itself. It does not limit tags of CBOR: a few thousand of them end the process.
+//! (128) by itself. It does not limit CBOR tags: a few thousand nested ones crash the process.
 //!
 //! The check sees the same bytes as the library: the library itself extracts the manifest store of
 //! a file. In the store, boxes are found by searching for their names at every position, and not by
@@ -14,11 +14,11 @@ use c2pa::jumbf_io::load_jumbf_from_stream;
 
 use super::{CredentialsError, MAX_MANIFEST_BYTES, MediaFormat, container_limits};
 
-/// Lists, maps, tags and strings with CBOR in them that may be nested. Files of eight programs have
-/// twelve at most; a level takes up to 4 kB of a stack of 2 MB.
+/// How deep lists, maps, tags and strings with CBOR in them may be nested. Files of eight programs
+/// have twelve levels at most; a level takes up to 4 kB of a stack of 2 MB.
 pub const MAX_CBOR_DEPTH: usize = 64;
-/// Refuses a file whose manifests the library should not parse: as credentials that are read, or
-/// as an ingredient.
+/// Refuses a file whose manifests the library should not parse, whether the file is read or is an
+/// ingredient.
 pub(super) fn check(file: &[u8], format: MediaFormat) -> Result<(), CredentialsError> {
     // First, because the library already parses tags and Merkle boxes while it looks for the store.
     container_limits::check(file)?;
@@ -215,7 +215,7 @@ impl<'a> CborScan<'a> {
     }
 
     /// A string that extends beyond its container. The library allocates memory for all of it
-    /// before it checks the length; inside a byte string it reports that this is not CBOR.
+    /// before it checks the length. Inside a byte string it only shows that this is not CBOR.
     fn overlong(&self) -> Result<ScanStep, CredentialsError> {
         let in_string = self
             .open
@@ -273,7 +273,7 @@ fn can_contain_values(first: u8) -> bool {
     matches!(first >> 5, BYTES | LIST | MAP | TAG)
 }
 
-/// The length of a value's head, its kind, and its number: none for one without a length.
+/// The length of a value's head, its kind, and its number: `None` for an indefinite length.
 fn head(bytes: &[u8]) -> Option<(usize, u8, Option<u64>)> {
     let (first, rest) = bytes.split_first()?;
     let kind = first >> 5;
@@ -331,7 +331,7 @@ mod tests {
             for times in [max_depth + 1, 8_000] {
                 let deep = nested(opens, times, closes);
                 assert_eq!(verdict(&deep), "deep", "{times} of {opens:?}");
-                // Where it ends does not matter.
+                // The containers need not end.
                 assert_eq!(verdict(&opens.repeat(times)), "deep");
             }
         }

@@ -11,7 +11,7 @@ use super::{CredentialsError, MAX_TEXT_CHARS, SignatureAlgorithm};
 
 /// The organisation in every such certificate, which readers of the certificate see.
 pub const SELF_MADE: &str = "Self-made certificate, verified by nobody";
-/// How long it is valid: files are checked years later, and it is not renewed.
+/// How long a chain is valid: files are checked years later, and a chain is not renewed.
 const YEARS: i64 = 10;
 
 /// Certificates and key, to be kept: the key with owner-only permissions.

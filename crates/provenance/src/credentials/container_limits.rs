@@ -1,16 +1,16 @@
 //! Limits of the parts that the library parses besides the manifest: Merkle boxes of a film, and
-//! the ID3 tag that MP3 and FLAC have in front. It parses them whenever it looks for the manifest's
-//! position, even before a file is signed.
+//! the ID3 tag that MP3 and FLAC have in front. The library parses these whenever it looks for the
+//! manifest's position, even before a file is signed.
 
 use super::CredentialsError;
 use super::cbor_depth::{be32, check_cbor};
 
 /// The box that C2PA puts into MP4: D8FEC3D6-1B0E-483C-9297-5828877EC481.
 const C2PA: [u8; 16] = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128.to_be_bytes();
-/// Nesting depth of chapters and tables of contents. A table has chapters, and both have a title
-/// and a picture.
+/// Maximum nesting depth of chapters and tables of contents. A table has chapters, and both have a
+/// title and a picture.
 const MAX_CHAPTER_DEPTH: usize = 32;
-/// Total number of chapters: a table lists at most 255.
+/// Maximum total number of chapters: a table lists at most 255.
 const MAX_CHAPTERS: usize = 300;
 
 /// Refuses a file whose parts the library should not parse.
@@ -19,7 +19,8 @@ pub(super) fn check(file: &[u8]) -> Result<(), CredentialsError> {
     check_tag(file)
 }
 
-/// The library allocates as much memory as a string's length claims, and parses tags recursively.
+/// In Merkle boxes the library allocates as much memory as a string's length claims, and parses
+/// tags recursively.
 fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
     let mut rest = file;
     while let Some((head, _)) = rest.split_first_chunk::<8>() {
@@ -48,8 +49,8 @@ fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
 }
 
 /// The library reads nested chapters recursively, with a copy for each, and decompresses frames
-/// without a limit. Both are searched for by their names at every position: how lengths are written
-/// depends on flags of the tag and of frames.
+/// without a limit. Both are searched for at every position, because the way in which lengths are
+/// written depends on flags of the tag and of frames.
 fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
     if !file.starts_with(b"ID3") {
         return Ok(());
@@ -81,8 +82,8 @@ fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
         };
         let sizes = head.get(4..8).unwrap_or_default();
         if matches!(name, b"CHAP" | b"CTOC") {
-            // The larger of the two ways in which the versions write a size, twice, because
-            // unsynchronisation may have put zeros in.
+            // The two versions write a size differently. The larger reading counts, doubled because
+            // unsynchronisation may have inserted zeros.
             let plain_size = sizes
                 .iter()
                 .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
@@ -111,7 +112,7 @@ fn is_packed(head: &[u8]) -> bool {
     let has_frame_id = [n0, n1, n2, n3]
         .iter()
         .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    // Version 2.3 and 2.4; unused bits are not set.
+    // The flags of versions 2.3 and 2.4, with no unused bit set.
     let has_packed_flag = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
         || f1 & 0x08 != 0 && f0 & 0x8f == 0 && f1 & 0xb0 == 0;
     let is_zlib_start = |bytes: &[u8]| match bytes {

@@ -1,8 +1,8 @@
 //! Content Credentials: signs files, and reports a file's credentials and whether they are valid.
 //! It needs the feature `c2pa`.
 //!
-//! It alone uses the crate `c2pa`, and sets the limits of incoming files. It must not know about
-//! tasks, the current time, or where certificates are stored. No connection is opened: remote
+//! Only this module uses the crate `c2pa`. It sets the limits of incoming files. It must not know
+//! about tasks, the current time, or where certificates are stored. No connection is opened: remote
 //! manifests and revocation lists are not fetched, and time stamps come through a callback.
 
 use c2pa::Context;

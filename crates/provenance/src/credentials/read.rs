@@ -1,4 +1,4 @@
-//! Reading and verification of a file's credentials. It is independent of signing.
+//! Reading and verification of a file's credentials, independent of signing.
 
 use std::io::Cursor;
 
@@ -66,7 +66,7 @@ pub struct CredentialsReport {
     /// The source type of the first action that has one.
     pub digital_source_type: Option<String>,
     pub actions: Vec<ManifestAction>,
-    /// Titles of the files that it was made from.
+    /// Titles of the files that this one was made from.
     pub ingredients: Vec<String>,
     /// The prompt, according to CAWG's metadata.
     pub prompt: Option<String>,
@@ -169,7 +169,7 @@ fn build_report(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport 
     report
 }
 
-/// The property is found by its schema, because the prefix may be any that is bound to it.
+/// The property is found by its schema, because any prefix may be bound to that.
 fn prompt(manifest: &Manifest) -> Option<String> {
     let metadata: Value = manifest.find_assertion(METADATA).ok()?;
     let context = metadata.get("@context")?.as_object()?.iter();

@@ -1,5 +1,5 @@
-//! Signing of a file with a statement of how, from what and when it was made. It knows nothing
-//! about reading.
+//! Signing of a file with a statement of how, from what and when it was made. This module knows
+//! nothing about reading.
 
 use std::io::Cursor;
 
@@ -51,7 +51,7 @@ pub struct Ingredient<'a> {
     pub bytes: &'a [u8],
 }
 
-/// How it was made.
+/// How the file was made.
 #[derive(Debug, Clone, Copy)]
 pub enum AssetOrigin<'a> {
     /// `c2pa.created`.
@@ -66,7 +66,7 @@ pub struct OriginStatement<'a> {
     pub title: &'a str,
     /// The program that signs, and its version.
     pub generator: (&'a str, &'a str),
-    /// The model that made it, as the operator shows it.
+    /// The model that made the file, by the name that the operator shows.
     pub model: &'a str,
     pub provider: Option<&'a str>,
     /// The prompt, if the operator wants it stated.
@@ -76,8 +76,8 @@ pub struct OriginStatement<'a> {
     pub origin: AssetOrigin<'a>,
 }
 
-/// Returns the file with credentials in it. An existing manifest stays in it, as that of its
-/// parent.
+/// Returns the file with credentials in it. A manifest that was already in the file is kept, as
+/// that of its parent.
 pub fn sign(
     file: &[u8],
     format: MediaFormat,
@@ -171,7 +171,7 @@ fn check_texts(statement: &OriginStatement<'_>) -> Result<(), CredentialsError> 
     Ok(())
 }
 
-/// A manifest of an ingredient is parsed, and becomes part of ours.
+/// Checks an ingredient's manifest, which is parsed and becomes part of ours.
 fn check_manifest(ingredient: &Ingredient<'_>) -> Result<(), CredentialsError> {
     let marks = marks::read(Cursor::new(ingredient.bytes))?;
     let length = marks.manifest.map_or(0, |range| range.end - range.start);

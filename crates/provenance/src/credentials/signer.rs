@@ -37,8 +37,8 @@ pub trait ContentSigner: Send + Sync {
     /// Certificates in DER, the signer's first, without the root, which verifiers know.
     fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure>;
 
-    /// A signature of these bytes, which are not hashed yet. ECDSA as the two numbers one after
-    /// the other (IEEE P1363), not as ASN.1.
+    /// A signature of these bytes, which are not hashed yet. An ECDSA signature is its two numbers
+    /// one after the other (IEEE P1363), not ASN.1.
     fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure>;
 
     /// Sends an RFC 3161 request (DER) to a time-stamp authority and returns its reply. `None`
@@ -113,8 +113,8 @@ impl c2pa::Signer for C2paSigner<'_> {
     }
 
     fn reserve_size(&self) -> usize {
-        // It must suffice before the signature exists: the file's hash excludes the manifest's
-        // space, which cannot grow afterwards.
+        // The space is reserved before the signature exists, and cannot grow afterwards: the file's
+        // hash excludes it.
         let certificates = self.0.certificates().unwrap_or_default();
         RESERVED_BYTES + certificates.iter().map(Vec::len).sum::<usize>()
     }

@@ -1,9 +1,9 @@
 //! Fingerprints: short descriptions of pictures and sound that remain similar when a file is
 //! encoded again.
 //!
-//! It owns how they are computed and compared; it must not know where they are stored. Both schemes
-//! are published: [`video`] is a DCT hash of a frame each second, [`sound`] is that of Haitsma and
-//! Kalker. A near match says that two files are alike, not which was made from which.
+//! This module owns how they are computed and compared; it must not know where they are stored.
+//! Both schemes are published: [`video`] is a DCT hash of a frame each second, [`sound`] is that of
+//! Haitsma and Kalker. A near match says that two files are alike, not which was made from which.
 
 pub mod sound;
 pub mod video;

@@ -1,6 +1,6 @@
 //! Sub-fingerprints of 32 bits, 86 a second, after J. Haitsma and T. Kalker, "A Highly Robust
 //! Audio Fingerprinting System" (ISMIR 2002): the signs of the differences of energy between
-//! neighbouring bands and frames. It is independent of files and codecs.
+//! neighbouring bands and frames. This module knows nothing of files or codecs.
 
 use std::collections::HashMap;
 
@@ -153,7 +153,7 @@ impl SoundPrint {
             .min_by(|a, b| a.distance.total_cmp(&b.distance))
     }
 
-    /// Whether the other recording counts as similar.
+    /// The best match, if the other recording counts as similar.
     pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|candidate| candidate.distance < THRESHOLD)
@@ -187,7 +187,7 @@ impl SoundPrint {
     }
 }
 
-/// Silence gives words without bits, and steady noise none that repeat.
+/// Whether a word can identify a recording. One of equal bits, such as silence gives, cannot.
 fn is_distinctive(word: u32) -> bool {
     word != 0 && word != u32::MAX
 }

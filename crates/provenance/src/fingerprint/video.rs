@@ -1,6 +1,6 @@
 //! A hash of a frame each second: the signs of the low frequencies of its cosine transform, as in
-//! C. Zauner's "Implementation and Benchmarking of Perceptual Image Hash Functions" (2010), there
-//! `pHash`'s DCT hash. It is independent of files and codecs.
+//! C. Zauner's "Implementation and Benchmarking of Perceptual Image Hash Functions" (2010), where
+//! it is `pHash`'s DCT hash. This module knows nothing of files or codecs.
 
 use super::PrintMatch;
 
@@ -8,7 +8,7 @@ use super::PrintMatch;
 pub const MAX_FRAMES: usize = 10_800;
 /// Below this distance two films count as similar.
 pub const THRESHOLD: f32 = 0.20;
-/// Frames that have to overlap, or the whole shorter print.
+/// Frames that have to overlap; of a shorter print, all of them.
 const MIN_OVERLAP: usize = 3;
 /// Maximum number of comparisons of hashes, whatever the lengths: for longer prints, only offsets
 /// up to a limit are tried.
@@ -19,7 +19,7 @@ const BLOCK: usize = 8;
 /// Bits of one key of the index, and how many keys a hash has; four bits are in no key.
 const KEY_BITS: usize = 12;
 const KEYS: usize = 5;
-/// A frame whose frequencies are weaker, in levels, is ignored: it is black, or of one colour.
+/// A frame whose frequencies are weaker, in levels of luma, is ignored: it has only one colour.
 const FLAT: f32 = 1.0;
 
 /// One hash for each second, `None` for a frame that is ignored.
@@ -77,9 +77,9 @@ impl VideoPrint {
         self.hashes.len()
     }
 
-    /// Keys under which an index finds films that may be alike: parts of the hashes with their
-    /// positions, of `max_frames` frames at even distances, each once. Similar films share some
-    /// keys; films that share keys need not be similar.
+    /// Keys under which an index finds films that may be alike: each is a part of a frame's hash,
+    /// with its position in the hash. At most `max_frames` frames are used, evenly spaced. Similar
+    /// films share some keys; films that share keys need not be similar.
     pub fn keys(&self, max_frames: usize) -> Vec<u32> {
         let step = self.hashes.len().div_ceil(max_frames.max(1)).max(1);
         let mut keys: Vec<u32> = self
@@ -156,7 +156,7 @@ impl VideoPrint {
             .min_by(|a, b| a.distance.total_cmp(&b.distance))
     }
 
-    /// Whether the other film counts as similar.
+    /// The best match, if the other film counts as similar.
     pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|candidate| candidate.distance < THRESHOLD)

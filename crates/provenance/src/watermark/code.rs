@@ -1,5 +1,5 @@
 //! The mark's bits: key id, media id and a check, as a convolutional code of rate 1/3 with 256
-//! states, read back by Viterbi's algorithm from soft values. It is independent of pictures.
+//! states, read back by Viterbi's algorithm from soft values. This module knows no pictures.
 
 use super::{MarkKey, WatermarkError};
 
@@ -26,7 +26,7 @@ pub(super) fn encode(key: &MarkKey, media_id: u64) -> Result<[bool; CODED_BITS],
     Ok(convolve(payload))
 }
 
-/// The bits that all marks of a key have, in the first [`KNOWN_BITS`].
+/// The coded bits of media id 0: the first [`KNOWN_BITS`] are the same in all marks of the key.
 pub(super) fn known_bits(key: &MarkKey) -> [bool; CODED_BITS] {
     convolve(u64::from(key.id) << 40)
 }
@@ -86,7 +86,7 @@ pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> Option<
 }
 
 fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
-    // What each state's step emits, for the register that precedes it.
+    // The signs of the three bits that the encoder emits for each register.
     let emitted: [[f32; 3]; 2 * STATES] = std::array::from_fn(|register| {
         GENERATORS.map(|generator| {
             let is_odd = (register & usize::from(generator)).count_ones() % 2 == 1;

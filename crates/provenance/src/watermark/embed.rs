@@ -1,8 +1,8 @@
-//! The video embedder: marks frames, stronger where there is texture, within [`MIN_PSNR`]. It knows
-//! nothing of how the mark is read.
+//! The video embedder: marks frames, stronger where there is texture, within [`MIN_PSNR`]. This
+//! module knows nothing of how the mark is read.
 
 use super::code::encode;
-use super::pattern::{CELLS_SHORT, SIDE, VideoTileLayout};
+use super::pattern::{CELLS_ALONG_SHORT_SIDE, SIDE, VideoTileLayout};
 use super::{MIN_PSNR, MarkKey, WatermarkError, check_plane, check_size};
 
 /// Side of the squares that each have one strength.
@@ -26,7 +26,7 @@ pub struct VideoEmbedder {
     width: usize,
     height: usize,
     pattern: Vec<i8>,
-    /// The power of the pattern, in its unit squared.
+    /// The mean square of the pattern, with `UNIT` as 1.
     power: f32,
     /// The strength in each square.
     strengths: Vec<i16>,
@@ -46,7 +46,7 @@ impl VideoEmbedder {
         check_size(width, height)?;
         let tile = VideoTileLayout::for_key(key).tile(&encode(key, media_id)?);
         #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
-        let cells = CELLS_SHORT as f32 / width.min(height) as f32;
+        let cells = CELLS_ALONG_SHORT_SIDE as f32 / width.min(height) as f32;
         let columns = blends(width, cells);
         let rows = blends(height, cells);
         let mut pattern = Vec::with_capacity(width * height);
@@ -120,8 +120,8 @@ impl VideoEmbedder {
             .sum();
         #[expect(clippy::cast_precision_loss, reason = "a million squares at most")]
         let power = squares / self.strengths.len() as f32 * self.power;
-        // Rounding adds up to a twelfth of a level squared; the squares are a mean that ignores
-        // which part of the pattern is in each.
+        // Rounding adds up to a twelfth of a level squared. Five per cent are in reserve, because
+        // the mean over the squares ignores which part of the pattern each has.
         let max_power = 255.0f32.powi(2) / 10.0f32.powf(MIN_PSNR / 10.0) * 0.95 - 1.0 / 12.0;
         let scale = (max_power / power.max(f32::EPSILON)).sqrt().min(1.0) * STEPS;
         for strength in &mut self.strengths {
@@ -203,7 +203,7 @@ fn add(row: &mut [u8], pattern: &[i8], strengths: &[i16]) {
     }
 }
 
-/// The change in levels. 64 times 64 at most; half a level is added, so that it is rounded.
+/// The change in levels: a product of 64 times 64 at most, rounded by adding half a level.
 #[inline]
 fn change(pattern: i8, strength: i16) -> i8 {
     ((i16::from(pattern) * strength + 512) >> 10).to_le_bytes()[0].cast_signed()

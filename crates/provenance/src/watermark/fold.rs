@@ -1,5 +1,5 @@
 //! Tile folding: folds the picture into one tile, finds where the tile begins, and reads its cells.
-//! It knows nothing of frames.
+//! This module knows nothing of frames.
 
 use dsp::Complex32;
 

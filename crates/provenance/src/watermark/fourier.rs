@@ -1,4 +1,4 @@
-//! Fourier transforms of planes. Independent of the watermark.
+//! Fourier transforms of planes. This module knows nothing of the watermark.
 
 use dsp::{Complex32, fft};
 

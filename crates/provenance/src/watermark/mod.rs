@@ -8,9 +8,9 @@
 //! by phase-only correlation. Different here: cells are wide enough for H.264, and the bits are in
 //! separate cells with a convolutional code instead of in shifts of patterns.
 //!
-//! It owns the pattern, the code and the detector. It must not know: how frames are made or
-//! encoded, files, accounts. It is not cryptographically secure: anyone who has many films marked
-//! with one secret can estimate its pattern, and then remove or forge it.
+//! This module owns the pattern, the code and the detector. It must not know: how frames are made
+//! or encoded, files, accounts. The mark is not cryptographically secure: anyone who has many films
+//! marked with one secret can estimate its pattern, and then remove or forge it.
 
 mod code;
 mod embed;

@@ -1,5 +1,5 @@
-//! The tile: which of its cells are the pilot and which carry bits, from the key's secret. It
-//! is independent of pixels.
+//! The tile: which of its cells are the pilot and which carry bits, from the key's secret. This
+//! module knows nothing of pixels.
 
 use super::MarkKey;
 use super::code::{CODED_BITS, DecodedMark, KNOWN_BITS, decode, known_bits};
@@ -8,13 +8,13 @@ use super::code::{CODED_BITS, DecodedMark, KNOWN_BITS, decode, known_bits};
 pub(super) const SIDE: usize = 24;
 pub(super) const CELLS: usize = SIDE * SIDE;
 /// Cells along a frame's shortest side: 8 pixels each at 720 lines.
-pub(super) const CELLS_SHORT: usize = 90;
+pub(super) const CELLS_ALONG_SHORT_SIDE: usize = 90;
 
-/// Cells that carry one coded bit. Half of the remaining pilot would suffice to find positions; the
-/// code fails first.
+/// How many cells carry each coded bit. Half of the remaining pilot would suffice to find
+/// positions: in a weak mark the code fails first.
 const COPIES: usize = 2;
 
-/// Each cell's sign for the pilot, and its coded bit otherwise.
+/// A key's tile without its bits: each cell's sign, and which cells carry bits.
 pub(super) struct VideoTileLayout {
     key: MarkKey,
     signs: [f32; CELLS],

@@ -1,14 +1,14 @@
 //! The tile's period, by autocorrelation: at multiples of the period, the picture resembles itself.
-//! It is independent of the contents of the tile.
+//! This module does not know the contents of the tile.
 
 use super::fourier::PlaneSpectrum;
-use super::pattern::{CELLS_SHORT, SIDE};
+use super::pattern::{CELLS_ALONG_SHORT_SIDE, SIDE};
 use super::video_detector::SHORT_SIDE;
 
 /// Number of periods that are examined further.
 const CANDIDATES: usize = 6;
-/// The tile's size against that of an uncut frame: smaller where something was added around it,
-/// larger where it was cropped.
+/// Limits of the tile's size relative to an unchanged frame: the tile is smaller if something was
+/// added around the frame, and larger if the frame was cropped.
 const MIN_SCALE: f32 = 0.7;
 const MAX_SCALE: f32 = 1.8;
 /// Factor between neighbouring periods in the first search.
@@ -23,7 +23,7 @@ pub(super) type TilePeriod = (f32, f32);
 pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<TilePeriod> {
     let autocorrelation = PlaneAutocorrelation::from_plane(plane, width, height);
     #[expect(clippy::cast_precision_loss, reason = "small constants")]
-    let nominal = (SHORT_SIDE * SIDE) as f32 / CELLS_SHORT as f32;
+    let nominal = (SHORT_SIDE * SIDE) as f32 / CELLS_ALONG_SHORT_SIDE as f32;
     let mut scored: Vec<(f32, TilePeriod)> = Vec::new();
     let mut period = nominal * MIN_SCALE;
     while period < nominal * MAX_SCALE {

@@ -13,7 +13,7 @@ pub(super) const SHORT_SIDE: usize = 270;
 const LIMIT: f32 = 6.0;
 /// Radius of the surroundings, in pixels of the small picture.
 const RADIUS: usize = 4;
-/// Radius of the surroundings whose variance weighs a pixel of the sum.
+/// Radius of the surroundings whose variance determines the weight of a pixel of the sum.
 const WEIGHT_RADIUS: usize = 6;
 
 /// Collects frames, and reads the mark in them.

@@ -9,7 +9,7 @@ use provenance::credentials::{
 
 use crate::stores::{part, png, wav};
 
-/// A JUMBF box of others; its kind's last twelve bytes are the same for all of C2PA's.
+/// A JUMBF box that contains others. The last twelve bytes of its kind are the same in all of C2PA.
 fn superbox(kind: [u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
     let rest = [0, 0x11, 0, 0x10, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
     let description = [&kind[..], &rest, &[3], label.as_bytes(), &[0]].concat();
@@ -93,7 +93,7 @@ fn lengths_of_values_that_lie_are_refused() {
 #[test]
 fn lengths_of_boxes_that_lie_are_refused() {
     let whole = store(&[0xa0]);
-    // Of the store, its description, the manifest and what lies in that.
+    // The beginnings of the store, its description, the manifest and the boxes in that.
     let positions = (0..whole.len() - 8).filter(|position| {
         let kind = &whole[position + 4..position + 8];
         [&b"jumb"[..], b"jumd", b"cbor"].contains(&kind)

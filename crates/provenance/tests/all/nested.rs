@@ -30,7 +30,7 @@ fn store() -> Vec<u8> {
     store[..length].to_vec()
 }
 
-/// The boxes again, with other content in the boxes named `kind` of the box with this label.
+/// The same boxes, with `content` in the boxes named `kind` inside the box with this label.
 fn with_content(boxes: &[u8], label: &str, kind: &[u8], content: &[u8]) -> Vec<u8> {
     let (mut rest, mut out, mut is_labelled) = (boxes, Vec::new(), false);
     while !rest.is_empty() {
@@ -92,7 +92,7 @@ fn jpeg(store: &[u8]) -> Vec<u8> {
     [&file, &JPEG[2..]].concat()
 }
 
-/// A box of C2PA's for this purpose.
+/// A C2PA box for this purpose.
 fn uuid(purpose: &[u8], content: &[u8]) -> Vec<u8> {
     let id = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128;
     let body = [&id.to_be_bytes()[..], &[0; 4], purpose, &[0], content].concat();
@@ -161,7 +161,7 @@ fn tags() -> Vec<u8> {
 #[test]
 fn tags_in_an_assertion_the_claim_or_the_signature_are_refused() {
     let store = store();
-    // As COSE has its protected header: in a string of bytes.
+    // In a byte string, as COSE has its protected header.
     let in_string = [&[0xd2, 0x84, 0x59, 0x1f, 0x41][..], &tags(), &[0xa0]].concat();
     for label in LABELS {
         for deep in [tags(), in_string.clone()] {
@@ -170,7 +170,7 @@ fn tags_in_an_assertion_the_claim_or_the_signature_are_refused() {
             for (format, file) in files(&deep) {
                 let problems = problems(&file, format);
                 assert_eq!(problems, ["manifest.tooDeep"], "{label} {format:?}");
-                // Whatever format the caller declares.
+                // Reading also returns if the caller declares another format.
                 let other_format = if format == MediaFormat::Png {
                     MediaFormat::Mp4
                 } else {
@@ -187,7 +187,7 @@ fn a_compressed_manifest_is_looked_into() {
     let fine = compressed(&store());
     let deep = compressed(&with_content(&store(), LABELS[0], b"cbor", &tags()));
     for (format, file) in files(&fine) {
-        // What is wrong with it is that it was signed for another file.
+        // The manifest is invalid only because it was signed for another file.
         let problems = problems(&file, format);
         let is_ours = |problem: &String| problem.starts_with("manifest.");
         assert!(!problems.iter().any(is_ours), "{format:?} {problems:?}");
@@ -308,7 +308,7 @@ fn nothing_is_made_of_a_file_with_such_a_manifest() {
         if format == MediaFormat::Mp4 {
             continue; // the library cannot replace a manifest behind a film
         }
-        // Where the manifest is replaced, nobody parses it.
+        // A manifest that is replaced is not parsed.
         let signed = sign(&file, format, &created(), &signer).unwrap();
         let report = read(&signed, format, &TrustAnchors::default()).unwrap();
         assert_eq!(

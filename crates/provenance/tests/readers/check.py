@@ -1,7 +1,7 @@
-"""Two readers of Content Credentials find every kind of file valid, and its signer untrusted.
+"""Checks that two readers of Content Credentials find every kind of file valid, and its signer untrusted.
 
-check.py FOLDER: what the example `sign_files` wrote. The official reader is the library that signed
-them; encypher-c2pa has been written anew, and its list of parts names nothing of that library.
+check.py FOLDER takes the folder that the example `sign_files` wrote. The official reader is the library
+that signed the files. encypher-c2pa was written from scratch: its list of parts does not name that library.
 """
 
 import json
@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 
-# It is off by default; this makes sure.
+# Telemetry is off by default; this makes sure.
 os.environ["ENCYPHER_C2PA_TELEMETRY"] = "off"
 
 import c2pa
@@ -34,7 +34,7 @@ def official(file):
 
 
 def other(file):
-    """Its results for the whole, the signature, the file's bytes and the signer."""
+    """The other reader's results for the whole, the signature, the file's bytes and the signer."""
     report = encypher_c2pa.verify(file, mime_type=KINDS[file.suffix[1:]])
     return report["integrity"], report["signature"], report["hard_binding"], report["trust"]["status"]
 

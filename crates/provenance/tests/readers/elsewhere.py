@@ -2,7 +2,7 @@
 
 elsewhere.py FOLDER: `signed_elsewhere.mp4` by the official library for Python with a certificate of an
 authority of its own, `elsewhere_root.pem`, and a time stamp by OpenSSL; `tagged_elsewhere.mp4` and `.jpg`
-by ExifTool. It takes the packages of requirements.txt, ffmpeg, exiftool and openssl. Keys are made anew
+by ExifTool. It needs the packages of requirements.txt, ffmpeg, exiftool and openssl. Keys are made anew
 each time and not kept.
 """
 
@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID as Use, NameOID
 DATA = pathlib.Path(__file__).parent.parent / "data"
 TRAINED = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
 BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
-# Readers hold certificates without a time stamp against the clock: the tests are to pass for long.
+# Without a time stamp, readers check certificates against the clock, and the tests should pass for years.
 END = BEGIN.replace(year=2056)
 
 

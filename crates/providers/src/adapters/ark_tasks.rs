@@ -1,4 +1,4 @@
-//! Task format that `ModelArk` and version 2 of `MiniMax`, which imitates it, have in common.
+//! The task format of `ModelArk`, which version 2 of `MiniMax` imitates.
 
 use serde_json::{Value, json};
 

@@ -9,14 +9,15 @@
 //! GET  /tasks/{id}  {targets: [{model, status: processing │ completed │ error, output: [{link, format}], error}]}
 //! ```
 //!
-//! A task itself has no status: it is done when each target is. If some targets failed, the others
-//! are delivered.
+//! A task itself has no status: it has ended when each of its targets has. If some targets failed,
+//! the others are delivered.
 //!
-//! The rest of a recording is available only for the vocals (`instrumental`). The documents mention
-//! a `residual` for other models, "if supported", but neither for which nor under which name, so it
-//! is not requested, and a two-way split of another group returns that group alone. `other` is the
-//! rest without vocals, drums and bass, which is not the rest of a full split into five, so it is
-//! not requested either. Unknown: how to cancel a task, and whether anything deduplicates.
+//! Only the vocals have a documented complement (`instrumental`). The documents mention a
+//! `residual` for other models, "if supported", but say neither for which models nor under which
+//! name. It is not requested, so a two-way split of another group returns that group alone. `other`
+//! is the rest without vocals, drums and bass. A full split has five groups, so `other` is not its
+//! rest and is not requested either. Unknown: how to cancel a task, and whether submissions are
+//! deduplicated.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -107,7 +108,7 @@ impl Adapter for AudioShakeAdapter {
             .into_iter()
             .map(|model| json!({"model": model, "formats": ["wav"]}))
             .collect();
-        // By the metadata, an unclear submission can be found in the dashboard.
+        // The metadata lets an operator find an unclear submission in the dashboard.
         let body = json!({"assetId": id, "targets": targets, "metadata": order.idempotency_key});
         Ok(AdapterStep::next(
             Call::post("submit", "/tasks", body).mark_submission(),
@@ -146,7 +147,7 @@ impl Adapter for AudioShakeAdapter {
             }
         }
         match error {
-            // Even when one has failed: the other targets are paid for, and delivered.
+            // Even if a target has failed: the others are paid for and will be delivered.
             _ if processing > 0 => {
                 let share = (targets.len() - processing) * 100 / targets.len();
                 Ok(AdapterStep::running(u8::try_from(share).ok()))
@@ -166,7 +167,7 @@ fn models(work: &WorkSpec) -> Vec<&'static str> {
     for target in &stems.targets {
         let model = match target {
             StemTarget::Without(StemGroup::Vocals) => Some("instrumental"),
-            // The group itself, so that the rest can be computed.
+            // `Without` orders the group too, so that the rest can be computed from it.
             StemTarget::Only(group) | StemTarget::Without(group) => model(*group),
             StemTarget::Other => None,
         };

@@ -106,7 +106,7 @@ fn protocol_of(entry: &KnownModel) -> Option<&'static Protocol> {
     protocol(name).or_else(|| protocol(&format!("recipe:{name}")))
 }
 
-/// A protocol's own limits of a model in the catalogue.
+/// The limits that a protocol itself gives to a model of the catalogue.
 pub fn limits_of(entry: &KnownModel) -> Option<ModelLimits> {
     let mut settings = ProviderSettings::new(&entry.name, entry.options.clone());
     // Empty, otherwise the entry itself would be returned instead of the protocol's limits.
@@ -179,7 +179,7 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
         let host = url.origin().ascii_serialization();
         return Some(format!("lacks the path of the API; use \"{host}/v1\""));
     }
-    // Regions of a provider share its domain and the path.
+    // A provider's regional hosts share its domain and path.
     let domain = |url: &Url| {
         let host = url.host_str()?.rsplit('.').take(2);
         Some(host.collect::<Vec<_>>().join("."))
@@ -216,7 +216,7 @@ pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String
     })
 }
 
-/// The fault of a credential for any provider, with a correction.
+/// A fault that makes a credential wrong for every provider, with a correction.
 pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
     let text = secret.expose().trim();
     let first_word = text.split_whitespace().next().unwrap_or_default();
@@ -246,7 +246,7 @@ fn is_public(host: &url::Host<&str>) -> bool {
         "arpa",
     ];
     match host {
-        // A name without a dot is one of the local network.
+        // A name without a dot belongs to the local network.
         url::Host::Domain(name) => name
             .trim_end_matches('.')
             .rsplit_once('.')
@@ -328,7 +328,7 @@ pub(crate) mod tests {
         jobs.map(|job| job.handle.text("id")).collect()
     }
 
-    /// A small picture; not a real one.
+    /// The first bytes of a PNG file, in place of a picture.
     pub(crate) fn picture() -> MediaFile {
         MediaFile {
             name: "picture.png".into(),

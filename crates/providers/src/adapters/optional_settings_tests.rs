@@ -8,8 +8,8 @@ use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order, PictureRole, SourcePicture, VideoSpec, WorkSpec};
 use crate::port::{Adapter, RequestBody};
 
-/// Models with a choice of sound: the default, and the places of "without" and "with" in the
-/// request.
+/// Models for which sound can be chosen: the default, the place of the choice in the request, and
+/// its values without and with sound.
 const AUDIO: [(&str, &str, bool, &str, [Value; 2]); 15] = [
     ("fal", "fal-ai/vidu/q3/text-to-video", true, "/audio", ONOFF),
     (
@@ -243,7 +243,8 @@ fn references_change_the_endpoint_where_it_is_another() {
     let call = adapter_for("fal", model).start(&order).unwrap();
     let path = format!("{:?}", call.target);
     assert!(path.contains("o3/pro/reference-to-video"), "{path}");
-    // With references only eight seconds are possible, so another length is not offered.
+    // The endpoint for references makes only eight seconds. The model offers other lengths too, so
+    // references are not offered.
     let veo = limits(&*adapter_for("fal", "fal-ai/veo3.1"), "fal-ai/veo3.1");
     assert_eq!(veo.pictures.most_references(), 0);
     let order = order_with("seedance2", |video| video.pictures = vec![reference]);

@@ -3,28 +3,28 @@
 //!
 //! Sources: fal.ai/models/fal-ai/stable-audio-25/text-to-audio/llms.txt and the schema of version
 //! a61ac8ed on replicate.com, both stored copies, read on 2026-11-23. They differ only in the name
-//! of the length.
+//! of the field for the length.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::{ModelLimits, MusicLimits};
 use crate::order::SongSpec;
 
-/// Whether a provider's name for a model is one of this: `stable-audio-25` at
-/// fal, `stable-audio-2.5` at Replicate.
+/// Whether this is a provider's name for the model: `stable-audio-25` at fal, `stable-audio-2.5` at
+/// Replicate.
 pub(super) fn is_stable_audio(model: &str) -> bool {
     model.contains("stable-audio-2")
 }
 
-/// It is always instrumental.
+/// The model's limits. Its music is always instrumental.
 pub(super) fn limits() -> ModelLimits {
     let fields = vec!["make_instrumental", "seconds"];
     ModelLimits::Music(MusicLimits::songs(fields, Some((1, 190))))
 }
 
-/// The model's input; `length` is the field for the whole seconds.
+/// The model's input; `duration_field` is the field for the length in whole seconds.
 pub(super) fn input(song: &SongSpec, duration_field: &str) -> Map<String, Value> {
-    // Without sung lyrics, all texts describe the music.
+    // The model does not sing lyrics, so all texts describe the music.
     let texts = ["gpt_description_prompt", "prompt", "tags"].map(|field| song.text(field));
     let texts: Vec<&str> = texts.into_iter().flatten().collect();
     let mut input = Map::from_iter([("prompt".to_owned(), json!(texts.join(", ")))]);

@@ -1,7 +1,7 @@
 //! `xai`: Grok Imagine videos.
 //!
-//! Sources: docs.x.ai; `@ai-sdk/xai` 5.0.12 (its requests; xAI's own Python SDK uses gRPC and does
-//! not show this).
+//! Sources: docs.x.ai; `@ai-sdk/xai` 5.0.12 (the requests it sends; xAI's own Python SDK uses gRPC
+//! instead).
 //!
 //! ```text
 //! POST /videos/generations   {model, prompt, duration, …} → {request_id}
@@ -12,9 +12,9 @@
 //! `status` may be missing once there is a URL. `respect_moderation: false` means that the video
 //! was made and is withheld. The URL is valid for 24 hours.
 //!
-//! Unknown: a way to cancel a job, so that is not supported; whether another model than 1.5 makes
-//! 1080p (the SDK's types name it and no model); the error code of refused content and of an empty
-//! account, which are recognised by the message instead.
+//! Unknown: how to cancel a job, so cancelling is not supported; whether models other than 1.5 make
+//! 1080p (the SDK's types allow it without naming a model); the error codes for refused content and
+//! for an empty account, which are recognised by their messages instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Adapter for XaiAdapter {
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
-        // The request has a resolution by the shorter side, and a named shape, but no pixels.
+        // The request names the shorter side and the shape, but no size in pixels.
         matches!(size.0.min(size.1), 480 | 720 | 1080) && frame_size::has_usual_ratio(size)
     }
 
@@ -130,7 +130,7 @@ impl Adapter for XaiAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        // The status alone says that it is pending: a body may be missing.
+        // The HTTP status alone means that the job is pending; the body may be missing.
         if answer.status == 202 {
             let body = answer.json().unwrap_or(Value::Null);
             return Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0)));

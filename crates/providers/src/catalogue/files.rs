@@ -11,7 +11,7 @@ use super::{KnownModel, ListPrice, SoundSupport};
 use crate::limits::Durations;
 use crate::order::MediaKind;
 
-/// The files that are part of the program, by what they are for.
+/// The files that are part of the program, by protocol or recipe.
 pub(super) const EMBEDDED: &[(&str, &str)] = &[
     ("dashscope", include_str!("../../models/dashscope.toml")),
     ("fal", include_str!("../../models/fal.toml")),
@@ -134,7 +134,8 @@ pub(super) fn folder(
             paths.push(path);
         }
     }
-    // Later files replace entries of earlier ones, and the order of a folder is the file system's.
+    // Sorted, because later files replace entries of earlier ones, and a file system lists them in
+    // any order.
     paths.sort();
     let models = paths.iter().map(|path| {
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
@@ -255,7 +256,7 @@ fn read_entry(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel
     })
 }
 
-/// The part of an id after its last slash.
+/// The default name: the part of an id after its last slash, in lower case.
 fn short(id: &str) -> String {
     let name = id.trim_matches('*').trim_matches('-');
     name.rsplit('/').next().unwrap_or(name).to_lowercase()
@@ -288,7 +289,7 @@ fn read_price(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     })
 }
 
-/// A date without a time.
+/// The date as text; `None` if it has a time.
 fn day(date: &Datetime) -> Option<String> {
     date.time
         .is_none()

@@ -1,10 +1,10 @@
 //! Catalogue of the models that providers sell: ids, lengths, sizes, list prices, and retirement
 //! dates.
 //!
-//! `models/` has a TOML file for each protocol, or shipped recipe, and they are part of the binary;
-//! an operator can override them with a folder of newer files, in which an entry replaces the one
-//! with the same id. A model that is in no file has the common limits of its protocol and the
-//! operator's `limits`.
+//! `models/` has a TOML file for each protocol or shipped recipe. The files are part of the binary.
+//! An operator can add a folder of newer files, in which an entry replaces the one with the same
+//! id. A model that is in no file has the common limits of its protocol and the operator's
+//! `limits`.
 //!
 //! Every fact is in one place: adapters read these files (`ProtocolCatalogue`), except for fal's
 //! endpoints (`fal/endpoints.tsv`) and for recipes, whose own files describe their models.
@@ -47,7 +47,7 @@ pub struct KnownModel {
     pub name: String,
     /// The kind of media that it makes.
     pub kind: MediaKind,
-    /// Options that the provider's table needs for it.
+    /// Options that a provider needs in its settings to offer the model.
     pub options: Map<String, Value>,
     /// Frame sizes, the default first.
     pub sizes: Option<Vec<(u32, u32)>>,
@@ -59,7 +59,7 @@ pub struct KnownModel {
     pub pictures: Option<usize>,
     /// Whether a picture is required.
     pub needs_picture: Option<bool>,
-    /// How many reference pictures it takes instead.
+    /// How many reference pictures it takes instead of frames.
     pub references: Option<usize>,
     /// Whether it takes a negative prompt.
     pub negative_prompt: Option<bool>,
@@ -80,7 +80,7 @@ pub struct KnownModel {
     pub instead: Option<String>,
     /// The source of this entry.
     pub source: String,
-    /// The date, such as `2026-11-22`.
+    /// The date of the source, such as `2026-11-22`.
     pub date: String,
 }
 
@@ -127,7 +127,7 @@ impl Catalogue {
     pub fn embedded() -> Arc<Self> {
         static EMBEDDED: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
             let files = files::EMBEDDED.iter();
-            // A test reads each of them and checks them against the protocols.
+            // Faults are ignored here: a test reads each file and checks it against the protocols.
             let parsed = files.filter_map(|(name, text)| files::file(name, text, |_| None).ok());
             let mut catalogue = Catalogue::default();
             parsed.for_each(|models| catalogue.overlay(models));
@@ -179,7 +179,7 @@ impl Catalogue {
         models.find(|known| known.name == name || known.id == name)
     }
 
-    /// A model's limits, based on those of the protocol's own table.
+    /// A model's limits: those in its entry, and `protocol_limits` for the rest.
     pub fn limits(&self, protocol: &str, model: &str, protocol_limits: ModelLimits) -> ModelLimits {
         match (protocol_limits, self.find(protocol, model)) {
             (ModelLimits::Video(video), Some(known)) => ModelLimits::Video(known.limits(video)),
@@ -212,8 +212,8 @@ impl KnownModel {
         std::iter::once(self.id.as_str()).chain(aliases)
     }
 
-    /// Adds the limits that its file leaves to the protocol: to the table of its endpoints, or to a
-    /// recipe. `own` are its limits [there](crate::adapters::limits_of).
+    /// Adds the limits that its file leaves to the protocol's table of endpoints, or to a recipe.
+    /// `own` are its limits [there](crate::adapters::limits_of).
     #[must_use]
     pub fn with_protocol_limits(&self, own: Option<ModelLimits>) -> Self {
         let mut filled = self.clone();
@@ -265,8 +265,8 @@ impl KnownModel {
         pictures.max = self.pictures.unwrap_or(pictures.max);
         pictures.needed = self.needs_picture.unwrap_or(pictures.needed);
         match (self.pictures, self.references) {
-            // It takes no frames, so its references are its pictures and not an alternative to
-            // them.
+            // The model takes no frames, so its references are its pictures and not an alternative
+            // to them.
             (Some(0), Some(references @ 1..)) => {
                 *pictures = SourcePictureLimits {
                     max: references,

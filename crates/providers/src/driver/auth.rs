@@ -1,5 +1,5 @@
-//! Credentials, and tokens that are exchanged for them: cached until a minute before they expire,
-//! and exchanged by one caller at a time.
+//! Credentials, and the tokens for which some are exchanged. A token is cached until a minute
+//! before it expires, and exchanged by one caller at a time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use crate::error::ProviderError;
 use crate::port::{AuthHeader, Authorization, Call, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
-/// A credential is not used in its last minute.
+/// A token is not used in its last minute.
 const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
 
 /// Tokens, by the secret that they were exchanged for.
@@ -85,7 +85,7 @@ impl CallCredential {
     }
 }
 
-/// Providers check signatures by the system time.
+/// The system time, by which providers check signatures.
 #[expect(
     clippy::disallowed_methods,
     reason = "the provider checks signatures against the real time"
@@ -95,7 +95,7 @@ pub(super) fn now() -> SystemTime {
 }
 
 impl Provider {
-    /// The authentication of a call; `None` if it would not be sent.
+    /// The authentication of a call; no headers if it is not sent.
     pub(super) async fn credential(
         &self,
         secret: &Secret,
@@ -114,7 +114,8 @@ impl Provider {
         }
     }
 
-    /// Boxed, because the exchange is a call as well.
+    /// The headers of the cached token, or of a new one. Boxed, because the exchange is a call as
+    /// well.
     fn exchange<'a>(
         &'a self,
         secret: &'a Secret,

@@ -104,13 +104,13 @@ impl Provider {
                 .send_batch(&own_queue, &secret, &batch_jobs, due)
                 .await
         };
-        // Whichever poll drives it, its span belongs to the poll that opened it.
+        // Whichever poll drives the batch, the batch's span belongs to the poll that opened it.
         let call = call.with_current_context().boxed().shared();
         *open = call.downgrade().map(|call| OpenBatch { jobs, call });
         (0, call)
     }
 
-    /// `due` is when the first of them should have been polled.
+    /// Sends the batch. `due` is when its first job should have been polled.
     async fn send_batch(
         &self,
         queue: &BatchQueue,
@@ -120,18 +120,17 @@ impl Provider {
     ) -> BatchResults {
         tokio::time::sleep(JOIN_WINDOW).await;
         let gap = self.adapter().pace().gap;
-        // A loop, because a batch that was opened when this one was full may take the reserved
-        // time.
+        // A loop, because another batch may take the time for which this one waited.
         while let Some(at) = reserve(&queue.next_at, gap) {
             tokio::time::sleep_until(at).await;
         }
-        // Taken only now, so that polls that came during the waits are in it.
+        // Taken only now, so that the batch includes polls that came during the waits.
         let jobs = std::mem::take(&mut *lock(jobs));
         let (handles, others): (Vec<JobHandle>, Vec<SpanContext>) = jobs.into_iter().unzip();
         let handles: Vec<&JobHandle> = handles.iter().collect();
         let adapter = self.adapter();
         let call = adapter.poll_many(&handles)?;
-        // A second try would be sent before the gap is over.
+        // If there is a gap, a second try would be sent before it is over.
         let policy = RetryPolicy {
             max_tries: if gap.is_zero() {
                 POLL_RETRIES.max_tries

@@ -38,8 +38,8 @@ impl ProviderClients {
             .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
             .pool_max_idle_per_host(rules.calls_at_once);
-        // Only for hosts named in answers. The operator named the trusted ones, and they may be in
-        // private networks.
+        // The resolver is only for hosts named in answers. The operator named the trusted ones, and
+        // they may be in private networks.
         let resolver = CheckedResolver::new(Arc::new(rules.outbound()), true);
         let build =
             |builder: reqwest::ClientBuilder| builder.build().map_err(|error| error.to_string());

@@ -1,5 +1,4 @@
-//! The send fence: holds back an order whose sender can no longer prove that it is the one to
-//! send it.
+//! The send fence: holds back an order whose sender may no longer have the right to send it.
 //!
 //! A process may be suspended between the decision to send an order and the moment at which it is
 //! sent, and another process may take over the task meanwhile. So the sender sets a deadline by the

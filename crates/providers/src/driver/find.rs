@@ -43,7 +43,7 @@ impl LookupResult {
         }
         let is_certain = |job: &FoundJob| job.identity == MatchCertainty::Certain;
         let has_certain = self.jobs.iter().any(is_certain);
-        // Likely matches are then the jobs of other orders.
+        // With a certain match, the likely ones are jobs of other orders.
         if has_certain {
             self.jobs.retain(is_certain);
         }

@@ -15,9 +15,9 @@
 //! redact     removes secrets from texts  schedule   when to poll again
 //! ```
 //!
-//! What it never does: send a paid submission a second time (except if the provider deduplicates),
-//! send a credential to a host that is not the provider's, or connect to a private address from an
-//! answer. It keeps no state of a job between two calls; that is in the [`JobHandle`].
+//! It never sends a paid submission a second time (except if the provider deduplicates), never
+//! sends a credential to a host that is not the provider's, and never connects to a private address
+//! from an answer. It keeps no state of a job between two calls; that is in the [`JobHandle`].
 
 mod auth;
 mod batch;
@@ -74,8 +74,8 @@ impl Driver {
         }
     }
 
-    /// Cancels a job; returns whether it is provably cancelled. `Ok(false)` if the provider cannot
-    /// do that.
+    /// Cancels a job; returns whether it is provably cancelled. `Ok(false)` also if the provider
+    /// cannot cancel jobs.
     pub async fn cancel(
         &self,
         provider: &Provider,

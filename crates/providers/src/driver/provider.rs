@@ -163,7 +163,7 @@ impl Provider {
         &self.0.rules
     }
 
-    /// The slots for submissions.
+    /// Permits for submissions.
     pub(super) fn submissions(&self) -> &Semaphore {
         &self.0.submissions
     }
@@ -241,7 +241,7 @@ impl Provider {
         if destination.url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
-        // The guard refuses this, but trusted hosts are not checked by the guard.
+        // The guard refuses credentials in a URL, but it does not check trusted hosts.
         if !destination.url.username().is_empty() || destination.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());
         }
@@ -261,8 +261,7 @@ impl Provider {
             .check(url.clone())
             .is_ok_and(|destination| destination.trusted);
         if !is_trusted {
-            // Nothing is connected to here, so no resolver checks the name. So it is looked up
-            // here.
+            // No connection is made whose resolver would check the name, so it is looked up here.
             let guard = AddressGuard::new(&self.0.outbound);
             let checked = guard.check_host(&url).await;
             checked.map_err(|refusal| refusal.to_string())?;
@@ -281,8 +280,7 @@ impl Provider {
             let message = "a name in the request would change the path of the URL";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
-        // The parser drops tabs and line breaks, so the checked text would differ from the
-        // original.
+        // The parser drops tabs and line breaks, so the URL would differ from the text.
         if let CallTarget::Address(address) = target
             && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
         {
@@ -340,7 +338,7 @@ fn checked_base(url: Url) -> Result<Url, SettingsError> {
     if !url.username().is_empty() || url.password().is_some() {
         return invalid("must not contain credentials");
     }
-    // Paths are appended to the text of the base, and would become a part of these.
+    // Paths are appended to the text of the base, and would become part of the query or fragment.
     if url.query().is_some() || url.fragment().is_some() {
         return invalid("must not have a query or a fragment");
     }

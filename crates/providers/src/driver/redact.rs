@@ -11,7 +11,7 @@ use crate::secret::Secret;
 const MAX_MESSAGE_CHARS: usize = 300;
 /// Longest code.
 const MAX_CODE_CHARS: usize = 100;
-/// A part of a secret that is worth hiding.
+/// Shortest part of a secret that is removed, in bytes.
 const MIN_SECRET_PART: usize = 6;
 /// A run of characters as long as this may be a key.
 const MIN_KEY_CHARS: usize = 32;
@@ -120,7 +120,7 @@ fn in_run(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-+/.\\~*%".contains(c)
 }
 
-/// `/home/…`, `C:\…`, `../…`.
+/// Whether a run is a path: `/home/…`, `C:\…`, `../…`.
 fn is_path(run: &str) -> bool {
     let separators = run.matches(['/', '\\']).count();
     let starts_like_path =
@@ -128,7 +128,8 @@ fn is_path(run: &str) -> bool {
     starts_like_path && separators >= 2 || run.starts_with("~/")
 }
 
-/// `Bearer abc`, `api_key=abc1`, `"token": "abc1"`.
+/// Whether the text before a run says that it is a secret: `Bearer abc`, `api_key=abc1`,
+/// `"token": "abc1"`.
 fn is_named(previous_run: &str, gap: &str, run: &str) -> bool {
     let previous_run = previous_run.to_ascii_lowercase();
     if gap == " " && matches!(previous_run.as_str(), "bearer" | "basic") {
@@ -157,7 +158,7 @@ fn is_key(run: &str) -> bool {
     run.len() >= MIN_KEY_CHARS && random_chars * 2 >= run.len()
 }
 
-/// Digits, or letters in words of ordinary length (`CamelCase` too).
+/// Whether a segment is a number, or letters in words of ordinary length (`CamelCase` too).
 fn is_word(segment: &str) -> bool {
     if segment.chars().all(|c| c.is_ascii_digit()) {
         return segment.len() < MIN_KEY_CHARS;

@@ -1,9 +1,9 @@
 //! Poll schedule: when a job is polled next.
 //!
 //! The durations of a model's earlier jobs, including those still open, predict when one is likely
-//! to end: between their 10th and 90th percentile. Within that span the wait is a sixteenth of it;
-//! before and after, it is a quarter of the job's age, or of the distance to the span, whichever is
-//! less:
+//! to end: between their 10th and 90th percentile. Within that span, the wait is a sixteenth of the
+//! span. Before and after, it is a quarter of the job's age, or of the distance to the span,
+//! whichever is less:
 //!
 //! ```text
 //! wait   ceiling ┤       ╱‾‾╲                  ╱‾‾‾‾
@@ -86,8 +86,8 @@ pub struct DurationSample {
 impl DurationQuantiles {
     /// Computed from jobs in any order; `None` if none has ended.
     ///
-    /// Open jobs count with their present age. Otherwise, of jobs that began together, the short
-    /// ones, which end first, would make all look short. This is the estimator of Nelson (1969) and
+    /// Open jobs count with their present age. Otherwise, when many jobs begin together, the short
+    /// ones end first and would make all look short. This is the estimator of Nelson (1969) and
     /// Aalen (1978): of those that were seen at an age, the share that ended at it. A percentile
     /// that no job has reached yet is replaced by the longest age seen.
     pub fn from_samples(mut jobs: Vec<DurationSample>) -> Option<Self> {
@@ -261,7 +261,7 @@ mod tests {
             prop_assert!(late <= pace.floor.mul_f64(1.2), "{late:?} late of {pace:?}");
             let ratio = f64::from(u32::try_from(times).unwrap());
             let max_polls = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
-            prop_assert!(f64::from(polls) <= max_polls, "{polls} polls, {max_polls} would be few");
+            prop_assert!(f64::from(polls) <= max_polls, "{polls} polls > {max_polls}");
         }
 
         #[test]
@@ -273,8 +273,8 @@ mod tests {
             let pace = pace(1000, 60);
             let (median, length) = (Duration::from_secs(median), Duration::from_secs(length));
             let (_, late) = simulate_polls(&pace, constant(median), length, jitter);
-            // A wait that began before the end was a quarter of a distance
-            // that was at most four thirds of the one at the end.
+            // The last wait was at most a quarter of the distance at its start, which was at most
+            // four thirds of the distance at the end.
             let tolerance = median.abs_diff(length).mul_f64(0.4);
             let tolerance = tolerance.min(length.mul_f64(0.3));
             prop_assert!(late <= tolerance.max(pace.floor.mul_f64(1.2)), "{late:?}");
@@ -294,12 +294,12 @@ mod tests {
             let (median, late) = (early + span / 2, early + span);
             let lengths = DurationQuantiles { early, median, late };
             let (polls, late) = simulate_polls(&pace, lengths, early + span.mul_f64(end_within_span), jitter);
-            // A wait that began before the span was a quarter of a distance at most, and ended in
-            // it with no more than its jitter.
+            // A wait that began before the span was at most a quarter of the way to it, and lasts
+            // into the span by no more than its jitter.
             let tolerance = (span / 16).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
             prop_assert!(late <= tolerance, "{late:?} late of {lengths:?}");
             let max_polls = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;
-            prop_assert!(f64::from(polls) <= max_polls, "{polls} polls, {max_polls} would be few");
+            prop_assert!(f64::from(polls) <= max_polls, "{polls} polls > {max_polls}");
         }
     }
 

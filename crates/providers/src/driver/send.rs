@@ -23,8 +23,8 @@ const BODY_BYTES_PER_SECOND: u64 = 500_000;
 #[derive(Debug)]
 pub(super) struct SendError {
     pub(super) error: ProviderError,
-    /// Whether the provider may have received it. `false` is proof that it did not: no connection
-    /// was made or tried.
+    /// Whether the provider may have received it. `false` is proof that it did not: no byte of the
+    /// request was sent.
     pub(super) reached: bool,
 }
 
@@ -210,7 +210,8 @@ impl Provider {
         let mut body = BytesMut::new();
         let mut last_reported = None;
         loop {
-            // Between two pieces, because the limit for the whole call may be a quarter of an hour.
+            // A limit between two pieces, because the one for the whole call may be a quarter of an
+            // hour.
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
             let chunk = chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
             let Some(chunk) = chunk.map_err(|error| SendError::from_reqwest(&error))? else {
@@ -234,8 +235,8 @@ impl Provider {
     }
 }
 
-/// Progress is read from the whole answer so far, so not for every piece of it
-/// and not from large ones, which are the result itself.
+/// Whether to read the progress now. It is read from the whole answer so far, so not for every
+/// piece, and not from large answers, which are the result itself.
 fn progress_is_due(size: usize, last_reported: &mut Option<Instant>) -> bool {
     const LARGEST: usize = 2_000_000;
     const MIN_PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -320,7 +321,7 @@ fn add_part(form: &mut multipart::Form, part: &FormPart) -> Result<u64, Provider
 
 fn mime(body: &RequestBody) -> Option<&str> {
     match body {
-        // Multipart brings its own, with the boundary.
+        // Multipart sets its own type, with the boundary.
         RequestBody::Empty | RequestBody::Multipart(_) => None,
         RequestBody::Json(_) => Some("application/json"),
         RequestBody::Form(_) => Some("application/x-www-form-urlencoded"),

@@ -47,7 +47,7 @@ impl<'a> DownloadSink<'a> {
         &mut self,
         answer: Option<(&HeaderMap, Option<u64>)>,
     ) -> Result<(), DownloadError> {
-        // Each of these goes to a blocking thread. An empty file needs none of them.
+        // Each of these operations runs on a blocking thread. An empty file needs none of them.
         if self.size > 0 {
             self.file.flush().await.map_err(DownloadError::Local)?;
             let file = self.file.get_mut();

@@ -36,7 +36,7 @@ impl RetryPolicy {
     }
 }
 
-/// For calls for whose outcome a caller waits.
+/// For calls whose outcome a caller waits for.
 pub(super) const FREE_CALL_RETRIES: RetryPolicy = RetryPolicy {
     max_tries: 3,
     longest_wait: Duration::from_mins(1),
@@ -61,7 +61,7 @@ pub(super) const LOOKUP_RETRIES: RetryPolicy = RetryPolicy {
 /// Maximum number of calls in the chain of one poll, or before or after the paid call of a
 /// submission.
 const MAX_CHAIN_CALLS: usize = 100;
-/// Time for all of them.
+/// Maximum duration of such a chain.
 const MAX_CHAIN_DURATION: Duration = Duration::from_mins(10);
 
 impl Provider {
@@ -94,7 +94,7 @@ impl Provider {
             };
             // An exchanged credential may be revoked before its time. One new exchange
             // distinguishes that from a wrong secret, and does not count as a try. If there was no
-            // exchanged credential, `forget` is false.
+            // exchanged credential, `forget` returns false.
             if error.class == ErrorClass::Credentials
                 && !token_renewed
                 && self.tokens().forget(secret)
@@ -162,7 +162,7 @@ impl Provider {
         }
     }
 
-    /// A call begins.
+    /// Starts the span and the clock of a call.
     pub(super) fn begin(&self, stage: &str) -> OngoingCall {
         let span = TraceSpan::begin(format!("provider {stage}"), SpanKind::Client);
         span.set("mediagate.provider", self.name().to_owned());
@@ -221,7 +221,7 @@ impl Default for CallChain {
 
 impl CallChain {
     /// Adds the next call to the chain. A repetition of the same call means waiting for the
-    /// provider, so it is delayed even if it has no delay.
+    /// provider, so it waits even if the call sets no delay.
     pub(super) async fn add(
         &mut self,
         provider: &Provider,
@@ -263,7 +263,7 @@ pub(super) async fn delay(call: &Call) {
     }
 }
 
-/// The wait after a number of tries: 0.25, 0.5, 1 s …, a half more or less.
+/// The wait after a number of tries: 0.25, 0.5, 1 s …, up to half more or less.
 pub(super) fn backoff(tries_made: u32) -> Duration {
     let base_wait = Duration::from_millis(125) * 2_u32.saturating_pow(tries_made.min(8));
     base_wait.mul_f64(0.5 + jitter())
@@ -274,7 +274,7 @@ fn jitter() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }
 
-/// Whether a URL is not allowed, which retries do not change.
+/// Whether an error means that the URL is not allowed, which retries do not change.
 pub(super) fn is_blocked(error: &ProviderError) -> bool {
     error.code.as_deref() == Some("blocked_address")
 }

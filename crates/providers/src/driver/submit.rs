@@ -63,8 +63,8 @@ pub enum SubmitError<E> {
     Unclear(ProviderError),
 }
 
-/// Facts besides the outcome: the progress of a streamed submission, and the cost of the job. It is
-/// shared: the driver writes, the other side reads.
+/// Facts besides the outcome: the progress of a streamed submission, and the cost of the job. The
+/// driver writes them, and the caller reads them.
 #[derive(Debug, Clone, Default)]
 pub struct ProgressWatch(Arc<WatchState>);
 
@@ -75,7 +75,7 @@ struct WatchState {
 }
 
 impl ProgressWatch {
-    /// Nothing is known yet.
+    /// A watch without progress or cost.
     pub fn new() -> Self {
         Self::default()
     }
@@ -92,8 +92,8 @@ impl ProgressWatch {
             .fetch_max(progress.min(100) + 1, Ordering::Relaxed);
     }
 
-    /// Runs the work, and reports progress whenever it changes. Progress changes while an answer is
-    /// read, so no polling is needed.
+    /// Runs the work, and shows the progress each time that the work is polled. Progress changes
+    /// only while an answer is read, so no timer is needed.
     pub async fn run_with_progress<T>(
         &self,
         work: impl Future<Output = T>,
@@ -136,9 +136,9 @@ impl ProgressWatch {
 
 impl Driver {
     /// Sends the order's calls. Before the one marked [`CallEffect::Submission`] is sent, `intent`
-    /// is awaited; if it fails, or after the deadline that it returns, nothing is sent. That call
-    /// is sent once. Only if the provider deduplicates, it is repeated after an unclear outcome,
-    /// with the order's key.
+    /// is awaited; if it fails, or after the deadline that it returns, that call is not sent. It is
+    /// sent once. Only if the provider deduplicates is it repeated after an unclear outcome, with
+    /// the order's key.
     pub async fn submit<E>(
         &self,
         provider: &Provider,
@@ -195,7 +195,8 @@ impl OrderSubmission<'_> {
             .prepare_submission(&call)
             .await
             .map_err(SubmitError::BeforeSubmission)?;
-        // On disk before a byte is sent: after a crash the order is looked up and not sent again.
+        // The intent is on disk before a byte is sent: after a crash the order is looked up and not
+        // sent again.
         let fence = intent().await.map_err(SubmitError::Intent)?;
         let step = self.send_once(&call, ready_submission, &fence).await?;
         self.follow_submission(&call, step).await
@@ -491,7 +492,7 @@ mod tests {
             watch.run_with_progress(counting_polls, |progress| shown.set(progress)),
             sender
         );
-        // At the start, for each part and at the end; `join` looks at both when either wakes.
+        // Polled at the start, for each part and at the end. `join!` polls both when either wakes.
         assert!(polls.get() <= 8, "{} polls", polls.get());
     }
 }

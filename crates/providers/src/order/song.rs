@@ -19,7 +19,7 @@ pub struct SongSpec {
 }
 
 impl SongSpec {
-    /// A field of text that is not empty.
+    /// The text of a field, if it is not empty.
     pub fn text(&self, field: &str) -> Option<&str> {
         let text = self.fields.get(field).and_then(Value::as_str);
         text.map(str::trim).filter(|text| !text.is_empty())

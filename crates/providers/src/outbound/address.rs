@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The IPv4 address embedded in an IPv6 address.
+/// The IPv4 address embedded in an IPv6 address, otherwise the address itself.
 pub(super) fn embedded_v4(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

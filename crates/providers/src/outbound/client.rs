@@ -27,8 +27,8 @@ impl OutboundClient {
     /// Builds a client for these rules, or returns why that is impossible.
     pub fn new(rules: OutboundRules, connect_timeout: Duration) -> Result<Self, String> {
         let rules = Arc::new(rules);
-        // A resolver only gets the name. The choice between the two clients decides whether the
-        // port is an allowed one.
+        // A resolver gets only the name. So there is one client for allowed ports and one for all
+        // others.
         let build = |usual_port| {
             let resolver = CheckedResolver::new(rules.clone(), usual_port);
             client(&[b"h2", b"http/1.1"], connect_timeout)?

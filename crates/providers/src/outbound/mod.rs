@@ -6,7 +6,7 @@
 //! a name that resolves differently a moment later has no effect. Redirects are followed only by
 //! [`next_hop`]'s callers, each of which checks again.
 //!
-//! It is independent of what is fetched, and of which hosts may receive a credential.
+//! This module is independent of what is fetched, and of which hosts may receive a credential.
 
 mod address;
 mod client;
@@ -30,7 +30,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 /// The operator's rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutboundRules {
-    /// Networks that are allowed although they are not public, any port.
+    /// Networks that are allowed although they are not public, on any port.
     pub allow_networks: Vec<IpNet>,
     /// Ports that public addresses may use; any if `None`.
     pub allow_ports: Option<Vec<u16>>,
@@ -56,7 +56,7 @@ pub enum AddressRefusal {
     Port,
 }
 
-/// The rules for addresses.
+/// Checks URLs and addresses against the rules.
 #[derive(Debug, Clone, Copy)]
 pub struct AddressGuard<'a> {
     rules: &'a OutboundRules,
@@ -107,7 +107,8 @@ impl<'a> AddressGuard<'a> {
         allowed.is_none_or(|ports| ports.contains(&port))
     }
 
-    /// Checks whether a connection to this address is allowed, on an allowed port or not.
+    /// Checks whether a connection to this address is allowed; `usual_port` if its port is an
+    /// allowed one.
     fn check_address(self, address: IpAddr, usual_port: bool) -> Result<(), AddressRefusal> {
         let address = embedded_v4(address);
         let mut networks = self.rules.allow_networks.iter();

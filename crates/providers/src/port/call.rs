@@ -22,9 +22,9 @@ pub enum CallEffect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeoutClass {
-    /// An answer at once: 30 s.
+    /// An answer at once: 30 s by default.
     Short,
-    /// The work is done while the connection is open: 15 min.
+    /// The work is done while the connection is open: 15 min by default.
     Work,
 }
 
@@ -136,8 +136,8 @@ impl Call {
         self
     }
 
-    /// Merges these into the body: objects are merged, anything else is replaced. In a form each
-    /// becomes a field.
+    /// Merges these fields into the body: objects are merged, anything else is replaced. In a form,
+    /// each becomes a field.
     #[must_use]
     pub fn with_extra(mut self, extra: &Map<String, Value>) -> Self {
         let text = |value: &Value| match value {

@@ -156,7 +156,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // An id in the body means the same under every status, so the reader of submissions is used
+        // An id in the body means the same with every status, so the reader of submissions is used
         // as if the status were 200.
         let mut as_success = answer.clone();
         as_success.status = StatusCode::OK;

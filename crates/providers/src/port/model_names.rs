@@ -10,8 +10,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Which model names can be sent to a provider.
 ///
-/// Always: 1 to 200 of `A-Z a-z 0-9 . _ : / @ -`, no segment empty, and no two dots in a row. An
-/// adapter restricts that to the form of its provider's names.
+/// A name has 1 to 200 of the characters `A-Z a-z 0-9 . _ : / @ -`, no empty segment, and no two
+/// dots in a row. An adapter may restrict names to the form of its provider's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelNames {
     /// Maximum number of segments between slashes.

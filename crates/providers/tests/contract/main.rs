@@ -1,4 +1,4 @@
-//! Every adapter against its provider's model, over real HTTP.
+//! Every adapter against its simulated provider, over real HTTP.
 //!
 //! Each protocol has a file here with its [`suite::Case`]s; [`suite`] runs every scenario for each
 //! of them. `CASE=fal cargo test -p providers --test contract`

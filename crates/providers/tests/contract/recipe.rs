@@ -1,5 +1,4 @@
-//! `recipe`: the shipped recipes, against the models of the providers that they
-//! describe.
+//! `recipe`: the shipped recipes, against simulations of the providers that they describe.
 
 use providers::order::PictureRole;
 use serde_json::json;

@@ -40,7 +40,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The simulator's model of the provider.
+    /// The name of the simulated provider.
     pub(crate) fn simulates(&self) -> &'static str {
         let recipe_name = self.name.strip_prefix("recipe/");
         let provider_name = recipe_name.and_then(|name| name.split(':').next());
@@ -94,7 +94,7 @@ scenarios! { scenarios:
     slow_answers
     polls_that_fail
     a_poll_that_knows_no_such_job
-    the_job_is_called_off
+    the_job_is_cancelled
 
     a_result_that_ends_early
     a_result_that_breaks_off
@@ -110,11 +110,11 @@ scenarios! { odd:
 }
 
 scenarios! { lost:
-    some_can_be_asked_for_a_lost_job
+    only_some_providers_can_look_up_a_lost_job
     a_lost_job_is_found_and_finished
     a_look_up_that_fails_is_repeated
     an_order_that_never_arrived_is_not_found
-    the_jobs_of_orders_alike_are_told_apart_or_all_told
+    jobs_of_equal_orders_are_distinguished_or_all_returned
     the_job_of_another_order_is_not_mistaken
     what_is_older_than_the_order_is_not_its_job
     a_lost_job_is_found_behind_many_others

@@ -10,8 +10,8 @@ fn case(name: &'static str, options: Value, order: Order, makes: Makes) -> Case 
         name,
         protocol: "suno-family",
         options,
-        // The simulated service answers a model's name with `bare` in it with
-        // the bare record, one with `record` with the enveloped record.
+        // For a model with `bare` in its name, the simulated service answers with the bare record;
+        // for one with `record`, with the enveloped record.
         model: match order.model.as_str() {
             "chirp-bare" => "chirp-bare",
             "chirp-record" => "chirp-record",

@@ -78,7 +78,7 @@ fn partial_reply(request: &ReceivedRequest, max_bytes: usize, supports_ranges: b
 
 #[tokio::test]
 async fn a_download_resumes_where_it_broke_off() {
-    // More parts than the tries of a download that has to start over.
+    // Five parts: a download that has to start over gets only three tries.
     let server = Server::start(|request| partial_reply(request, SIZE / 5 + 1, true)).await;
     let download = fetch_address(&server).await.unwrap();
     check(&download);

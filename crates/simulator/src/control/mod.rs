@@ -46,7 +46,7 @@ mod proxies;
 
 pub(crate) use proxies::ProxyRegistry;
 
-/// The provider of a call.
+/// The provider that a call asks about; all if omitted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProviderQuery {

@@ -24,8 +24,8 @@ pub enum RequestRole {
     Other,
 }
 
-/// A fault that occurs on request. In JSON times are milliseconds: `{"latency": 500}`,
-/// `"drop_after"`, `{"status": {"status": 429, "retry_after": 2}}`.
+/// A fault that occurs on request. In JSON, where times are milliseconds, for example
+/// `{"latency": 500}`, `"drop_after"` or `{"status": {"status": 429, "retry_after": 2}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -53,9 +53,9 @@ pub enum Fault {
         /// The body, as it is.
         body: String,
     },
-    /// Everything is done; the answer still has this status.
+    /// Everything is done, but the answer has this status and no body.
     StatusAfter(u16),
-    /// Everything is done; the answer is the provider's own, with this status.
+    /// Everything is done, and the answer is the provider's own, but with this status.
     UnderStatus(u16),
     /// The request is read and the connection closed; nothing is done.
     DropBefore,

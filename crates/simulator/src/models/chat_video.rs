@@ -40,8 +40,8 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     if prompt.contains("forbidden") {
         return error(400, "content_policy", "The prompt is against the rules.");
     }
-    // As with Mediagate, a repeated key joins the job that it made. So a lost answer can be
-    // requested again without a second job.
+    // As with Mediagate, a repeated key joins the job that its first use made. So a lost answer can
+    // be requested again without a second job.
     let key = request.header("idempotency-key");
     let name = format!("chat-video/{key}");
     let earlier_job = request.world.file(&name).filter(|_| !key.is_empty());

@@ -60,7 +60,7 @@ fn is_size(value: &Value) -> bool {
     sides.is_some_and(|(width, height)| side(width) && side(height))
 }
 
-/// Versions from 2.7 on, and the other family.
+/// Wan from version 2.7 on, and `HappyHorse`.
 fn is_new(model: &str) -> bool {
     ["wan2.7", "wan3", "happyhorse"]
         .iter()
@@ -75,13 +75,13 @@ fn generate(request: &SimulatedRequest) -> SimulatedReply {
         matches!(item["type"].as_str(), Some("first_frame" | "last_frame"))
             && is_address(&item["url"])
     };
-    // Each generation has its own form: `kf2v` models another path, versions from 2.7 on a list of
-    // `media`, and earlier ones a field for the picture.
+    // Each generation has its own form: `kf2v` models use another path, versions from 2.7 on take a
+    // list of `media`, and earlier ones have a field for the picture.
     let fits = if model.contains("kf2v") {
         false
     } else if is_new(model) {
-        // A film from a picture has its shape, so a `ratio` with one is refused. Without a picture
-        // it is required.
+        // A film from a picture takes the picture's shape, so a `ratio` with a picture is refused.
+        // Without a picture it is required.
         let has_picture = !media.is_empty();
         is_input(input, &["prompt", "negative_prompt", "media"])
             && has_only(

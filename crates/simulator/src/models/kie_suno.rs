@@ -33,7 +33,7 @@ pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
 };
 
 const MODELS: [&str; 6] = ["V4", "V4_5", "V4_5PLUS", "V4_5ALL", "V5", "V5_5"];
-/// Fields of an order in custom mode, and those of the simple one.
+/// Fields of an order in custom mode, and of an extension.
 const CUSTOM: [&str; 11] = [
     "prompt",
     "style",

@@ -155,8 +155,8 @@ fn submit(
     if !(fits && length_fits && has_mode && has_prompt) {
         return error(400, 1201, "A parameter has an invalid value");
     }
-    // No document says whether Kling refuses an `external_task_id` that was used before. Here it
-    // does not.
+    // No document says whether Kling refuses an `external_task_id` that was used before. This
+    // simulator does not.
     let name = body["external_task_id"].as_str().unwrap_or_default();
     if prompt.contains("forbidden") {
         return error(400, 1301, "Content security policy triggered");

@@ -38,7 +38,7 @@ fn is_one_of(value: &Value, allowed: &[&str]) -> bool {
     value.as_str().is_some_and(|text| allowed.contains(&text))
 }
 
-/// A field that the API does not have.
+/// Refuses a field that the API does not have.
 fn unknown_member(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
     let Some(fields) = body.as_object() else {
         return Some(error(422, "The body is not a JSON object"));

@@ -181,7 +181,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         PlannedEnd::Failure | PlannedEnd::Unfit => error_v1(1000, "unknown error"),
     };
     // Songs have no job: the answer is the result, so the connection stays open while the song is
-    // made. A song whose answer is lost is paid for but lost.
+    // made. If the answer is lost, so is the song, although it is paid for.
     reply.with_delay(job.plan.queued + job.plan.running)
 }
 
@@ -404,7 +404,6 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-/// A success.
 fn success(mut body: Value) -> SimulatedReply {
     body["base_resp"] = json!({"status_code": 0, "status_msg": "success"});
     SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")

@@ -101,7 +101,7 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
         }
         positions.push(picture["position"].as_str().unwrap_or_default());
     }
-    // Some models take a picture without a position for a reference instead of a frame, so a
+    // Some models treat a picture without a position as a reference instead of a frame, so a
     // missing position is an error here.
     match positions.as_slice() {
         ["first" | "last"] | ["first", "last"] => submit(request),
@@ -132,7 +132,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > max_prompt_length {
         return error(400, "model or promptText is missing or too long.");
     }
-    // Kling 2.5 takes the shape of its picture. A `ratio` with one is an error.
+    // Kling 2.5 takes the shape of its picture. A `ratio` with a picture is an error.
     let shaped_by_picture = model == "kling2.5_turbo_pro" && !body["promptImage"].is_null();
     let ratio = body["ratio"].as_str();
     let fits = match ratio {

@@ -163,7 +163,7 @@ impl SimulatedRequest {
     #[expect(
         clippy::disallowed_methods,
         clippy::unused_self,
-        reason = "providers live in the real time; nothing here is tested by moving it"
+        reason = "providers use the real time; no test moves their clock"
     )]
     fn since_epoch(&self, instant: Instant) -> Duration {
         let wall_time = SystemTime::now() - instant.elapsed();
@@ -253,7 +253,7 @@ impl SimulatedReply {
         self
     }
 
-    /// Delays it, while the connection stays open.
+    /// Delays the reply, while the connection stays open.
     #[must_use]
     pub fn with_delay(mut self, pause: Duration) -> Self {
         self.after = pause;

@@ -113,7 +113,7 @@ pub(crate) async fn serve(
         }
         Some(Fault::Lying) => {
             answer(&route, &request);
-            // Status and media type are right, so only the bytes reveal it.
+            // Status and media type are right, so only the bytes reveal the lie.
             let page = "<html><body>Not what you asked for</body></html>";
             send_whole(SimulatedReply::file("video/mp4", page)).await
         }
@@ -303,8 +303,8 @@ fn split_body(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
     let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Pieces(pieces) => pieces,
         ReplyBody::Whole(bytes) => {
-            // hyper cannot know how long a stream will be, and would send it in chunks. Files have
-            // an announced length, of which a body that is cut has to fall short.
+            // hyper cannot know how long a stream will be, and would send it in chunks. Files
+            // announce their length, and a body that is cut has to fall short of it.
             let length = HeaderValue::from(bytes.len());
             reply.headers.insert(header::CONTENT_LENGTH, length);
             let size = bytes.len().div_ceil(8).max(1);
@@ -333,11 +333,11 @@ const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
 /// How a body ends.
 enum BodyEnding {
-    /// The response is sent correctly.
+    /// The body is sent completely.
     Whole,
-    /// The connection is closed before it is complete.
+    /// The connection is closed before the body is complete.
     Closed,
-    /// The connection is reset before it is complete.
+    /// The connection is reset before the body is complete.
     Reset(ConnectionReset),
 }
 
@@ -357,7 +357,8 @@ fn stream(pieces: BodyPieces, ending: BodyEnding) -> Body {
         // of the body would arrive.
         tokio::time::sleep(FLUSH_DELAY).await;
         if let BodyEnding::Reset(reset) = ending {
-            // Before the error: hyper drops the connection as soon as it sees that.
+            // Set before the error is sent: hyper drops the connection as soon as it sees the
+            // error.
             reset.set();
         }
         let end = std::io::Error::other("cut off on order");

@@ -95,7 +95,7 @@ impl Default for World {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A test that panics must not make every later request of others panic too.
+    // A panic under one lock must not make every later request panic too.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

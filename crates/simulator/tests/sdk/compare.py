@@ -1,13 +1,12 @@
-"""Holds what official SDKs sent against what our adapters send for the same
-input.
+"""Compares what official SDKs send with what our adapters send for the same input.
 
     compare.py OURS.json SDK.json…
 
-Not compared, as nobody's meaning is in it: members that are null, where the
-simulator listens, boundaries and file names of multipart bodies, the order of
-query members, how often somebody polls, who says that he is who (user agents),
-what he would accept, and identifiers for tracing. Every other difference has to
-be in the tables below, with its reason, and every line there has to be needed.
+Not compared, because they carry no meaning: members that are null, the
+simulator's address, boundaries and file names of multipart bodies, the order of
+query members, the number of polls, user agents, accepted types, and identifiers
+for tracing. Every other difference has to be in the tables below, with its
+reason, and every line there has to be needed.
 """
 
 import itertools
@@ -15,30 +14,30 @@ import json
 import re
 import sys
 
-# What only the SDK sends: SDK, where (a regular expression that fits "METHOD
-# path" and then the member), why.
+# What only the SDK sends: SDK, where (a regular expression that matches "METHOD
+# path member"), why.
 SDK_ONLY = [
-    ("fal_client", r"GET .*/status query/logs", "says the default: no logs"),
+    ("fal_client", r"GET .*/status query/logs", "sends the default: no logs"),
     ("fal_client", r"POST .*/initiate query/storage_type", "chooses among fal's storages; the default will do"),
-    ("fal_client", r"PUT /storage/put/.* headers/authorization", "shows the key to a signed address, which needs none"),
-    ("@fal-ai/client", r"GET .*/status query/logs", "says the default: no logs"),
+    ("fal_client", r"PUT /storage/put/.* headers/authorization", "sends the key to a signed URL, which needs none"),
+    ("@fal-ai/client", r"GET .*/status query/logs", "sends the default: no logs"),
     ("@fal-ai/client", r"POST .*/initiate query/storage_type", "chooses among fal's storages; the default will do"),
-    ("@fal-ai/client", r"POST /fal-ai/.* headers/x-fal-queue-priority", "says the default: normal"),
-    ("replicate", r"POST /v1/files body/metadata", "for JavaScript: has a part for facts that nobody gave"),
-    ("dashscope", r"POST /services/.* body/input/extend_prompt", "is undocumented, and true unless one says so"),
-    ("dashscope", r"POST /services/.* body/input/function", "is undocumented, and says what the path says"),
-    ("byteplus-python-sdk-v2", r"DELETE .* (headers/content-type|body)", "gives a deletion an empty object"),
+    ("@fal-ai/client", r"POST /fal-ai/.* headers/x-fal-queue-priority", "sends the default: normal"),
+    ("replicate", r"POST /v1/files body/metadata", "JavaScript only: sends a part for metadata that nobody gave"),
+    ("dashscope", r"POST /services/.* body/input/extend_prompt", "is undocumented, and true by default"),
+    ("dashscope", r"POST /services/.* body/input/function", "is undocumented, and repeats the path"),
+    ("byteplus-python-sdk-v2", r"DELETE .* (headers/content-type|body)", "sends an empty object with a deletion"),
 ]
 
 # What only we send, likewise.
 OURS_ONLY = [
-    ("musicai_sdk", r"PUT /bucket/.* headers/content-type", "hands files over without saying what they are"),
+    ("musicai_sdk", r"PUT /bucket/.* headers/content-type", "uploads files without a media type"),
 ]
 
 # Whole requests that only one side makes: SDK, "METHOD path", why.
 REQUESTS = [
-    ("google-genai", r"POST /token", "is given a token that something else got"),
-    ("musicai_sdk", r"GET /job/[^/]+/status", "asks in short while it waits, and for all of it in the end; we ask for all"),
+    ("google-genai", r"POST /token", "is given a token, so it fetches none"),
+    ("musicai_sdk", r"GET /job/[^/]+/status", "polls only the status until the job ends, then the job; we always poll the job"),
 ]
 
 IGNORED_HEADERS = re.compile(
@@ -81,8 +80,8 @@ def report(name, found):
 
 
 def requests(sdk, journal, used):
-    """The requests of a journal in the form in which they are compared, each
-    once for as long as it is repeated."""
+    """The requests of a journal, prepared for comparison. Repetitions in a row
+    count once."""
     found = []
     for entry in journal:
         request = {
@@ -102,7 +101,7 @@ def requests(sdk, journal, used):
 
 def query(text):
     members = dict(pair.partition("=")[::2] for pair in text.split("&") if pair)
-    # Signatures of results count how often they were asked for.
+    # The simulator's signatures are counters, so numbers in queries are not compared.
     return {name: "NUMBER" if value.isdigit() else value for name, value in sorted(members.items())}
 
 

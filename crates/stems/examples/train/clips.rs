@@ -73,8 +73,8 @@ fn load(folder: &Path) -> [StereoTrack; 4] {
     })
 }
 
-/// The song as it is or, `altered`, with other levels; both may have their sides swapped or be
-/// mono, the altered one more often.
+/// The song as it is or, if `altered`, with other levels. Either may have its sides swapped or be
+/// mono, an altered one more often.
 fn arrange(stems: &[StereoTrack; 4], altered: bool, random: &mut Random) -> [StereoTrack; 4] {
     let swap = random.unit() < if altered { 0.5 } else { 0.2 };
     let mono = random.unit() < if altered { 0.35 } else { 0.05 };

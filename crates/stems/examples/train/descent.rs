@@ -1,20 +1,22 @@
-//! Trains a small feed-forward net by Adam (Kingma & Ba 2015), with the gradients by hand.
+//! Trains a small feed-forward net by Adam (Kingma & Ba 2015), with gradients derived by hand.
 //!
 //! The loss of a clip and stem is the energy of the error over the energy of the stem, which is
-//! what the signal-to-distortion ratio measures; each is weighted by the inverse of its current
-//! value, so that the mean of decibels is what improves.
+//! what the signal-to-distortion ratio measures. Each loss is weighted by the inverse of its
+//! current value, so that training improves the mean of the decibels.
 
 use stems::training::{BinSample, parameter_count};
 
 use crate::clips::Random;
 
-/// Bins in one step, and in one run of the inner loops.
+/// Bins in one step.
 const BATCH: usize = 8_192;
+/// Bins in one run of the inner loops.
 const LANES: usize = PIECE * PIECES;
 /// Lanes that fit the registers, and how many such pieces a row has.
 const PIECE: usize = 16;
 const PIECES: usize = 8;
-/// Rows that are computed side by side; every size but the number of cues is a multiple.
+/// Rows that are computed side by side; every layer size but the number of cues is a multiple of
+/// it.
 const GROUP: usize = 4;
 const STEMS: usize = 4;
 /// Steps between two evaluations of each clip.
@@ -129,7 +131,7 @@ struct Worker<'a> {
     sizes: &'a [usize],
     /// The values of each layer, the cues first; row by row.
     values: Vec<Vec<Row>>,
-    /// The loss's slopes over the values of each layer.
+    /// The derivatives of the loss by the values of each layer.
     slopes: Vec<Vec<Row>>,
     gradient: Vec<f32>,
 }
@@ -190,8 +192,8 @@ impl<'a> Worker<'a> {
                 let relative = importance[d][s] * scale / (draw.energies[s] as f32 + 1e-9);
                 2.0 * relative * (lane_value(shares, s, lane) - draw.targets[bin][s])
             });
-            // The softmax's derivative: a share times the amount by which its pull exceeds the mean
-            // pull.
+            // `pull` is the loss's derivative by each share. The softmax turns it into the share
+            // times the amount by which its pull exceeds the mean pull.
             let mean: f32 = (0..STEMS)
                 .map(|s| pull[s] * lane_value(shares, s, lane))
                 .sum();

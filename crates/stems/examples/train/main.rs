@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each folder under a songs folder holds `vocals.wav`, `drums.wav`, `bass.wav` and `other.wav`.
-//! Some clips are the song as it is, others have the stems at other levels; of both kinds some have
+//! Some clips are the song as it is, others have the stems at other levels. Some of both kinds have
 //! their sides swapped or are folded to mono. All random numbers have fixed seeds and the work is
 //! cut in two whatever the machine, so that the same songs give the same weights.
 
@@ -74,7 +74,7 @@ fn main() {
     let mut weights: Vec<Vec<f32>> = plan.keep.iter().map(|path| first(path)).collect();
     for (pass, sizes) in training::SIZES.into_iter().enumerate().skip(weights.len()) {
         let started = std::time::Instant::now();
-        // The first net is small: one clip of each song teaches it as well.
+        // The first net is small, so one clip of each song teaches it just as well.
         let clips_per_song = if pass == 0 { 1 } else { plan.clips };
         let draws = clips::draws(&songs, clips_per_song, weights.first().map(Vec::as_slice));
         eprintln!(

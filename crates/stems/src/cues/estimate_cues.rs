@@ -1,9 +1,10 @@
 //! Cues of the second pass, measured on the first pass's estimates.
 //!
-//! One round of backfitting. An estimate of every stem allows more measurements: how much of each
-//! stem there is around a bin, the voice's pitch in the voice alone, repetition in the voice and in
-//! the rest separately, and how a bin's stereo position fits each stem's at its frequency. The
-//! first pass cannot measure these, because the stems mask each other in the mix.
+//! This is one round of backfitting: an estimate of every stem allows more measurements, namely how
+//! much of each stem there is around a bin, the voice's pitch in the voice alone, repetition in the
+//! voice and in the rest separately, and how well a bin's stereo position fits each stem's position
+//! at that frequency. The first pass cannot measure these, because the stems mask each other in the
+//! mix.
 
 use super::mix_cues::MixCues;
 use super::row::CueRow;
@@ -259,7 +260,8 @@ fn squash(x: f32) -> f32 {
     x / (1.0 + x.abs())
 }
 
-/// The root of each measured stem's part of a frame's energy, mean of the 21 frames around.
+/// The square root of each measured stem's part of a frame's energy, averaged over the 21 frames
+/// around it.
 fn frame_parts(amplitude: &SpectralPlane, shares: &StemShares) -> Vec<[f32; MEASURED_STEMS]> {
     let frames = amplitude.rows();
     let mut smooth = vec![[0.0; MEASURED_STEMS]; frames];

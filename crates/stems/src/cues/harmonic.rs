@@ -1,8 +1,8 @@
 //! Harmonic share of a bin: a line in time (a tone) against a line in frequency (a hit).
 //!
 //! D. `FitzGerald`, "Harmonic/percussive separation using median filtering", 2010, at three window
-//! lengths: singing wavers, so that it is a tone to a short window and none to a long one, which
-//! is how it differs from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
+//! lengths. Singing wavers, so it is a tone to a short window and not to a long one. That sets it
+//! apart from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
 
 use crate::parallel::{CancelCheck, WorkCancelled, run_both};
 use crate::plane::{SpectralPlane, running_mean};
@@ -43,7 +43,7 @@ impl HarmonicShares {
     }
 }
 
-/// The harmonic share of the power, 0..1. Lengths are in frames and in bins.
+/// The harmonic share of the power, 0..1. `time` is in frames, `pitch` in bins.
 pub(super) fn share(
     amplitude: &SpectralPlane,
     time: usize,

@@ -28,7 +28,8 @@ impl MixCues {
         report: &mut dyn FnMut(f32),
     ) -> Result<Self, WorkCancelled> {
         let frames = MAIN.frames(sound[0].len());
-        // The root of both powers. A mono sum would lose what is out of phase between the channels.
+        // The root of both channels' power. A mono sum would lose what is out of phase between the
+        // channels.
         let amplitude = SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
             for ((a, l), r) in row.iter_mut().zip(spectra[0].row(t)).zip(spectra[1].row(t)) {
                 *a = (l.norm_sqr() + r.norm_sqr()).sqrt();

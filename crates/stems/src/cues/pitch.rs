@@ -24,7 +24,7 @@ struct LineModel {
     /// The lowest and the highest pitch.
     low_hz: f32,
     high_hz: f32,
-    /// Distance between two pitches that are distinguished.
+    /// Distance between neighbouring pitches.
     step_cents: f32,
     harmonics: u16,
     /// Weight of each harmonic relative to the one below.
@@ -245,8 +245,9 @@ fn salience(
                     let h = f32::from(h);
                     weight
                         // All harmonics of the octave above the true pitch are also harmonics of
-                        // the true pitch, so it would score as high. But there are peaks half-way
-                        // between its harmonics; subtracting those prevents its selection.
+                        // the true pitch, so that octave would score as high. But it has peaks
+                        // half-way between its own harmonics. Subtracting those prevents its
+                        // selection.
                         * (value_between_bins(&whitened, h * pitch) - 0.45 * value_between_bins(&whitened, (h - 0.5) * pitch))
                 })
                 .sum();

@@ -33,9 +33,9 @@ impl RepetitionCues {
     }
 }
 
-/// The median of the `count` most similar frames over the frame itself, at most 1, and less where
-/// the frame is not much above `floor`. Frames nearer than half of `gap` are excluded, because
-/// every sound resembles itself a moment before.
+/// The median of the `count` most similar frames divided by the frame itself: at most 1, and less
+/// where the frame is not much above `floor`. Frames nearer than half of `gap` are excluded,
+/// because every sound resembles itself a moment before.
 pub(super) fn repeating(
     amplitude: &SpectralPlane,
     count: usize,

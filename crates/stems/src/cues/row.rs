@@ -22,11 +22,11 @@ pub(crate) mod at {
     pub(crate) const RISE: usize = 14;
     /// How much louder the bin is than three frames later.
     pub(crate) const FALL: usize = 15;
-    /// How far it stands out among its neighbours in frequency.
+    /// How far the bin stands out among its neighbours in frequency.
     pub(crate) const PEAK_F: usize = 16;
-    /// How far it stands out among its neighbours in time.
+    /// How far the bin stands out among its neighbours in time.
     pub(crate) const PEAK_T: usize = 17;
-    /// Its level within its frame.
+    /// The bin's level within its frame.
     pub(crate) const LEVEL: usize = 18;
     /// The frame's level within the sound.
     pub(crate) const FRAME_LEVEL: usize = 19;

@@ -1,8 +1,8 @@
 //! Stereo position of a bin, between left and right.
 //!
 //! C. Avendano, "Frequency-domain source identification and manipulation in stereo mixes", 2003:
-//! voices are nearly always mixed to the centre, so the part common to both channels may be
-//! one.
+//! voices are nearly always mixed to the centre, so the part common to both channels may be a
+//! voice.
 
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::plane::{SpectralPlane, running_mean};

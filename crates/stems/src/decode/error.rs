@@ -30,7 +30,7 @@ impl Default for DecodeLimits {
     }
 }
 
-/// Why bytes could not be decoded. The messages are for their sender.
+/// Why bytes could not be decoded. The messages are for whoever sent the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -138,8 +138,8 @@ fn frame_header(bytes: &[u8]) -> Option<(AudioFormat, usize)> {
     }
     let (version, layer) = ((b1 >> 3) & 3, (b1 >> 1) & 3);
     let (bitrate, rate) = (usize::from(b2 >> 4), usize::from((b2 >> 2) & 3));
-    // Reserved values, other layers, and the free format (0), which hardly exists. The sync mark
-    // alone also occurs once in 2,048 positions of random bytes.
+    // Refuses reserved values, other layers, and the free format (0), which hardly exists. Without
+    // that, one in 2,048 positions of random bytes would count as a header.
     if version == 1 || layer != 1 || bitrate == 0 || bitrate == 15 || rate == 3 {
         return None;
     }

@@ -25,8 +25,8 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
             path(trak, &[*b"mdia", *b"hdlr"]).and_then(|h| h.get(8..12)) == Some(b"soun")
         })?;
     let (scale, duration) = scale_and_duration(path(track, &[*b"mdia", *b"mdhd"])?)?;
-    // The comment counts samples, so it is preferred to an edit list, which may count in coarser
-    // units.
+    // The comment of iTunes counts samples, so it is preferred to an edit list, which may count in
+    // coarser units.
     if let Some(span) = itunes_span(moov) {
         return Some(span);
     }
@@ -43,7 +43,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
     let media_length = duration.saturating_sub(start);
     let length = match edit_length {
         _ if media_length > 0 && media_length.abs_diff(edit_length) <= unit => Some(media_length),
-        // Files in fragments do not know their length when they begin.
+        // A file in fragments does not state its length, because it was unknown at the start.
         0 => None,
         _ => Some(edit_length),
     };

@@ -29,7 +29,7 @@ impl Recording {
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(length.saturating_sub(TAG_BYTES)))?;
         file.by_ref().take(TAG_BYTES).read_to_end(&mut tail)?;
-        // Only in memory can tags be cut off, so a file that has one does not stay on disk.
+        // Tags can only be cut off in memory, so a file that has one does not stay on disk.
         let is_untagged = |detected: &format_detection::DetectedFormat<'_>| {
             detected.body.len() == bytes.len() && !tail.starts_with(b"TAG")
         };
@@ -37,7 +37,7 @@ impl Recording {
             .ok()
             .filter(is_untagged)
             .map(|detected| detected.format);
-        // The others are small, and are searched for tags and tables.
+        // Files of other formats are small, and are searched for tags and tables.
         if let Some(format @ (AudioFormat::Wav | AudioFormat::Flac | AudioFormat::OggVorbis)) =
             format
         {
@@ -48,7 +48,7 @@ impl Recording {
         Ok(Self(RecordingSource::Memory(bytes)))
     }
 
-    /// Opens it at its first byte.
+    /// Opens the recording at its first byte.
     pub(super) fn open_media(&self) -> Result<OpenAudio<'_>, DecodeError> {
         match &self.0 {
             RecordingSource::Memory(bytes) => in_memory(bytes),

@@ -88,7 +88,7 @@ pub(super) fn read(
                 Err(e) => packets.count_failed(e),
             },
             Ok(None) => break,
-            // Only a second recording after the first requires this; half of a file is not
+            // Only a second recording after the first requires this. The first alone is not
             // returned.
             Err(Error::ResetRequired) => {
                 let content = "an Ogg file of several recordings in a row".to_owned();
@@ -117,8 +117,8 @@ pub(super) fn read(
 
 /// The length in an MP3 file's first frame, if there is one. The demultiplexer ends the sound there
 /// or, without it, at a guess from the first bit rates, which is wrong for variable rates and for
-/// concatenated files. So it is configured to read on, and the end is cut off only if the rest is
-/// no more than encoder padding.
+/// concatenated files. So its cut is undone, and the end is cut off only if the rest is no more
+/// than encoder padding.
 struct AnnouncedLength {
     length: Option<u64>,
     padding: u64,
@@ -224,8 +224,8 @@ impl PacketCounts {
     }
 
     fn check(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
-        // Four bad packets at the ends of a stream that was cut out of a longer one, and one in
-        // five in between.
+        // Tolerates four bad packets at the ends of a stream that was cut out of a longer one, and
+        // one in five in between.
         let too_many = self.bad > 4 + self.good / 4;
         match self.fault {
             Some(error) if frames == 0 || too_many => Err(match decode_error(format, &error) {
@@ -283,8 +283,8 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
             return Err(DecodeError::Unsupported { content });
         }
         let frames = self.frames + buffer.frames();
-        // Both limits are checked before the samples are copied, and nothing is ever reserved by a
-        // header.
+        // Both limits are checked before the samples are copied, and no memory is ever reserved
+        // because a header says so.
         let longest = u64::from(self.limits.max_seconds) * u64::from(self.rate);
         if frames as u64 > longest {
             return Err(DecodeError::TooLong {

@@ -83,7 +83,7 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         let padded = u64::from(size) + u64::from(size & 1);
         match &kind {
             b"data" => {
-                // The length of a stream of unknown length is not changed.
+                // This value announces a stream of unknown length, and stays.
                 if announced != u32::MAX {
                     // The length must match the rest, otherwise the reader expects chunks after the
                     // end.
@@ -160,7 +160,7 @@ fn ogg(media: &mut dyn MediaSource) -> io::Result<()> {
     skip(media, first)?;
     ogg_page(media)?;
     let mut start = [0; 11];
-    // Anything else is left to the reader.
+    // A second page without Vorbis comments is left to the reader.
     if media.read_exact(&mut start).is_err() || &start[..7] != b"\x03vorbis" {
         return Ok(());
     }
@@ -352,7 +352,7 @@ mod tests {
         assert!(error.to_string().contains("too many parts"), "{error}");
         let m4a = b"\0\0\0\x10ftypM4A \0\0\0\0";
         let empty_boxes = b"\0\0\0\x08free".repeat(MAX_BOXES);
-        // The values of any tag count, not only of those that a reader knows.
+        // The values of every tag count, even of tags that no reader knows.
         let cover = mp4_box(
             *b"covr",
             &b"\0\0\0\x10data\0\0\0\0\0\0\0\0".repeat(MAX_BOXES),

@@ -94,8 +94,8 @@ impl ModelFolder {
             let outcome = match (manifests.get(&file[..]), lone_name) {
                 (Some(manifest), _) => self.load(file, manifest.clone(), &[]),
                 (None, Some(name)) => {
-                    // A graph with a manifest belongs to it, even if that is broken. UVR's table
-                    // could offer the graph with other settings.
+                    // A graph with a manifest belongs to that manifest, even to a broken one. UVR's
+                    // table might offer the graph with other settings.
                     if claimed.contains(file) || files.contains(&format!("{name}.toml")) {
                         continue;
                     }

@@ -213,7 +213,7 @@ impl ExternalStft {
 /// Spectra are divided by the square root of the transform's length.
 const NORM: f32 = 1.0 / 64.0;
 
-/// The port of that name, or without one the only port of that rank.
+/// The port of that name or, without a name, the only port of that rank.
 fn find_port(
     ports: &[GraphPort],
     name: Option<&String>,

@@ -448,7 +448,7 @@ pub(super) fn parse_stem(field: &str, name: &str) -> Result<Stem, ModelError> {
     })
 }
 
-/// A relative path that only goes down.
+/// Accepts only relative paths that go down.
 fn check_file(field: &str, file: &str) -> Result<(), ModelError> {
     // Only the name is checked here. Where links lead is checked when the file is read.
     let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -478,7 +478,7 @@ fn check_transform(kind: &str, n_fft: usize, hop: usize) -> Result<(), ModelErro
             format!("is {n_fft}, but must be even"),
         ));
     }
-    // From two frames over each sample on, their squared windows never sum to zero.
+    // If at least two frames cover each sample, their squared windows never sum to zero.
     check_range(&format!("{kind}.hop"), hop, n_fft / 64, n_fft / 2)
 }
 

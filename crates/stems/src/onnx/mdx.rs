@@ -94,8 +94,9 @@ impl MdxNet {
             plane[..SILENT_BINS * dim_t].fill(0.0);
         }
         let mut output = self.run(&tensor, stop)?;
-        // Of an inverted input the net returns the inverted stem, but its own noise is not
-        // inverted. Half the difference keeps the stem and cancels the noise that both have.
+        // For an inverted input the net returns the inverted stem, but its own noise is not
+        // inverted. Half the difference keeps the stem and cancels the noise that both results
+        // have.
         if denoise {
             for x in &mut tensor {
                 *x = -*x;

@@ -1,6 +1,6 @@
 //! The operator's separation models: ONNX graphs of three published families.
 //!
-//! A graph does not contain how its spectra were made, so a [`ModelManifest`] next to it does; a
+//! A graph does not say how its spectra were made, so a [`ModelManifest`] next to it does. A
 //! [`ModelFolder`] finds both, and a [`SeparationModel`] separates as the built-in engine does:
 //! with the same inputs, outputs and exact sums. The runtime is a library that is loaded when it is
 //! first needed; nothing is ever downloaded.

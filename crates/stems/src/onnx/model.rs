@@ -37,7 +37,7 @@ impl SeparationModel {
         manifest: ModelManifest,
         options: &RuntimeOptions,
     ) -> Result<Self, ModelError> {
-        // Checked before files are read, which may be large.
+        // Checked before the files, which may be large, are read.
         runtime::environment(options)?;
         let open = |graph: &GraphFile| open(folder, graph, options);
         let (family, estimates) = match &manifest.kind {
@@ -141,8 +141,8 @@ impl SeparationModel {
         }
     }
 
-    /// Runs the graph once on silence. Its declared outputs are not sufficient: sizes may be
-    /// dynamic, and values arbitrary.
+    /// Runs the graph once on silence. A check of its declared outputs is not sufficient: sizes may
+    /// be dynamic, and values arbitrary.
     fn run_on_silence(&self) -> Result<(), ModelError> {
         // A plan for an endless clip has full segments; Open-Unmix shortens them for short clips.
         let silence = vec![0.0; self.plan(usize::MAX / 4).segment];

@@ -48,7 +48,7 @@ pub(super) fn environment(options: &RuntimeOptions) -> Result<Environment, Model
         environment.map_err(|e| e.to_string())
     });
     let environment = result.map_err(ModelError::NoRuntime)?;
-    // It would write to standard error; everything that matters is returned as an error.
+    // The runtime would log to standard error. Everything that matters is returned as an error.
     environment.set_log_level(ort::logging::LogLevel::Fatal);
     *slot = Some(environment.clone());
     Ok(environment)
@@ -59,8 +59,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The binding panics if a library or a graph breaks its rules; this makes it an error. Nothing
-/// that the closure touched is used afterwards, so asserting unwind safety is correct.
+/// The binding panics if a library or a graph breaks its rules; this turns the panic into an error.
+/// Nothing that the closure touched is used afterwards, so asserting unwind safety is correct.
 fn catch_panics<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the runtime panicked".to_owned()))
 }

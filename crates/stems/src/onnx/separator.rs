@@ -1,7 +1,7 @@
 //! The model separator, piece by piece: rates, channels, levels, and the exact sums.
 //!
-//! The model's estimates need not sum to anything: a remainder is subtracted from the mix, sample
-//! by sample, as the last step.
+//! The model's estimates need not sum to the mix: the last step subtracts them from it, sample by
+//! sample, to get the remainder.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -272,7 +272,7 @@ impl ChannelLane {
             for ((i, converter), mut side) in converters.enumerate().zip(sides) {
                 for x in &mut side {
                     // As in the published code, every stem gets the whole offset. Sums with a
-                    // remainder stay exact, because it is subtracted from the mix.
+                    // remainder stay exact, because the remainder is the mix without the estimates.
                     *x = finite(*x / gain + offset);
                 }
                 let out = &mut estimates[number][self.channels.start + i];

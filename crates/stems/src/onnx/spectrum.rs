@@ -1,8 +1,9 @@
 //! The short-time Fourier transform that neural models expect: centred, with reflected edges.
 //!
-//! Frame `t` is centred on sample `t * hop`; half a window beyond each end the sound is mirrored
-//! about its first and last sample. The window is a periodic Hann. The inverse adds overlapping
-//! frames and divides by the sum of squared windows. All lengths are fixed at construction.
+//! Frame `t` is centred on sample `t * hop`. For half a window beyond each end, the sound is
+//! mirrored about its first and last sample. The window is a periodic Hann. The inverse adds
+//! overlapping frames and divides by the sum of squared windows. All lengths are fixed at
+//! construction.
 
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ impl CentredStft {
         sound: &[f32],
         stop: CancelCheck<'_>,
     ) -> Result<Vec<Complex32>, WorkCancelled> {
-        // As `torch.stft` pads with `center=True`, with which these models were trained.
+        // The padding of `torch.stft` with `center=True`, with which these models were trained.
         let padded = reflect(sound, self.n_fft / 2, self.n_fft / 2);
         let mut spectra = vec![Complex32::default(); self.frames() * self.bins()];
         fill_rows(&mut spectra, self.bins(), stop, |t, row| {
@@ -200,7 +201,8 @@ mod tests {
     fn tensors_contain_their_spectra() {
         let value = |side: u8, i: u8| Complex32::new(f32::from(i), f32::from(side * 50 + i));
         let spectra = [0, 1].map(|side| (0..15).map(|i| value(side, i)).collect::<Vec<_>>());
-        // Five frames of three bins, of which the middle three and the lowest two.
+        // Of five frames of three bins, the tensor takes the middle three frames and the lowest two
+        // bins.
         let tensor = to_tensor(&spectra, 3, 1, (2, 3), CancelCheck(&|| false)).unwrap();
         assert_eq!(tensor.len(), 4 * 2 * 3);
         let mut row = [Complex32::default(); 3];

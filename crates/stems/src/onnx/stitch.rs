@@ -43,12 +43,12 @@ impl SegmentPlan {
         number * self.step
     }
 
-    /// How many of its samples are in the padded sound.
+    /// How many of the segment's samples are in the padded sound.
     fn covered_samples(&self, number: usize) -> usize {
         self.segment.min(self.total - self.start(number))
     }
 
-    /// How many of the segment's samples precede those.
+    /// How many of its samples precede those.
     fn leading_samples(&self, number: usize) -> usize {
         match self.fade {
             SegmentFade::None | SegmentFade::Hann => 0,
@@ -58,7 +58,7 @@ impl SegmentPlan {
         }
     }
 
-    /// The position of its first sample in the sound itself; below zero there is silence.
+    /// The position of the segment's first sample in the sound itself. Below zero there is silence.
     fn input_start(&self, number: usize) -> isize {
         self.start(number).cast_signed()
             - self.leading_samples(number).cast_signed()
@@ -156,7 +156,8 @@ impl SegmentStitcher {
         }))
     }
 
-    /// Adds the results of that segment, and returns the samples that no later segment changes.
+    /// Adds the results of the segment last returned, and returns the samples that no later segment
+    /// changes.
     pub(super) fn add(&mut self, stems: &[StereoSound]) -> Vec<StereoSound> {
         let plan = self.plan;
         let (covered, before) = (

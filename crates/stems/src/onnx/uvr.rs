@@ -1,7 +1,7 @@
 //! Model recognition by hash, as in Ultimate Vocal Remover (UVR): finds a graph's settings.
 //!
-//! UVR ships no manifests but one table, `model_data.json`, which an operator may copy into the
-//! models folder. Its keys are MD5 sums of each file's last 10,240,000 bytes.
+//! UVR ships a single table instead of manifests, `model_data.json`, which an operator may copy
+//! into the models folder. Its keys are MD5 sums of each file's last 10,240,000 bytes.
 
 use std::collections::HashMap;
 

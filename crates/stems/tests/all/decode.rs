@@ -17,7 +17,7 @@ const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
 const FIXTURES: [(&str, AudioFormat, u32, usize, f32); 13] = [
     ("tone.mp3", AudioFormat::Mp3, 44_100, 22_050, 0.03),
     ("tone.m4a", AudioFormat::M4a, 44_100, 22_050, 0.06),
-    // An ADTS stream does not say that its first 1024 samples are the encoder's run-up.
+    // An ADTS stream does not say that its first 1024 samples are encoder delay.
     ("tone.aac", AudioFormat::Aac, 44_100, 23_552, f32::MAX),
     ("tone.ogg", AudioFormat::OggVorbis, 44_100, 22_050, 0.02),
     ("tone.flac", AudioFormat::Flac, 44_100, 8_820, 1e-4),
@@ -147,7 +147,7 @@ fn false_headers_do_not_change_what_is_decoded() {
     file[4..8].fill(0xff);
     file[data + 4..data + 8].fill(0xff);
     assert_eq!(decode(&file, &LIMITS()).unwrap().audio.frames(), 1_000);
-    // No sample rate is no sound, and neither is one of a few hertz.
+    // A sample rate of zero, of a few hertz or of megahertz is an error.
     for rate in [0u32, 7, 3_000_000] {
         let mut file = fixture("wav-s16le.wav");
         file[24..28].copy_from_slice(&rate.to_le_bytes());

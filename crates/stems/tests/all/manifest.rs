@@ -208,7 +208,7 @@ proptest! {
         }
     }
 
-    /// Texts that are nearly right: one piece of a good one, replaced.
+    /// Texts that are nearly right: a good manifest with one piece replaced.
     #[test]
     fn nearly_right_texts_give_a_manifest_or_an_error(
         index in 0usize..3, position in 0usize..300, length in 0usize..12,

@@ -327,8 +327,8 @@ fn sdr_of_copy(source: &Audio, mix: &Audio) -> f64 {
     -10.0 * (1.0 - correlation).log10()
 }
 
-/// The order of the stems, and that each is separated at all: nets without weights, or with those
-/// of other cues, get no further than a copy of the mix, and exchanged stems fall below zero.
+/// Checks the order of the stems, and that each is separated at all. Nets without weights, or with
+/// weights for other cues, do no better than a copy of the mix. Exchanged stems fall below zero.
 #[test]
 fn each_source_lands_in_its_stem() {
     let sources = song();

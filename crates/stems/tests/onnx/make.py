@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes what the ONNX tests need in a folder: small graphs of each family with their manifests, a
+"""Fills a folder with what the ONNX tests need: small graphs of each family with their manifests, a
 mix, and what the reference makes of it. Prints where the runtime's library is.
 
     make.py FOLDER          all of it
     make.py --unet FILE     one convolutional graph with an MDX-Net's sizes, for the bench
-    make.py --time FILE N   runs that N times by one thread; prints CPU and wall seconds instead
+    make.py --time FILE N   runs that graph N times on one thread; prints CPU and wall seconds instead
 """
 
 import pathlib
@@ -41,7 +41,7 @@ def main():
 
 
 def save(path, inputs, outputs, nodes, constants=(), kind=TensorProto.FLOAT):
-    """Ports are (name, shape); a dimension that is text is open."""
+    """Ports are (name, shape). A dimension that is text is dynamic."""
     port = lambda name_shape: helper.make_tensor_value_info(name_shape[0], kind, name_shape[1])
     graph = helper.make_graph(
         [helper.make_node(op, list(takes), list(gives), **more) for op, takes, gives, more in nodes],
@@ -99,7 +99,7 @@ def mdx_models(folder):
     half = [("Mul", ("input", "c"), ("output",), {})], [("c", number(0.5))]
     # Swaps left and right: planes 2, 3, 0, 1.
     swap = [("Gather", ("input", "c"), ("output",), {"axis": 1})], [("c", np.array([2, 3, 0, 1]))]
-    # Depends on how frames fall, so that it finds every mistake in the chunks' places.
+    # The result depends on where frames start, so every mistake in the chunks' positions shows.
     relu = [("Relu", ("input",), ("output",), {})], []
     bias = [("Add", ("input", "c"), ("output",), {})], [("c", number(0.25))]
     for name, (nodes, constants), size, stem, more in [
@@ -208,7 +208,8 @@ def bad_graphs(folder):
     save(bad / "fine.onnx", [("input", shape)], [("output", shape)], same)
     save(bad / "open.onnx", [("input", [1, 4, "f", "t"])], [("output", [1, 4, "f", "t"])], same)
     save(bad / "half-floats.onnx", [("input", shape)], [("output", shape)], same, kind=TensorProto.FLOAT16)
-    # Fewer frames come out than go in, which only the first of the two says.
+    # Fewer frames come out than go in. The runtime can infer that of the first graph, whose input is fixed, and not of
+    # the second.
     cut = [("Slice", ("input", "from", "to", "axis"), ("output",), {})]
     constants = [("from", np.array([0])), ("to", np.array([20])), ("axis", np.array([3]))]
     save(bad / "short.onnx", [("input", shape)], [("output", [1, 4, 500, "t"])], cut, constants)
@@ -216,10 +217,10 @@ def bad_graphs(folder):
     save(bad / "short-open.onnx", *ports, cut, constants)
     flat = [("Squeeze", ("input", "axis"), ("output",), {})]
     save(bad / "flat.onnx", [("input", shape)], [("output", shape[1:])], flat, [("axis", np.array([0]))])
-    # Silence over silence.
+    # Zero divided by zero, if the input is silence.
     nan = [("Div", ("input", "input"), ("output",), {})]
     save(bad / "nan.onnx", [("input", shape)], [("output", shape)], nan)
-    # A number for silence, but none for loud sounds.
+    # A number for silence, but infinity for loud sounds.
     late = [
         ("Mul", ("input", "large"), ("larger",), {}),
         ("Exp", ("larger",), ("output",), {}),

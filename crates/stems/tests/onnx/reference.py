@@ -142,7 +142,7 @@ def openunmix(runs, mix, segment, overlap, wiener, complete, n_fft=4096, hop=102
 
 
 def refine(mix, stems, complete):
-    """One round of the multichannel Wiener filter; what is not complete gets a residual."""
+    """One round of the multichannel Wiener filter. Stems that are not complete get a residual."""
     count = len(stems)
     if not complete:
         stems = np.concatenate([stems, (mix - stems.sum(axis=0))[None]])

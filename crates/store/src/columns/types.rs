@@ -89,7 +89,7 @@ impl ToColumn for RequestId {
     }
 }
 
-/// Integers: how one is read, if it is in range, and how it is written.
+/// Types stored as integers: how one is read, if it is in range, and how it is written.
 macro_rules! integers {
     ($($type:ty: $read:expr, $write:expr;)+) => {$(
         impl FromColumn for $type {
@@ -142,7 +142,7 @@ ids! {
     AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId, PersonaId, SubmissionId, TaskId,
 }
 
-/// Types of few values, each of which has a name.
+/// Enums, stored by the names of their values.
 macro_rules! names {
     ($($type:ident::$name:ident),+ $(,)?) => {$(
         impl FromColumn for $type {

@@ -145,8 +145,8 @@ impl PgSession {
         self.deadline = deadline;
     }
 
-    /// Finds out which run of which server this is. A server that continues after a crash of one of
-    /// its processes is still the same program, but has lost its statistics.
+    /// Finds out which run of which server this is. After a crash of one of its processes a server
+    /// continues with the same start time, but its statistics are reset.
     pub(crate) fn read_server_run(&mut self) -> Result<(), StoreError> {
         let sql =
             "SELECT CONCAT(pg_postmaster_start_time(), ' ', stats_reset) FROM pg_stat_bgwriter";
@@ -165,7 +165,7 @@ impl PgSession {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// How long it has been unused.
+    /// How long the session has been unused.
     pub(crate) fn idle_time(&self) -> Duration {
         self.last_used.elapsed()
     }
@@ -175,7 +175,7 @@ impl PgSession {
         self.script(";").is_ok()
     }
 
-    /// Whether it can be used again.
+    /// Whether the session can be used again.
     pub(crate) fn is_usable(&self) -> bool {
         !self.client.is_closed() && !self.is_broken()
     }
@@ -188,7 +188,7 @@ impl PgSession {
         )
     }
 
-    /// Takes the trouble since the last call; a broken session stays broken.
+    /// Returns the trouble since the last call. A broken session stays broken.
     pub(crate) fn take_trouble(&mut self) -> Option<SessionTrouble> {
         let trouble = self.trouble;
         if !self.is_broken() {
@@ -197,21 +197,21 @@ impl PgSession {
         trouble
     }
 
-    /// Whether the server accepted the last write since the last call; false if it cannot write:
-    /// its disk is full, or it is a standby.
+    /// Whether the server accepted the last write; `None` if there was none since the last call.
+    /// False if it cannot write: its disk is full, or it is a standby.
     pub(crate) fn take_write_accepted(&mut self) -> Option<bool> {
         self.write_accepted.take()
     }
 
-    /// Begins a transaction together with its first statement. It sets its own timeouts, so that
-    /// they also apply behind a pooler. `account_lock` is the number of an advisory lock that
-    /// writers of the same rows share.
+    /// Begins a transaction together with its first statement. The transaction sets its own
+    /// timeouts, so that they also apply behind a pooler. `account_lock` is the number of an
+    /// advisory lock that writers of the same rows share.
     pub(crate) fn begin(&mut self, account_lock: Option<i32>) {
         self.transaction = None;
-        // A role or a database may be set to commit before the data is on disk, so that is raised.
-        // The id of the transaction is read because only it allows the outcome of a COMMIT with a
-        // lost answer to be looked up.
-        self.send_ahead(&format!(
+        // A role or a database may be configured to commit before the data is on disk, so that is
+        // overridden. The transaction's id is read because the outcome of a COMMIT whose answer is
+        // lost can be looked up only by this id.
+        self.queue_sql(&format!(
             "BEGIN; SELECT set_config('lock_timeout', '{LOCK_MS}', true), \
              set_config('statement_timeout', '{STATEMENT_MS}', true), \
              set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true), \
@@ -219,18 +219,18 @@ impl PgSession {
              THEN set_config('synchronous_commit', 'on', true) END, pg_current_xact_id()::text;"
         ));
         if let Some(account_lock) = account_lock {
-            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {account_lock});"));
+            self.queue_sql(&format!("SELECT pg_advisory_xact_lock(1, {account_lock});"));
         }
     }
 
     /// Begins a read-only transaction with this time limit.
     ///
-    /// Lists are planned for their own values: a generic plan considers neither how many rows an
-    /// optional condition selects nor how many an account has. With the default cost of a random
-    /// read, an idle account's page would be searched for among all tasks of all accounts; and JIT
-    /// compilation of a statement takes longer than running it.
+    /// Statements are planned for their actual parameters: a generic plan considers neither how
+    /// many rows an optional condition selects nor how many an account has. With the default cost
+    /// of a random read, the planner would search all accounts' tasks for an idle account's page.
+    /// JIT compilation takes longer than running the statement.
     pub(crate) fn begin_reading(&mut self, limit: Duration) {
-        self.send_ahead(&format!(
+        self.queue_sql(&format!(
             "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}; \
              SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL random_page_cost = 1.1; SET LOCAL jit = off;",
             limit.as_millis()
@@ -313,7 +313,7 @@ impl PgSession {
     /// Waits for an advisory lock, kept until the transaction ends, together with the next
     /// statement.
     pub(crate) fn lock(&mut self, number: i64) {
-        self.send_ahead(&format!("SELECT pg_advisory_xact_lock({number});"));
+        self.queue_sql(&format!("SELECT pg_advisory_xact_lock({number});"));
     }
 
     /// Runs a prepared statement and returns the number of rows it changed.
@@ -343,7 +343,7 @@ impl PgSession {
     }
 
     /// Adds SQL to send with the next statement.
-    fn send_ahead(&mut self, sql: &str) {
+    fn queue_sql(&mut self, sql: &str) {
         self.pending_sql.push_str(sql);
     }
 
@@ -372,7 +372,7 @@ impl PgSession {
             }
             join(client.simple_query(&sql_ahead), request(client)).await
         };
-        // Not outside the block: the timer needs the runtime.
+        // Created inside the block, because the timer needs the runtime.
         let limited = async { tokio::time::timeout_at(deadline, exchange).await };
         let outcome = self.runtime.block_on(limited);
         self.last_used = Instant::now();
@@ -399,7 +399,7 @@ impl PgSession {
             SqlState::IO_ERROR,
             SqlState::READ_ONLY_SQL_TRANSACTION,
         ];
-        // A process whose database accepts no writes is not ready.
+        // The readiness check reports a database that accepts no writes.
         if error
             .code()
             .is_some_and(|code| unwritable_codes.contains(code))
@@ -422,14 +422,14 @@ impl PgSession {
 
 fn transaction_id(message: &SimpleQueryMessage) -> Option<String> {
     match message {
-        // The answer to `begin`. Nothing else that is sent ahead has five columns.
+        // The answer to `begin`. Nothing else that is sent ahead returns five columns.
         SimpleQueryMessage::Row(row) if row.len() == 5 => row.get(4).map(ToOwned::to_owned),
         _ => None,
     }
 }
 
 fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> SessionTrouble {
-    // The server gives each of its errors a code. This one comes from the connection.
+    // Errors of the server have a code. An error without one comes from the connection.
     let Some(code) = error.code() else {
         return SessionTrouble::Lost;
     };

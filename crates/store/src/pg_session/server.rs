@@ -1,4 +1,4 @@
-//! Server addresses of Postgres, and connecting to them.
+//! Addresses of Postgres servers, and connecting to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 /// TCP keepalive: idle time, interval, retries.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
 
-/// The server, or several of which one accepts writes. Cheap to clone.
+/// One server, or several of which one accepts writes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PostgresServer(Arc<ServerInner>);
 
@@ -83,7 +83,8 @@ impl PostgresServer {
     }
 
     fn connect_to(&self, host: &Config) -> Result<PgSession, StoreError> {
-        // A runtime for each session: its thread blocks on it, with a deadline for every wait.
+        // Each session has its own runtime, on which its thread blocks with a deadline for every
+        // wait.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

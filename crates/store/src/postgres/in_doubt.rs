@@ -23,7 +23,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of each look-up.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Cheap to clone.
+/// The commits in doubt. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct DoubtQueue(Arc<DoubtState>);
 
@@ -194,8 +194,8 @@ fn query_fate(
     }
 }
 
-/// The wait for the standby was cut short. The log is sent in order: once a later commit has
-/// arrived there, so has this one.
+/// Makes a later commit to settle one whose wait for the standby was cut short: the log is sent in
+/// order, so once the later commit has arrived at the standby, so has the earlier one.
 fn flush_standby(session: &mut PgSession) -> Result<CommitFate, StoreError> {
     session.begin(None);
     session.script(

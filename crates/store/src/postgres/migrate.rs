@@ -9,8 +9,8 @@ use mediagate_model::database::MigrationMode;
 
 /// Timeout of the whole migration.
 const MIGRATION_TIMEOUT: Duration = Duration::from_hours(1);
-/// A step that waits longer for a table backs off: while it waits, it blocks all others from that
-/// table.
+/// Begins a migration. Its lock timeout is short, because a statement that waits for a table blocks
+/// all others from that table.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 3000; SET LOCAL statement_timeout = 0;
     SET LOCAL idle_in_transaction_session_timeout = 0;
     SELECT pg_advisory_xact_lock(7304283110)";

@@ -122,7 +122,7 @@ impl PostgresBackend {
         // A heartbeat that waited behind other work could come too late, and the process would lose
         // its tasks.
         start_thread(&heartbeat_queue, "postgres-beat".into(), HEARTBEAT_TIMEOUT)?;
-        // The heartbeat's connection is one of them.
+        // `options.connections` includes the heartbeat's connection.
         for number in 1..options.connections {
             start_thread(&queue, format!("postgres-{number}"), WORK_TIMEOUT)?;
         }
@@ -134,8 +134,8 @@ impl PostgresBackend {
         })
     }
 
-    /// Runs `work` in a transaction; writes with the same number run in order and share commits.
-    /// Returns when it is known whether it was committed.
+    /// Runs `work` in a transaction; writes with the same lock number run in order and share
+    /// commits. Returns when it is known whether it was committed.
     pub(super) async fn write<T, E>(
         &self,
         order: WriteOrder,

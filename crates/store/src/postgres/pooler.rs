@@ -14,7 +14,7 @@ use crate::pg_session::server::PostgresServer;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a statement may wait for a connection of the pooler.
 const POOL_WAIT: Duration = Duration::from_millis(1500);
-/// Other clients may have taken a connection in between.
+/// Maximum number of tries: other clients may take the connection in between.
 const MAX_TRIES: usize = 2;
 
 /// Fails if prepared statements do not survive.

@@ -132,7 +132,7 @@ impl WorkQueue {
 }
 
 impl QueueState {
-    /// The oldest job that can be done now.
+    /// The next job that can be done now: the oldest read or write, or else a long read.
     fn take(&mut self) -> Option<QueuedJob> {
         self.refuse_late();
         // A second group with the same lock would only wait for the first one, and occupy a

@@ -146,7 +146,7 @@ fn refuse(
 ) {
     match (outcome, trouble) {
         (_, Some(SessionTrouble::LockConflict)) => retry(write, retries),
-        // It continued after a statement was refused: nothing of it can be kept, whatever it
+        // The work continued after a statement was refused. Nothing of it can be kept, whatever it
         // returned.
         (Ok(true), _) => write.reply(Err(StoreError::Refused)),
         // Its own error is the answer.
@@ -162,7 +162,7 @@ fn reply_all(writes: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreE
     }
 }
 
-/// Nothing was committed; `take_trouble` decides whether to try again.
+/// Handles writes of which nothing was committed. They are retried if the connection was lost.
 fn retry_or_fail(
     writes: impl Iterator<Item = QueuedWrite>,
     trouble: SessionTrouble,

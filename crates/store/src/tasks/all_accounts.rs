@@ -1,8 +1,8 @@
 //! The operator's list of the tasks of all accounts.
 //!
-//! Without a condition for which there is an index of all tasks, a limited number of the newest
-//! tasks is read: enough for a page if matching tasks are not rare. If that is not enough, each
-//! account's own list is queried by its indexes, and the pages are merged.
+//! If no index over all accounts serves the filter, only a limited number of the newest tasks is
+//! read, which is enough for a page unless matching tasks are rare. If they are, each account's own
+//! list is queried by its indexes, and the pages are merged.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -66,7 +66,7 @@ pub fn page_of_all(
     if limit == i64::MAX || tasks.len() >= page.limit as usize {
         return Ok(tasks);
     }
-    // The page is short because there are no more tasks.
+    // If all tasks were read, the page is short because there are no more.
     if is_all_read(conn, filter, page)? {
         return Ok(tasks);
     }
@@ -144,8 +144,8 @@ fn is_all_read(
     Ok(count.unwrap_or(0) < MAX_SCANNED)
 }
 
-/// A page of the tasks of all accounts that match a search; each account has its own `terms` for
-/// it. The filter's terms are ignored.
+/// A page of the tasks of all accounts that match a search. `terms` returns an account's terms of
+/// the search; those of the filter are ignored.
 pub fn search_of_all(
     conn: &mut Conn<'_>,
     filter: &TaskFilter,

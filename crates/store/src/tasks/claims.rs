@@ -74,8 +74,9 @@ pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<Due
 
 /// Models with due tasks for hosted providers, and whether any of those tasks have begun.
 pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bool)>, StoreError> {
-    // From each model to the next in the index: thousands of tasks may wait for one model, and only
-    // the first due one of each is read. Both databases would count them all for a GROUP BY.
+    // The recursion jumps from each model to the next in the index: thousands of tasks may wait for
+    // one model, and only the first due one of each is read. For a GROUP BY both databases would
+    // read them all.
     conn.all(
         "WITH RECURSIVE waiting (model) AS (
            SELECT MIN(model) FROM tasks
@@ -298,8 +299,8 @@ pub fn pull_forward(
     Ok(embedded + hosted)
 }
 
-/// Sets the number of children killed. Returns whether `owner` still holds the task; repeating the
-/// call is harmless.
+/// Sets how often the child process of a task has died. Returns whether `owner` still holds the
+/// task; repeating the call is harmless.
 pub fn set_deaths(
     conn: &mut Conn<'_>,
     id: TaskId,

@@ -68,8 +68,8 @@ pub fn claim(
     Ok(None)
 }
 
-/// Claims unsent tasks for hosted providers, by turns of the accounts: at most `slots` of a queue,
-/// and of each model at most its capacity. They stay in their state until
+/// Claims unsent tasks for hosted providers, by turns of the accounts: at most `slots` tasks of a
+/// queue, and of each model at most its capacity. They stay in their state until
 /// [`mark_running`](super::mark_running).
 pub fn claim_in_turn(
     conn: &mut Conn<'_>,
@@ -84,8 +84,8 @@ pub fn claim_in_turn(
     for (index, (model, _)) in capacities.iter().enumerate() {
         waiting.extend(waiting_for_provider(conn, queue, (index, model), now)?);
     }
-    // Counted for all models of the queue: tasks of models that this process does not claim use the
-    // same slots.
+    // Held slots are counted for all models of the queue: tasks of models that this process does
+    // not claim use the same slots.
     let mut contest = QueueContest::new(conn, waiting, &to_json(&queue.models)?)?;
     let mut claimed = Vec::new();
     let mut served = Vec::new();
@@ -302,8 +302,8 @@ fn slots_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u3
     Ok(held.into_iter().collect())
 }
 
-/// How many tasks of each of a queue's models are held by a process that has yet to send them:
-/// tasks that wait for the operator are not held by any.
+/// How many tasks of each of a queue's models are held by a process that has yet to send them.
+/// Tasks that wait for the operator are not counted.
 pub fn count_unsent(
     conn: &mut Conn<'_>,
     queue: &FairQueue,

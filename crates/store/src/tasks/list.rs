@@ -43,7 +43,7 @@ pub struct TaskFilter {
 }
 
 /// A term that the task must have, if one is given. The subquery has an offset because Postgres
-/// might otherwise read all tasks with the term at once, which are many if it is common.
+/// might otherwise read all tasks with the term at once, and a common term has many.
 macro_rules! term {
     ($id:literal, $number:literal) => {
         concat!(
@@ -59,9 +59,9 @@ macro_rules! term {
 }
 
 /// A list in either direction. The condition that selects the index is spliced into the text: a
-/// planner uses no index for a condition that may be NULL. The other conditions are expressions,
-/// for which no index is used, so that Postgres, which sees the values, does not choose another
-/// index. The far end of the page, if there is one, is spliced in as well: given both ends,
+/// planner uses no index for a condition that may be NULL. The other columns are compared as
+/// expressions, such as `kind || ''`, so that Postgres, which plans with the values, cannot choose
+/// another index. The far end of the page, if there is one, is spliced in as well: given both ends,
 /// `SQLite` considers every index of the account equally good.
 macro_rules! list {
     ($direction:expr, words) => {

@@ -33,8 +33,8 @@ pub(super) fn of_day(
     Ok(mismatches)
 }
 
-/// Compares the sums of each hour, by provider and outcome, with the tasks and entries themselves,
-/// which contain these two although the day's sums do not.
+/// Compares the sums of each hour, by provider and outcome, with the tasks and entries themselves:
+/// the day's sums contain neither provider nor outcome.
 fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY_MICROS);
     conn.all(

@@ -28,7 +28,7 @@ record! {
     }
 }
 
-/// The cost of an hour's jobs according to their own rows.
+/// The costs of an hour's jobs: as summed, and according to the jobs' own rows.
 #[derive(Debug, Default)]
 struct HourCosts {
     summed: JobCosts,
@@ -160,7 +160,7 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
 }
 
 impl EndedJob {
-    /// The sum to which it belongs.
+    /// The group to which the job belongs.
     fn group(&self) -> JobGroup {
         JobGroup {
             hour: self.ended_at.div_euclid(HOUR_MICROS),

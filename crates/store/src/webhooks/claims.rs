@@ -19,7 +19,7 @@ pub struct DeliveryCandidate {
     pub lane: String,
 }
 
-/// The lanes and accounts to which more can be sent.
+/// Which lanes have room for more deliveries, and which accounts have none.
 #[derive(Clone)]
 pub struct SendCapacity {
     pub lanes: LanesWithRoom,
@@ -40,7 +40,7 @@ record! {
     }
 }
 
-/// The statement that selects lanes that are, or are not, in the list.
+/// The statement that selects due deliveries whose lanes are, or are not, in the list.
 macro_rules! due {
     ($is_in:literal; sqlite) => {
         concat!(
@@ -119,7 +119,7 @@ record! {
         account: "d.account_id",
         endpoint: "d.endpoint_id",
         event: "d.event_id",
-        // If the endpoint was deleted after the claim, nothing is sent to it.
+        // Empty if the endpoint was deleted meanwhile. Then nothing is sent.
         url: Option::unwrap_or_default("COALESCE(d.url, p.url)"),
         body: "COALESCE(d.body, e.body)",
         scheme: scheme("p.scheme"),
@@ -169,8 +169,8 @@ macro_rules! claims {
 }
 
 /// Claims those of these deliveries that no other process has claimed. Returns them with everything
-/// that an attempt needs. If the endpoint's key may not, or no longer, see what the delivery
-/// reports, the delivery is held instead.
+/// that an attempt needs. If the endpoint's key may not see what the delivery reports, the delivery
+/// is held instead.
 pub fn claim(
     conn: &mut Conn<'_>,
     owner: &str,

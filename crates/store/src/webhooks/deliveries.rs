@@ -109,8 +109,8 @@ pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), St
     Ok(())
 }
 
-/// Makes waiting deliveries due now if, by their timestamps, their wait began clearly after `now`,
-/// which means that the clock was set back since. Returns how many.
+/// Makes waiting deliveries due now if, by their timestamps, their wait began after `after`, a time
+/// well after `now`: the clock was set back since then. Returns how many.
 pub fn pull_forward(
     conn: &mut Conn<'_>,
     after: Timestamp,
@@ -136,8 +136,8 @@ pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Gives up the waiting deliveries of an endpoint that is deleted, and records its URL in all its
-/// deliveries.
+/// Gives up the waiting and held deliveries of an endpoint that is deleted, and records its URL in
+/// all its deliveries.
 pub fn fail_all_of_endpoint(
     conn: &mut Conn<'_>,
     endpoint: EndpointId,

@@ -141,9 +141,9 @@ pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<DeliveryAttem
     Ok(latest)
 }
 
-/// Deletes up to `limit` deliveries that were delivered before `delivered_before`, and as many each
-/// that failed or were held before `failed_before`, with their attempts, and events that have no
-/// other delivery. Returns how many.
+/// Deletes up to `limit` deliveries that were delivered before `delivered_before`, up to `limit`
+/// that failed and up to `limit` that were held before `failed_before`, with their attempts and the
+/// events that have no other delivery. Returns how many.
 pub fn forget(
     conn: &mut Conn<'_>,
     delivered_before: Timestamp,

@@ -1,9 +1,9 @@
 //! Trace context (W3C Trace Context), as callers send it and as it is stored with tasks.
 //!
 //! Only the ids of a caller's context are used, so that its trace continues here. Whether the trace
-//! is recorded depends on the operator's sampling rate, because the caller may be untrusted; it can
-//! only request that the trace is not recorded. The contents of `tracestate`, written by other
-//! systems, are not passed on.
+//! is recorded depends on the operator's sampling rate, because the caller may be untrusted. A
+//! caller can only request that the trace is not recorded. The contents of `tracestate`, written by
+//! other systems, are not passed on.
 
 use opentelemetry::Context;
 use opentelemetry::propagation::Extractor;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_later_versions_are_read_and_only_the_share_has_a_trace_kept() {
+    fn later_versions_are_read_and_sampling_follows_is_kept() {
         let later = format!("cc{}-what-comes", &PARENT[2..]);
         let unsampled = format!("{}00", &PARENT[..53]);
         for (parent, is_kept, is_sampled) in [

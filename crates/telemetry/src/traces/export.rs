@@ -114,7 +114,7 @@ enum ExportOutcome {
     Accepted { refused: usize },
     /// It refused the batch, and would do so again.
     Refused(String),
-    /// It cannot accept the batch now. With the requested waiting time, if it sent one.
+    /// It cannot accept the batch now. The time is how long it asked to wait, if it did.
     Unavailable(String, Option<Duration>),
 }
 
@@ -153,7 +153,7 @@ impl SpanSender {
         let mut batch = Vec::new();
         tokio::select! {
             _ = self.from.recv_many(&mut batch, BATCH) => {}
-            // A closed queue still returns the spans it contains, and then that it is empty.
+            // A closed queue still returns the spans it contains, and then reports its end.
             () = self.closing.cancelled() => self.from.close(),
         }
         let until = Instant::now() + GATHER_TIME;

@@ -1,6 +1,6 @@
 //! Traces: spans of a request from its arrival to its webhook, which a collector gets over OTLP.
-//! Off unless `[telemetry] otlp` contains one; if off, no trace context is read, stored or passed
-//! on.
+//! Off unless `[telemetry] otlp` names a collector; if off, no trace context is read, stored or
+//! passed on.
 //!
 //! A trace continues in other processes and after a restart: the caller's context comes with its
 //! request (`context`), is stored with the task, and is sent to providers and to receivers of
@@ -80,8 +80,8 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Whether a trace that a caller began is recorded. Decided at random, not by its id, because the
-/// caller chose that.
+/// Whether a trace that a caller began is recorded. Decided at random, not by the trace's id, which
+/// the caller chose.
 fn is_sampled() -> bool {
     let share = SHARE.get().copied().unwrap_or(0.0);
     let mut bits = [0; 4];
@@ -89,8 +89,8 @@ fn is_sampled() -> bool {
     let drawn = getrandom::fill(&mut bits).map_or(1.0, |()| {
         f64::from(u32::from_le_bytes(bits)) / f64::from(u32::MAX)
     });
-    // The random number can be 1.0, which is not below any fraction; yet with a fraction of 1.0 all
-    // traces are recorded.
+    // A share of 1.0 must record all traces, but the random number can be 1.0, which is not below
+    // it.
     share >= 1.0 || drawn < share
 }
 

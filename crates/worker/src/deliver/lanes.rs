@@ -4,8 +4,9 @@
 //! A lane is one receiver: an endpoint, or the callbacks of an account to one host. Five failures
 //! in a row pause it, so that a dead receiver costs an occasional attempt and not one for each
 //! delivery in its queue. A receiver that has not accepted anything yet, or has not answered for a
-//! short time, gets fewer requests at once, and all such receivers together at most half of the
-//! requests of the process, so that a hundred dead ones leave capacity for the others.
+//! short time, gets fewer requests at once. All receivers that have not accepted anything yet
+//! together get at most half of the requests of the process, so that a hundred dead ones leave
+//! capacity for the others.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,7 +24,7 @@ const MAX_PER_ACCOUNT: usize = 50;
 const MAX_PER_LANE: usize = 10;
 /// Maximum number of requests at once to a receiver that is not known to answer.
 const MAX_PER_UNPROVEN_LANE: usize = 2;
-/// Maximum number of requests at once to all such receivers.
+/// Maximum number of requests at once to all receivers that have not accepted anything yet.
 const MAX_UNPROVEN: usize = MAX_IN_FLIGHT / 2;
 /// A receiver that has not answered for this long counts as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
@@ -88,7 +89,7 @@ impl ReceiverLane {
 }
 
 impl ReceiverLanes {
-    /// The lanes and accounts with capacity left; `None` if there are none.
+    /// The lanes and accounts with capacity left; `None` if the process has none.
     pub(super) fn room(&self, now: Timestamp) -> Option<SendCapacity> {
         if self.slots.len() >= MAX_IN_FLIGHT {
             return None;

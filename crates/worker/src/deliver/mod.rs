@@ -1,5 +1,5 @@
-//! Webhook delivery: claims deliveries that are due under this process's lease, posts them, and
-//! records the outcomes in batches.
+//! Webhook delivery: claims due deliveries under this process's lease, posts them, and records the
+//! outcomes in batches.
 //!
 //! Delivery is at least once: if a process dies between the answer and the write, another process
 //! sends the delivery again, with the same `webhook-id`.
@@ -271,8 +271,8 @@ async fn record_outcomes(
         });
         write(app, &batch, &pauses).await;
         crash::point("delivery-written");
-        // Not before the outcome is on disk: a delivery without a slot counts as claimed by
-        // mistake, and would be freed and sent again.
+        // Slots are released only once the outcomes are on disk: a delivery without a slot counts
+        // as claimed by mistake, and would be freed and sent again.
         sender.with_lanes(|lanes| {
             for (_, outcome) in batch.drain(..) {
                 lanes.release(outcome.due.id);
@@ -290,7 +290,8 @@ async fn wait_until_drained(sender: &WebhookSender) {
     }
 }
 
-/// Retries until it is written, or until other processes hold these deliveries.
+/// Writes a batch of outcomes. Retries until they are written, or until other processes hold these
+/// deliveries.
 async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(String, Duration)]) {
     let mut retry_pause = Duration::from_millis(250);
     let rows: Arc<[(Arc<str>, AttemptOutcome)]> = batch

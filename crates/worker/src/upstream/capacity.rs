@@ -117,8 +117,8 @@ pub(super) fn is_unlimited(app: &App, model: &str) -> bool {
     LocalRoutes::for_model(app, model).is_unlimited()
 }
 
-/// The queue of a model. It is shared by all models that are only made at one provider, if that
-/// provider has limits for all of them together.
+/// The queue of a model. If a provider has limits of its own, all models that only this provider
+/// makes share one queue.
 pub(super) fn queue_of(app: &App, model: &str) -> FairQueue {
     let catalog = app.models.catalog.load();
     let sites = app.models.upstream.sites();
@@ -170,7 +170,7 @@ impl LocalRoutes {
     }
 
     /// Slots left at providers for tasks of the model, and for tasks of its queue. Tasks that are
-    /// claimed but not sent use none yet.
+    /// claimed but not sent are not counted here.
     fn room(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<(u32, u32), StoreError> {
         let (mut model_capacity, mut queue_capacity) = (0_u32, 0_u32);
         let mut providers = HashSet::new();
@@ -196,7 +196,7 @@ impl LocalRoutes {
     }
 }
 
-/// A model of which tasks are about to be claimed.
+/// A model whose tasks are about to be claimed.
 pub(super) struct ModelDemand {
     pub(super) model: String,
     pub(super) routes: LocalRoutes,
@@ -217,8 +217,8 @@ pub(super) fn claim(
         return Ok(Vec::new());
     }
     store::tasks::enter_queue(conn, queue);
-    // Counted before the jobs: an order that is sent in between counts twice rather than not at
-    // all.
+    // Unsent tasks are counted before the jobs: an order that is sent in between counts twice
+    // rather than not at all.
     let mut unsent = None;
     let mut capacities = Vec::new();
     let mut slots = 0;

@@ -115,7 +115,8 @@ impl Dispatcher {
             return None;
         }
         let mut permits = slots.reserve(tasks.len())?;
-        // Before the tasks are in the database, so that `compare` does not treat them as forgotten.
+        // Announced before the tasks are in the database, so that `compare` does not treat them as
+        // forgotten.
         let expected = runs.expect(tasks);
         let owner = lease.name.clone();
         Some(TaskClaim::new(owner, move |tasks| {
@@ -135,8 +136,8 @@ impl Dispatcher {
     async fn claim_all(&self) -> Result<bool, Error> {
         let context = &self.context;
         let now = context.app.clock.now();
-        // Before the database is read: a task that is accepted meanwhile marks its queue as
-        // non-empty again, and that must not be undone.
+        // The marks are cleared before the database is read: a task that is accepted meanwhile
+        // marks its queue as non-empty again, and that must not be undone.
         self.slots.clear_queued();
         let models = context
             .app
@@ -168,8 +169,8 @@ impl Dispatcher {
         Ok(has_more)
     }
 
-    /// Claims tasks of a queue: all that a provider has, regardless of free slots, and as many of
-    /// the others as there are slots for. Returns whether there may be more of the former.
+    /// Claims tasks of a queue: all that a provider may have, regardless of free slots, and as many
+    /// of the others as there are slots for. Returns whether there may be more of the former.
     async fn claim_queue(
         &self,
         queue: FairQueue,
@@ -191,7 +192,7 @@ impl Dispatcher {
             }
             if routes.can_run() {
                 // Reserved before the claim, so that new tasks do not take these slots meanwhile.
-                // Freeing one rings the bell.
+                // Freeing a slot rings the bell.
                 let permit = self.slots.for_model(&model).hold(u32::MAX);
                 let max_tasks = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let max_tasks = u32::try_from(max_tasks).unwrap_or(u32::MAX);

@@ -86,8 +86,8 @@ impl HostedTask<'_> {
         }
     }
 
-    /// Fetches results that do not belong to a job that could be polled: from their URLs, until the
-    /// retries are used up.
+    /// Fetches results for which there is no job to poll: from their URLs, until the retries are
+    /// used up.
     async fn fetch(
         &self,
         job: &AcceptedJob,
@@ -128,8 +128,8 @@ impl HostedTask<'_> {
             if has_polled && follow_start.elapsed() > job.site.config.job_limit {
                 return Err(FollowError::OutOfTime);
             }
-            let lengths = tasks::usual_lengths(app, &self.task.model).await;
-            // They only determine the intervals between polls, so an error does not matter.
+            let lengths = tasks::usual_durations(app, &self.task.model).await;
+            // The lengths only determine the intervals between polls, so an error does not matter.
             let lengths = lengths.ok().flatten();
             let mut pause = next_poll(
                 &pace,

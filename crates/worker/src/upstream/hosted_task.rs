@@ -1,5 +1,5 @@
-//! A task of a hosted provider while this process works on it, and the types that the steps of this
-//! work share. This module depends on none of the steps.
+//! A task for a hosted provider while this process works on it, and the types that the steps of
+//! this work share. This module depends on none of the steps.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

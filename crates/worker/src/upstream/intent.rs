@@ -1,8 +1,8 @@
-//! Submission records: written before and after the one request that costs.
+//! Submission records: written before and after the one request that costs money.
 //!
 //! An order is sent only by the process that holds its task at the instant of the intent, which a
-//! lock on the task's row ensures, and only while that process can prove that it still does. The
-//! outcome is written only if no other process has written one.
+//! lock on the task's row ensures, and only while that process can prove that it still holds the
+//! task. The outcome is written only if no other process has written one.
 //!
 //! No other process knows the outcome, so this one waits if the database is unavailable; and if a
 //! commit is in doubt, it reads whether the commit took effect.
@@ -164,7 +164,7 @@ impl HostedTask<'_> {
         }
     }
 
-    /// Closes a submission whose request was not sent because this process was suspended for too
+    /// Handles a submission whose request was not sent because this process was suspended for too
     /// long. If no other process may have sent it either, the submission is closed and the task
     /// becomes due again.
     pub(super) async fn close_held_back(

@@ -204,7 +204,7 @@ async fn song(
         if let Some(upstream) = &recording.upstream {
             set_id(&mut song.fields, field, &upstream.clip_id);
             if let (0, Some(task_id)) = (index, &upstream.task_id) {
-                // With it the provider finds the account that owns the clip.
+                // From this id the provider finds the account that owns the clip.
                 song.fields
                     .insert("task_id".into(), Value::from(task_id.as_str()));
             }
@@ -279,7 +279,7 @@ async fn recording(
     ))
 }
 
-/// The persona's provider, its id there, and the credential that made it.
+/// The persona's provider, its id there, and the credential with which it was made.
 async fn persona_upstream(
     app: &App,
     task: &Task,

@@ -26,9 +26,10 @@ const MAX_PAUSE: Duration = Duration::from_mins(1);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl HostedTask<'_> {
-    /// Submits the task until a provider accepts it, or finds that one already did.
+    /// Makes sure that a provider has accepted the task: submits it, unless one already did.
     pub(super) async fn ensure_accepted(&self) -> Result<AcceptedJob, RunEnding> {
-        // Accepted and claimed by this process in one transaction, so a lookup would find nothing.
+        // The task was accepted and claimed by this process in one transaction, so a lookup would
+        // find nothing.
         if self.is_new {
             return self.submit().await;
         }

@@ -1,6 +1,6 @@
 //! Submissions with an unknown outcome: the process died, or the answer was lost.
 //!
-//! If the provider deduplicates submissions by key, it is sent again. Else, if the provider offers
+//! If the provider deduplicates by key, the submission is sent again. Else, if the provider offers
 //! a way to search for it, it is looked up there. Otherwise, and if it is not found, the task ends:
 //! nothing is charged, and nothing is sent again.
 
@@ -35,7 +35,7 @@ const LOOKUP_PAUSES: [Duration; 4] = [
 ];
 /// Maximum time between a job and a submission that may belong to it.
 const MATCH_WINDOW: Duration = Duration::from_mins(10);
-/// When an unclear submission is first looked up again.
+/// Pause before an unclear submission is first looked up again.
 const FIRST_RECHECK: Duration = Duration::from_mins(1);
 
 /// The result of a look-up at the provider.
@@ -201,7 +201,7 @@ fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
-/// When a submission is looked up again, depending on its age; a job may appear late.
+/// Pauses between look-ups of an unclear submission, each up to an age: a job may appear late.
 const RECHECK_SCHEDULE: [(Duration, Duration); 3] = [
     (Duration::from_hours(1), Duration::from_mins(10)),
     (Duration::from_hours(6), Duration::from_hours(1)),

@@ -26,7 +26,8 @@ use mediagate_store as store;
 
 /// Maximum number of strays that are claimed at once.
 const BATCH: u32 = 100;
-/// Pause before a stray is examined again if its provider is not in the settings.
+/// Pause before a stray is examined again after an error, or if its provider is not in the
+/// settings.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// The outcome of a cancelled task's job.

@@ -36,7 +36,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_mins(10);
 /// Pause before a full route is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
-/// The part of a provider's acceptance that is in the database.
+/// How a provider's acceptance was recorded in the database.
 struct PersistedAcceptance {
     at: Timestamp,
     /// Whether its handle or results are in the database.
@@ -375,8 +375,8 @@ impl HostedTask<'_> {
         })))
     }
 
-    /// Records that the provider accepted the submission, with its handle or results. If nothing
-    /// but the result remains to be written, both are written together with the end of the task.
+    /// Records that the provider accepted the submission, with its handle or results. If the result
+    /// is a link, the acceptance is written together with the end of the task.
     async fn record_acceptance(
         &self,
         route: &Route,
@@ -395,8 +395,8 @@ impl HostedTask<'_> {
             cost,
         };
         let (submission, provider) = (sent.submission.id, route.provider.clone());
-        // A link that callers may not get is handled in the usual way, in which storing it fails
-        // the task.
+        // A link that callers may not get is recorded in the usual way. Storing it then fails the
+        // task.
         let is_link = |outputs: &Vec<JobOutput>| {
             let link = results::link_of(sent.site, self.task, outputs);
             link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())

@@ -1,5 +1,5 @@
-//! Submission slots: how many tasks of a model this process submits at once, and whether other
-//! tasks wait; new tasks do not overtake these.
+//! Submission slots: how many tasks of a model this process submits at once, and whether tasks wait
+//! in the database. New tasks do not overtake those.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,8 +42,7 @@ impl SubmitSlots {
         slots
     }
 
-    /// Marks all queues as empty before they are polled: the claims from the queues that are found
-    /// show whether tasks remain.
+    /// Marks all queues as empty before they are polled: the claims then show whether tasks remain.
     pub(super) fn clear_queued(&self) {
         self.mark(false);
     }
@@ -80,7 +79,7 @@ impl ModelSlots {
         let tasks = u32::try_from(tasks).ok()?;
         let slots = self.free.clone().try_acquire_many_owned(tasks).ok();
         if slots.is_none() {
-            // The task is accepted without a claim and waits in the database from now on.
+            // The new tasks are accepted without a claim and wait in the database.
             self.queue();
         }
         slots
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_held_before_tasks_are_claimed() {
+    fn slots_are_held_before_tasks_are_claimed() {
         let slots = SubmitSlots::new(3);
         let film = slots.for_model("film");
         slots.clear_queued();

@@ -20,7 +20,7 @@ struct BirdSinger {
     hertz: f32,
     pan: f32,
     level: f32,
-    /// Notes that are left of the phrase.
+    /// Notes still to come in the phrase.
     notes: u32,
     /// Samples to the next note or phrase.
     wait: f32,
@@ -35,7 +35,7 @@ impl BirdsVoice {
                 pan: random.noise(),
                 level: random.between(0.05, 0.2),
                 notes: 0,
-                // One sings at once, the others later.
+                // They begin one after the other, the first almost immediately.
                 wait: (0.3 + 1.3 * f32::from(i)) * RATE_HZ,
             })
             .collect();
@@ -85,7 +85,7 @@ impl AmbienceVoice for BirdsVoice {
     }
 }
 
-/// Chirps of three or four pulses, each cricket at its own pitch and pace.
+/// Chirps of four pulses, each cricket at its own pitch and pace.
 pub(super) struct CricketsVoice {
     noise: [PcgRandom; 2],
     night: [LowPass; 2],
@@ -228,7 +228,7 @@ pub(super) struct CityVoice {
 
 /// A car from one side to the other.
 struct PassingCar {
-    /// From −1 to 1; beyond, it has gone.
+    /// From −1.3 to 1.3; beyond that the car has gone.
     position: f32,
     step: f32,
     level: f32,

@@ -17,7 +17,7 @@ pub(super) struct SeaVoice {
 /// One train of waves.
 struct WaveTrain {
     random: PcgRandom,
-    /// From 0, where it begins to rise, to 1, where the next does.
+    /// From 0, where a wave begins to rise, to 1, where the next one does.
     phase: f32,
     step: f32,
     size: f32,

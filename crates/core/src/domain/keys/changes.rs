@@ -21,7 +21,7 @@ use mediagate_model::webhook::WebhookEndpoint;
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn, accounts};
 
-/// Longest time for which the secret before a rotation can be accepted.
+/// Longest time for which the previous secret can be accepted after a rotation.
 const MAX_GRACE: Duration = Duration::from_hours(30 * 24);
 
 /// A key after a change, with its secret if that is new.
@@ -46,7 +46,7 @@ pub struct KeyDependents {
 }
 
 impl KeyDependents {
-    fn end_dependents(
+    fn end_endpoints_and_count_sessions(
         conn: &mut Conn<'_>,
         (account, key): (AccountId, KeyId),
         webhooks_end: KeyEndAction,
@@ -126,7 +126,7 @@ fn read_issued_key(
     })
 }
 
-/// Changes to a key; `None` leaves it, `Some(None)` removes the limit.
+/// Changes to a key; `None` leaves a value as it is, `Some(None)` removes the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeyChanges {
     pub name: Option<String>,
@@ -189,8 +189,9 @@ pub async fn change(
         .await
 }
 
-/// Gives a key another secret. The previous secret is accepted for `grace`, and any older one no
-/// longer. Sessions end at once; the key's webhook endpoints stay active unless `ends_webhooks`.
+/// Gives a key another secret. The previous secret is accepted for `grace`; older ones are not
+/// accepted any more. Sessions end at once; the key's webhook endpoints stay active unless
+/// `ends_webhooks`.
 pub async fn rotate(
     app: &App,
     operation: OperatorAction<'_, IssuedKey>,
@@ -216,8 +217,8 @@ pub async fn rotate(
             } else {
                 KeyEndAction::Keep
             };
-            // Before the sessions are deleted below, as it counts them.
-            let dependents = KeyDependents::end_dependents(conn, (key.account, id), end_action, author, now)?;
+            // Called before the sessions are deleted below, because it counts them.
+            let dependents = KeyDependents::end_endpoints_and_count_sessions(conn, (key.account, id), end_action, author, now)?;
             // Sessions were begun with the former secret, which may have leaked.
             store::sessions::delete_of_key(conn, id)?;
             let after =
@@ -234,7 +235,7 @@ pub async fn rotate(
 
 /// Revokes a key from its next request on; one that was revoked before stays as it is. Its sessions
 /// end, and its webhook endpoints receive nothing any more: they are disabled, or deleted if
-/// `ends_webhooks`. Returns it, and whether it was valid.
+/// `ends_webhooks`. Returns the key, and whether it was valid.
 pub async fn revoke(
     app: &App,
     operation: OperatorAction<'_, (IssuedKey, bool)>,
@@ -254,13 +255,18 @@ pub async fn revoke(
                 KeyEndAction::Disable
             };
             let account = issued.record.key.account;
-            let mut dependents =
-                KeyDependents::end_dependents(conn, (account, id), end_action, author, now)?;
+            let mut dependents = KeyDependents::end_endpoints_and_count_sessions(
+                conn,
+                (account, id),
+                end_action,
+                author,
+                now,
+            )?;
             if was_valid {
                 let after = json!({"revoked_at": now.rfc3339(), "ties": dependents.audit_value()});
                 author.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
             }
-            // They ended with the first revocation.
+            // The sessions ended with the first revocation.
             if !was_valid {
                 dependents.sessions_ended = 0;
             }

@@ -4,7 +4,7 @@ use crate::app::App;
 use mediagate_model::error::Error;
 use mediagate_store::accounts;
 
-/// Writes when keys were used, if it is due.
+/// Writes those last uses of keys that are due to be written.
 pub async fn note_uses(app: &App) -> Result<(), Error> {
     loop {
         let due = app.caches.key_usage.due();

@@ -60,7 +60,7 @@ pub enum MatchKind {
     Near {
         /// `video` or `sound`.
         medium: &'static str,
-        /// Part of the bits of the fingerprints that differ.
+        /// Share of the fingerprints' bits that differ.
         distance: f32,
     },
 }
@@ -266,7 +266,7 @@ fn candidates(
         }
     }
     let mut shared: Vec<(String, u32)> = shared.into_iter().collect();
-    // Among equals the newest, as ids sort by time.
+    // Among equals the newest comes first, as ids sort by time.
     shared.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.0.cmp(&a.0)));
     let ids = shared.into_iter().take(MAX_COMPARED);
     Ok(ids.map(|(id, _)| id).collect())

@@ -66,7 +66,7 @@ impl From<MarkError> for Error {
 pub enum ClipSource {
     /// By processing this recording, without anything generated.
     Edited(Arc<tempfile::TempPath>),
-    /// By a hosted model, in this file.
+    /// By a hosted model, which returned this file.
     Generated(Arc<tempfile::TempPath>),
     /// It is an upload, which came in this file.
     Uploaded(Arc<tempfile::TempPath>),
@@ -83,8 +83,8 @@ pub struct RenderedFilm {
     pub is_from_words: bool,
 }
 
-/// Signs a film that was made here, with `marks` besides the signature, and its pictures,
-/// which name the film.
+/// Signs a film that was made here, and its pictures, which name the film as their source. `marks`
+/// are those that the film has besides the signature.
 pub async fn sign_film(
     app: &App,
     facts: SigningFacts,

@@ -1,10 +1,10 @@
 //! Post-processing of films that providers made, once their tasks are over: their fingerprints, and
 //! a poster of each.
 //!
-//! It takes a child process, so no caller waits for it; one child examines many films. A film that
-//! was not examined stays on the list, whatever happens. If the database, the files or the start of
-//! the child fails, the film is skipped and retried after increasing pauses; in the end it is
-//! identified by its digest alone.
+//! It takes a child process, so no caller waits for it; one child examines many films. A film stays
+//! on the list until it has been examined or given up. If the database, the files or the start of
+//! the child fails, the film is skipped and retried after increasing pauses. A film that is given
+//! up is identified by its digest alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ const MAX_FILMS: usize = 100;
 /// Memory of a child that examines one film: some frames of 4K.
 const SCAN_MEMORY_BYTES: u64 = 128 << 20;
 
-/// How often a process tries to examine a film, and the pause after the first failure; each further
-/// one is four times as long, so that the last attempt is six hours after the first.
+/// How many times a process tries to examine a film, and the pause after the first failure. Each
+/// further pause is four times as long, so the last attempt is about six hours after the first.
 const MAX_TRIES: u32 = 6;
 const FIRST_RETRY_PAUSE: Duration = Duration::from_mins(1);
 
@@ -89,7 +89,7 @@ async fn fetch(
             }
             // The file is gone, so there is nothing to examine. This takes it off the list.
             Ok(None) => keep(app, &print, PerceptualFingerprint::default(), None).await?,
-            Err(error) => record_miss(app, &print, &error).await?,
+            Err(error) => record_failed_scan(app, &print, &error).await?,
         }
     }
     Ok(batch)
@@ -116,13 +116,13 @@ async fn examine(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
             for (film, scan) in films.iter().zip(scans) {
                 match store_scan(app, film, scan).await {
                     Ok(()) => app.caches.misses.invalidate(&film.print.id),
-                    Err(error) => record_miss(app, &film.print, &error).await?,
+                    Err(error) => record_failed_scan(app, &film.print, &error).await?,
                 }
             }
         }
         Err(error) => {
             for film in &films {
-                record_miss(app, &film.print, &error).await?;
+                record_failed_scan(app, &film.print, &error).await?;
             }
         }
     }
@@ -158,7 +158,11 @@ async fn due(app: &App, cursor: &mut Option<AssetId>) -> Result<Vec<ResultFinger
 }
 
 /// Notes that a film could not be examined, and gives it up after the last attempt.
-async fn record_miss(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(), Error> {
+async fn record_failed_scan(
+    app: &App,
+    print: &ResultFingerprint,
+    error: &Error,
+) -> Result<(), Error> {
     let misses = &app.caches.misses;
     let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
     let cause = error.internal_cause();
@@ -199,7 +203,7 @@ async fn store_scan(
     keep(app, print, scan.kept, poster).await
 }
 
-/// The video of a task that has no poster, unless it is gone.
+/// A task's video, if it has no poster and has not expired.
 fn lacks_poster(task: &Task, now: Timestamp) -> Option<&VideoOutput> {
     match task.output.as_ref()? {
         TaskResult::VideoV1(video) => {
@@ -249,7 +253,8 @@ async fn keep(
     let write = app
         .store
         .write_for(print.account, move |conn| -> Result<bool, Error> {
-            // Another process examined it first. The poster that was stored here is removed below.
+            // Another process examined the film first. The poster that was stored here is removed
+            // below.
             if !store::fingerprints::set_fingerprint(conn, id, &likeness)? {
                 return Ok(false);
             }
@@ -261,7 +266,7 @@ async fn keep(
             let Some(mut video) = video.cloned() else {
                 return Ok(false);
             };
-            // It expires with the film.
+            // The poster expires with the film.
             poster.expires_at = (video.expires_at_micros < i64::MAX)
                 .then(|| Timestamp::from_micros(video.expires_at_micros));
             store::assets::insert(conn, &poster)?;
@@ -270,7 +275,7 @@ async fn keep(
             Ok(true)
         });
     match (write.await?, task, file) {
-        // It may be cached without its poster.
+        // The task may be cached without its poster.
         (true, Some(task), _) => app.caches.ended_tasks.invalidate(&task),
         (false, _, Some(unused)) => assets::remove(app, &unused).await,
         _ => {}

@@ -65,8 +65,8 @@ pub async fn cancel(
     let write = app
         .store
         .write_for(account, move |conn| -> Result<Task, Error> {
-            // A worker that is about to send this task's order waits for this lock, or has its
-            // submission on disk: then it is visible here.
+            // A worker that is about to send this task's order waits for this lock, or already has
+            // its submission on disk, where it is visible here.
             store::tasks::lock(conn, id)?;
             let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let hold = decide(conn, &task, rules, now)?;
@@ -117,10 +117,10 @@ fn decide(
         CancelPolicy::Charge => Ok(HoldDecision::Kept),
         CancelPolicy::Refund => {
             let subject = ledger::entry_subject(task);
-            // Two cancellations that read the same sum would exceed the allowance together.
+            // Two cancellations that read the same sum could together exceed the allowance.
             store::ledger::lock(conn, subject)?;
             let refunded_today = store::usage::refunded_on(conn, task.account, now)?;
-            // Counted with its whole reservation until it is known what the job costs.
+            // The task counts with its whole reservation until it is known what the job costs.
             if refunded_today.plus(task.reserved) > rules.allowance {
                 return Ok(HoldDecision::KeptBeyondAllowance);
             }

@@ -75,8 +75,8 @@ impl VideoOrder {
         frames.chain(&self.references)
     }
 
-    /// The requested size, if offered; `None` if the order specifies none or one that is not
-    /// offered.
+    /// The requested size, or the offered size that fits the requested frame best. `None` if the
+    /// order specifies neither, or no size fits the frame.
     pub fn best_size(
         &self,
         sizes: &[(u32, u32)],

@@ -55,7 +55,7 @@ fn setting_in(app: &AppParts, route: &Route, text: &str) -> Option<&'static str>
     prompt_settings::setting_in(text, adapter.prompt_settings(&route.model))
 }
 
-/// Whether this number of pictures is accepted; [`refusals`] gives the reason if not.
+/// Whether these numbers of pictures are accepted; [`refusals`] gives the reason if not.
 fn accepts_pictures(
     offered: &VideoLimits,
     frames: usize,
@@ -249,7 +249,7 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
     faults
 }
 
-/// Provider options that the operator does not pass.
+/// Faults for provider options that the operator does not allow to be passed.
 fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
     let mut names = Vec::new();
     collect_blocked(&model.passthrough_fields, "", options, &mut names);
@@ -267,7 +267,7 @@ fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldErro
         .collect()
 }
 
-/// Collects dotted names of which `pass` contains neither the name itself nor a parent.
+/// Collects the dotted names of fields for which `pass` lists neither the field nor a parent.
 fn collect_blocked(
     pass: &[String],
     parent: &str,

@@ -88,8 +88,7 @@ pub async fn test(
     Ok(delivery)
 }
 
-/// Sends a delivery again, whatever its state; if it is being sent at this moment, that attempt
-/// counts.
+/// Sends a delivery again, whatever its state. If it is being sent at this moment, nothing changes.
 pub async fn redeliver(
     app: &AppParts,
     account: AccountId,
@@ -114,8 +113,8 @@ pub async fn redeliver(
     Ok(delivery)
 }
 
-/// Resends to an endpoint the deliveries since `since` that failed or were held. Returns how many
-/// those are.
+/// Resends to an endpoint the deliveries since `since` that failed or were held. Returns their
+/// number.
 pub async fn recover(
     app: &AppParts,
     account: AccountId,

@@ -30,8 +30,8 @@ struct EventBody<T> {
     data: T,
 }
 
-/// Notifies the listeners of a task that has ended. It is called after everything else about its
-/// end is written.
+/// Records the event and its deliveries for a task that has ended. Called after everything else
+/// about the end is written.
 pub fn task_ended(
     conn: &mut Conn<'_>,
     app: &App,
@@ -71,7 +71,7 @@ fn origin(app: &Ctx, task: &Task) -> String {
     url.unwrap_or_else(|| format!("http://{}", app.config.listen))
 }
 
-/// The job record instead of the event, where the operator wants it for music.
+/// The job record that a music task's callback gets instead of the event, if the operator chose so.
 fn job_record(
     conn: &mut Conn<'_>,
     app: &Ctx,
@@ -132,7 +132,7 @@ fn listening_endpoints(
     Ok(listeners)
 }
 
-/// Notifies the account's other endpoints that the gateway disabled one.
+/// Records, for the account's other endpoints, the event that the gateway disabled this one.
 pub fn endpoint_disabled(
     conn: &mut Conn<'_>,
     disabled: &WebhookEndpoint,

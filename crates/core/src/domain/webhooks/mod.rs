@@ -31,8 +31,7 @@ use signing_keys::SigningKeys;
 /// Maximum number of endpoints per account.
 pub const MAX_ENDPOINTS: i64 = 20;
 
-/// The owner of a secret, which its encryption depends on: an endpoint's, or an account's for
-/// callbacks.
+/// The owner that a secret's encryption is bound to: the endpoint, or for callbacks the account.
 pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
     endpoint.map_or_else(|| account.to_string(), |endpoint| endpoint.to_string())
 }
@@ -194,7 +193,7 @@ pub async fn list(
     Ok((endpoints, has_more))
 }
 
-/// Changes to an endpoint; `None` leaves it.
+/// Changes to an endpoint; `None` leaves a value as it is.
 #[derive(Debug, Clone, Default)]
 pub struct EndpointChanges {
     pub url: Option<String>,
@@ -329,7 +328,7 @@ pub fn end_key_endpoints(
     Ok(key_endpoints)
 }
 
-/// Gives an endpoint a new secret; the one before it is used for another day.
+/// Gives an endpoint a new secret; the previous one is used for another day.
 pub async fn rotate(
     app: &App,
     account: AccountId,

@@ -11,7 +11,7 @@ use mediagate_model::webhook::{
 use mediagate_store::Conn;
 use mediagate_store::webhooks::{deliveries, endpoints};
 
-/// An endpoint that only failed for this long, and at least this often, is disabled.
+/// An endpoint is disabled once all attempts have failed for this long, and at least this many.
 const DISABLE_AFTER: Duration = Duration::from_hours(5 * 24);
 const MIN_FAILURES: u32 = 10;
 /// The status of a receiver that wants no more events.
@@ -55,8 +55,8 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, outcome: &AttemptOutcome) -> Resu
         (endpoint.enabled, endpoint.disabled_why) = (false, Some(reason));
         events::endpoint_disabled(conn, &endpoint, attempt.at)?;
     }
-    // It may also have been disabled while this delivery was in flight: the delivery can be held
-    // only now that it is pending again.
+    // The endpoint may also have been disabled while this delivery was in flight. The delivery can
+    // be held only now that it is pending again.
     if !endpoint.enabled {
         deliveries::hold(conn, id, attempt.at)?;
     }

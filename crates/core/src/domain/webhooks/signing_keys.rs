@@ -36,10 +36,10 @@ impl SigningKeys {
         Ok(Self(vec![SigningKey::fresh()?]))
     }
 
-    /// Adds a new key; the one before it is still used for a day.
+    /// Adds a new key; the previous one is still used for a day.
     pub fn rotate(self, now: Timestamp) -> Result<Self, Error> {
         let until = now.plus(OVERLAP).micros();
-        // Only the newest is kept for the overlap, so that however often keys are rotated, at most
+        // Only the newest of the old keys is kept, so that however often keys are rotated, at most
         // two are valid.
         let previous = self.0.into_iter().next().map(|key| SigningKey {
             until: Some(until),

@@ -33,7 +33,7 @@ fn a_client_for_whom_nothing_was_made_leaves_no_entry() {
         (registry.state_of(id), registry.disconnects().len()),
         (None, 0)
     );
-    // Refused by the database's own transaction.
+    // The order is refused in the transaction.
     let client = begin(&registry, id, key);
     client.begin_acceptance().record_nothing_made();
     drop(client);
@@ -51,7 +51,7 @@ async fn a_client_that_left_during_a_write_is_waited_for() {
     drop(client);
     assert!(
         registry.disconnects().is_empty(),
-        "not before it is written"
+        "not before the order is written"
     );
     let body = body(key, "body");
     let waiting = registry.wait_until_settled(&body);
@@ -110,7 +110,7 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
         assert!(early.is_err());
         drop(client);
     }
-    // It counts as disconnected before its handler knows.
+    // The second client counts as disconnected before its handler knows.
     assert_eq!(registry.state_of(second.id()), Some(ClientState::Gone));
     assert_eq!(registry.gone_intents(&same), [second.id()]);
     let accepting = second.begin_acceptance();
@@ -184,7 +184,7 @@ fn a_later_attempt_leaves_an_earlier_one_without_effect() {
     assert_eq!(
         registry.state_of(id),
         Some(ClientState::Gone),
-        "of the first"
+        "the disconnect of the first attempt was written"
     );
     assert_eq!(registry.table().entries.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Progress of a demo step while it works: a bar on a terminal, elsewhere its name. Written to
+//! Progress of a demo step: on a terminal its name and a bar, elsewhere only its name. Written to
 //! standard error, so that standard output has only results.
 
 use std::pin::pin;
@@ -65,7 +65,7 @@ impl StepProgress {
     }
 }
 
-/// Replaces the terminal's line.
+/// The text that replaces the terminal's current line.
 fn line(name: &str, per_cent: u64) -> String {
     let per_cent = per_cent.min(100);
     let filled = usize::try_from(per_cent).unwrap_or(0) * CELLS / 100;

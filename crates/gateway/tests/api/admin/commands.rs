@@ -272,8 +272,8 @@ async fn every_command_can_print_json() {
     );
 }
 
-/// A text that clears the screen, rings the bell, colours by one byte, reverses the rest of a line,
-/// and looks like a row of its own.
+/// A text that clears the screen, rings the bell, sets a colour by the one-character CSI, reverses
+/// the rest of a line, and looks like a row of its own.
 const HOSTILE: &str = "a\u{1b}[2J\u{7}\u{9b}31m\u{202e}\u{2066}b\u{7f}\u{200f}\r\nmine";
 
 #[tokio::test]
@@ -334,7 +334,7 @@ async fn texts_of_tenants_and_files_cannot_control_the_terminal() {
         let result = output(program(&full_args)).await;
         let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
         assert!(printed.contains(expected), "{args:?}: {printed:?}");
-        // Lines of CSV end like this.
+        // CSV lines end with CRLF.
         let printed = printed.replace("\r\n", "\n");
         assert!(!printed.contains(is_invisible), "{args:?}: {printed:?}");
         let is_row = |line: &str| line.starts_with("mine") && !args.contains(&"--csv");

@@ -441,7 +441,7 @@ async fn a_body_without_a_length_is_read() {
         secret = rotated["key"].clone();
         gateway.with_key(text(&secret)).get("/v1/tasks").await.ok();
     }
-    // No body and an empty body are equal.
+    // A missing body and an empty body mean the same.
     for client in [&by_http2, &operator] {
         let empty = futures_util::stream::iter([Ok::<_, std::io::Error>("")]);
         let bodies = [None, Some(reqwest::Body::wrap_stream(empty))];
@@ -490,7 +490,7 @@ async fn webhooks_and_sessions_of_a_revoked_key_are_listed() {
             (&rotated["webhooks"], &rotated["sessions_ended"]),
             (&webhook_in_state("kept"), &json!(1))
         );
-        // A repeated revocation can still end them.
+        // A revocation disables the webhook, and a repeated one can still delete it.
         let revoked = operator.delete(&path).await.ok();
         assert_eq!(
             (&revoked["webhooks"], &revoked["sessions_ended"]),
@@ -517,7 +517,7 @@ async fn webhooks_and_sessions_of_a_revoked_key_are_listed() {
         assert_eq!(entry["after"]["ties"]["webhooks"], json!([webhook["id"]]));
         let deleted = &audit_entries(&operator, "webhook.delete").await[0];
         assert_eq!(deleted["actor"]["name"], "operator");
-        // A rotation can do the same.
+        // A rotation can delete webhooks, too.
         let keys = operator.get("/v1/admin/keys?account=owls").await.ok();
         let mut own_keys = keys["data"].as_array().unwrap().iter();
         let active_key = own_keys.find(|key| key["revoked_at"].is_null()).unwrap();

@@ -301,7 +301,7 @@ async fn with_tls_the_cookie_is_bound_to_the_host() {
         .await;
     let cleared = ended.header("set-cookie").unwrap();
     assert!(cleared.starts_with("__Host-mediagate_session=;") && cleared.contains("; Secure"));
-    // Over plain HTTP browsers reject the prefix: the short name is used there.
+    // Browsers reject the prefix over plain HTTP, so the short name is used there.
     let without_tls = TestGateway::builder().without_workers().start().await;
     let page = Page::sign_in(&without_tls).await;
     assert!(page.cookie.starts_with("mediagate_session="));

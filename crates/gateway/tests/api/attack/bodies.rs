@@ -1,4 +1,4 @@
-//! JSON that is small to send and large to hold.
+//! JSON that is small to send and takes much memory to hold.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn post(client: &Client, body: String) -> Answer {
     client.send(request).await
 }
 
-/// A list of this many objects with one member.
+/// A list of this many objects, each with one member.
 fn objects(count: usize) -> String {
     format!("[{}0]", "{\"\":0},".repeat(count))
 }

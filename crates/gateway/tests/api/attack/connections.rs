@@ -96,7 +96,7 @@ async fn beyond_the_connection_limit_only_probes_are_answered() {
         listener.connect_and_send(request.as_bytes()).await,
         listener.connect_and_send(request.as_bytes()).await,
     ];
-    eventually("both are busy", async || {
+    eventually("both connections are busy", async || {
         let answer = listener.client(&gateway).get("/v1/models").await;
         (answer.status == 503).then(|| answer.refused(503, "overloaded").clone())
     })

@@ -1,4 +1,5 @@
-//! Engines in children of the real program: a crash ends the child, the third one the task.
+//! Engines in child processes of the real program: a crash ends only the child, and the third
+//! crash fails the task.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -256,7 +257,7 @@ impl Victim {
         let answer = self.client().post("/v1/videos", &order).await;
         let task = answer.header("x-task-id").unwrap().to_owned();
         let path = format!("/v1/tasks/{task}");
-        eventually("it runs", async || {
+        eventually("the task runs", async || {
             let view = self.client().get(&path).await.ok();
             (view["status"] == "running").then_some(())
         })
@@ -270,12 +271,12 @@ impl Victim {
         self.server = restart.await;
     }
 
-    /// The working child, if it is not `before`.
+    /// Waits until a child other than `before` works; returns its id.
     async fn child(&self, before: Option<u32>) -> u32 {
         eventually("a child works", async || {
             let mut engines = self.server.engines();
             engines.retain(|id| Some(*id) != before);
-            assert!(engines.len() <= 1, "it is alone: {engines:?}");
+            assert!(engines.len() <= 1, "only one child works: {engines:?}");
             engines.pop()
         })
         .await
@@ -285,7 +286,7 @@ impl Victim {
         self.client().get("/v1/account").await.ok()
     }
 
-    /// Stops it and verifies the ledger.
+    /// Stops the gateway and verifies the ledger.
     async fn end(self) {
         let data = self.data.path();
         let (data, file) = (data.to_str().unwrap(), data.join("mediagate.toml"));
@@ -404,7 +405,7 @@ async fn a_crash_counts_although_the_database_fails() {
 async fn tasks_whose_children_died_run_one_after_the_other() {
     let victim = Victim::start_with("workers = 3").await;
     let tasks = [victim.start_video(3).await, victim.start_video(3).await];
-    let children = eventually("both are made", async || {
+    let children = eventually("both videos are being made", async || {
         let engines = victim.server.engines();
         (engines.len() == tasks.len()).then_some(engines)
     })
@@ -413,10 +414,10 @@ async fn tasks_whose_children_died_run_one_after_the_other() {
         kill(*child, "-KILL");
     }
     let engines_seen = Mutex::new(HashSet::new());
-    eventually("both end", async || {
+    eventually("both tasks end", async || {
         let mut engines = victim.server.engines();
         engines.retain(|engine| !children.contains(engine));
-        assert!(engines.len() <= 1, "they are alone: {engines:?}");
+        assert!(engines.len() <= 1, "only one of them works: {engines:?}");
         engines_seen.lock().unwrap().extend(engines);
         let mut succeeded = 0;
         for task in &tasks {

@@ -1,5 +1,5 @@
-//! Pictures and recordings that are small to send and large to decode, against
-//! the real program with less memory than they would take together.
+//! Pictures and recordings that are small to send and large when decoded. The real
+//! program gets less memory than all of them would take together.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -56,7 +56,7 @@ async fn hanging_up_frees_no_memory_that_is_still_in_use() {
     }
     let clip = upload(&client, &silence).await;
     assert_alive(&client).await;
-    // Separated into all groups of the model.
+    // The clip is separated into all groups of the model.
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"], "stem_task": "twelve"});
     let task = client.post("/musicgen/submit/music", &order).await.ok();
     let path = format!("/v1/tasks/{}?wait=30", task["id"].as_str().unwrap());

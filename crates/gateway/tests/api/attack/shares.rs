@@ -74,7 +74,7 @@ async fn many_films_of_one_account_delay_no_other_account() {
 async fn many_films_of_one_account_delay_no_other_account_at_two_processes() {
     let gateway = TestGateway::builder().without_workers().on_postgres();
     let gateway = gateway.start().await;
-    let replica = gateway.idle_replica().await;
+    let replica = gateway.replica_without_workers().await;
     accounts_take_turns(&gateway, &replica).await;
     replica.stop().await;
     gateway.stop().await;

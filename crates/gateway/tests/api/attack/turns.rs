@@ -84,7 +84,7 @@ async fn a_quote_fetches_the_beginning_of_a_picture() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 19000000\r\n\r\n";
     fetch.write_all(head.as_bytes()).await.unwrap();
     fetch.write_all(&sound::png(640, 480)).await.unwrap();
-    // Until the gateway stops reading, before the whole picture was sent.
+    // The gateway stops reading before the whole picture was sent.
     let mut sent = 0;
     while fetch.write_all(&[0; 8192]).await.is_ok() {
         sent += 8192;
@@ -122,7 +122,7 @@ async fn checking_a_file_uses_no_capacity_of_other_work() {
     crate::support::gateway::upload(&gateway.client, "song", sound::wav(1, 1)).await;
     let picture = sound::data_url("image/png", &sound::png(320, 180));
     gateway.post("/v1/videos", &order(&picture)).await.ok();
-    assert!(!check.is_finished(), "checks have one place");
+    assert!(!check.is_finished(), "only one check runs at a time");
     drop(release);
     check.await.unwrap().ok();
     holder.await.unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::TestGateway;
 use crate::support::spec::assert_time;
 
-/// The settings in which another process differs, by the probe.
+/// The settings in which another process differs, as the probe reports them.
 async fn differing(gateway: &TestGateway) -> Vec<Value> {
     let differences = gateway.without_key().get("/readyz?verbose").await.ok();
     let differences = &differences["verbose"]["settings_differ"];
@@ -25,13 +25,13 @@ async fn differing_settings_are_reported_by_every_process_while_they_differ() {
         .start()
         .await;
     compare(&gateway.app).await.unwrap();
-    let alike = gateway.idle_replica().await;
+    let alike = gateway.replica_without_workers().await;
     compare(&alike.app).await.unwrap();
     assert!(differing(&alike).await.is_empty());
     let differing_replica = gateway.replica_with(|settings| {
         settings.brand = Some("other".to_owned());
-        // A process that signs does not start with another secret: it cannot read the certificate
-        // of the others.
+        // A process built with `c2pa` does not start with another secret, because it cannot read
+        // the certificate of the others.
         if !cfg!(feature = "c2pa") {
             settings.signing_secret = Some("a secret of its own, and long enough".parse().unwrap());
         }

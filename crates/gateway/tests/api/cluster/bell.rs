@@ -1,4 +1,4 @@
-//! The contract of every bell: rings arrive, a lost ring costs a moment and never a result, and a
+//! The contract of every bell: rings arrive, a lost ring delays a result but never loses it, and a
 //! forged ring costs one query.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Pair {
     async fn new(ringing: TestGateway, has_other: bool) -> Self {
         let stop = CancellationToken::new();
         let listening = if has_other {
-            Some(ringing.idle_replica().await)
+            Some(ringing.replica_without_workers().await)
         } else {
             None
         };
@@ -43,7 +43,7 @@ impl Pair {
         self.listening.as_ref().unwrap_or(&self.ringing)
     }
 
-    /// A task that waits.
+    /// Creates a task, which stays queued.
     async fn task(&self) -> TaskId {
         let answer = self.ringing.post("/v1/videos", &videos_order()).await;
         answer.header("x-task-id").unwrap().parse().unwrap()

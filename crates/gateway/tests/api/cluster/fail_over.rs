@@ -1,4 +1,4 @@
-//! Three gateways and a worker on two Postgres servers, which lose their power and change places.
+//! Three gateways and a worker on two Postgres servers, which lose power and swap roles.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::support::{Answer, TestGateway, eventually, videos_order};
 struct Trial {
     restarts: u32,
     fail_overs: u32,
-    /// The least number of orders between two of them.
+    /// The least number of orders between two such events.
     orders: usize,
-    /// Longest that the server stays away.
+    /// The longest time that the server stays away.
     away: Duration,
 }
 
-/// The number of a variable, for the long forms.
+/// The number in an environment variable, which the long forms of the tests read.
 fn number(variable: &str, default: u32) -> u32 {
     let value = std::env::var(variable).ok();
     value.map_or(default, |value| value.parse().unwrap())
@@ -65,7 +65,7 @@ async fn long_fail_overs() {
 }
 
 impl Trial {
-    #[expect(clippy::print_stdout, reason = "a measurement, which is read")]
+    #[expect(clippy::print_stdout, reason = "a measurement for whoever runs it")]
     async fn run(&self) {
         let mut pair = Pair::synchronous().await;
         let (simulator, toml) = provider().await;
@@ -75,7 +75,7 @@ impl Trial {
         for restart in 0..self.restarts {
             load.more(self.orders).await;
             tokio::task::block_in_place(|| pair.primary().stop_immediately());
-            // Evenly spread, starting at a tenth of a second.
+            // The lengths of the outages are evenly spread, starting at a tenth of a second.
             let step = self.away / self.restarts;
             tokio::time::sleep(Duration::from_millis(100) + step * restart).await;
             tokio::task::block_in_place(|| pair.primary().start_again());
@@ -115,7 +115,7 @@ async fn check(deployment: &Deployment, simulator: &Simulator, report: &LoadRepo
     let paid_twice: Vec<_> = jobs.iter().filter(|(_, count)| **count > 1).collect();
     assert!(paid_twice.is_empty(), "paid twice: {paid_twice:?}");
     assert!(jobs.len() >= report.tasks.len());
-    // No process lost its lease while it lived, which its log would say.
+    // No process lost its lease while it lived: its log would say so.
     assert!(
         !deployment.logs().contains("the lease was lost"),
         "{}",
@@ -146,7 +146,7 @@ async fn without_a_synchronous_standby_a_fail_over_loses_unreplicated_orders() {
         gateway(Durability::Local).await,
         gateway(Durability::Replicated).await,
     );
-    // It is reported, and a gateway that requires replication accepts no orders.
+    // Missing replication is reported, and a gateway that requires it accepts no orders.
     strict.get("/readyz").await.refused(503, "overloaded");
     readiness::note_durability(&gateway.app).await;
     let metrics = mediagate_telemetry::counters::metrics_recorder().render();
@@ -159,7 +159,7 @@ async fn without_a_synchronous_standby_a_fail_over_loses_unreplicated_orders() {
     })
     .await;
     pair.standby().set("primary_conninfo", "").await;
-    eventually("it receives nothing more", async || {
+    eventually("the standby receives nothing more", async || {
         let receivers = "SELECT FROM pg_stat_wal_receiver";
         (pair.standby().execute(receivers).await == 0).then_some(())
     })
@@ -177,7 +177,7 @@ async fn without_a_synchronous_standby_a_fail_over_loses_unreplicated_orders() {
         .get(&path(lost_task))
         .await
         .refused(404, "task_not_found");
-    // A repetition finds its own task.
+    // The lost order, repeated, gets a new task. The kept one finds its own.
     let repeated = order(&gateway, "lost").await;
     assert_ne!(repeated.header("x-task-id"), Some(lost_task));
     assert_eq!(

@@ -53,9 +53,9 @@ async fn replicas_an_hour_apart_finish_each_others_tasks() {
     for (server, first) in [(&correct, 0), (&early, 100), (&late, 200)] {
         tasks.extend(order(&client_of(server), first..first + 6).await);
     }
-    // Two of them die with work under way, which the third takes over. An order whose
-    // answer is lost is looked up by the time it was sent, which fails with an hour's error:
-    // such a task would end unconfirmed.
+    // Two servers die with work under way, which the third takes over. They die only once the
+    // provider has answered every order: without the answer, an order is looked up by its time of
+    // sending. With an hour's error this fails, and the task would end unconfirmed.
     eventually("every order is known to have been taken", async || {
         let accepted = "SELECT COUNT(*) FROM submissions WHERE state <> 'intended'";
         (count(&database.url, accepted).await == 18).then_some(())

@@ -47,7 +47,7 @@ async fn a_full_disk_is_reported_and_harms_no_task() {
     let mut tasks = order(&client, 0..4).await;
     let filler = server.path_inside(&data).join("filler");
     fill(&filler);
-    eventually("it says that it cannot write", async || {
+    eventually("the gateway reports that it cannot write", async || {
         (client.get("/readyz").await.status == 503).then_some(())
     })
     .await;
@@ -60,10 +60,10 @@ async fn a_full_disk_is_reported_and_harms_no_task() {
         }
         tasks.push(answer.header("x-task-id").unwrap().to_owned());
     }
-    // Until jobs have ended at the provider and their films cannot be stored.
+    // Meanwhile jobs end at the provider, and their films cannot be stored.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     std::fs::remove_file(&filler).unwrap();
-    eventually("it can write again", async || {
+    eventually("the gateway can write again", async || {
         (client.get("/readyz").await.status == 200).then_some(())
     })
     .await;

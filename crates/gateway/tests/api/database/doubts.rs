@@ -10,13 +10,13 @@ use crate::support::cluster::Cluster;
 use crate::support::postgres::proxy_to;
 use crate::support::{TestGateway, eventually};
 
-/// A gateway whose database stops at each change of one kind to a submission.
+/// A gateway whose database blocks each `INSERT` or each `UPDATE` of a submission.
 struct Trial {
     cluster: Cluster,
     proxy: FaultProxy,
     simulator: Simulator,
     gateway: TestGateway,
-    /// Releases the stopped changes.
+    /// Releases the blocked changes.
     release: mpsc::Sender<()>,
 }
 
@@ -59,7 +59,7 @@ impl Trial {
         task
     }
 
-    /// The stopped change is committed, and the gateway does not receive the answer.
+    /// Lets the database commit the blocked change, and withholds the answer from the gateway.
     async fn lose_the_answer(&self, state: &str) {
         let reset = "SELECT pg_stat_reset_shared('bgwriter')";
         self.cluster.execute(reset).await;
@@ -70,7 +70,7 @@ impl Trial {
         self.proxy.cut(cut.passing());
         self.release.send(()).unwrap();
         let changed = format!("SELECT FROM submissions WHERE state = '{state}'");
-        eventually("it is committed", async || {
+        eventually("the change is committed", async || {
             (self.cluster.execute(&changed).await == 1).then_some(())
         })
         .await;

@@ -57,7 +57,7 @@ impl Pooler {
         }
     }
 
-    /// Changes its mode while it runs, through its console.
+    /// Changes the running pooler's mode, through its console.
     fn set_mode(&self, mode: &str) {
         let mut console = url::Url::parse(&self.url).unwrap();
         console.set_path("pgbouncer");
@@ -107,7 +107,7 @@ async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
     let database = TestDatabase::create().await;
     let pooler = Pooler::in_front_of(&database.url, "transaction").await;
     let data = tempfile::tempdir().unwrap();
-    // Several times, also with the statements of earlier tries on the pooler's connections.
+    // Later rounds also meet the statements of earlier ones on the pooler's connections.
     for _ in 0..3 {
         let settings = Settings {
             data: Some(data.path().join("data")),
@@ -132,7 +132,7 @@ async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     let caller = gateway.caller("busy", unlimited_key()).await;
     pooler.set_mode("transaction");
     let order = videos_order();
-    eventually("somebody meets a statement that is lost", async || {
+    eventually("a request meets a lost statement", async || {
         let reads = (0..16).map(|_| caller.get("/v1/tasks?limit=1"));
         let reads = futures_util::future::join_all(reads);
         let (mut answers, order_answer) = tokio::join!(reads, caller.post("/v1/videos", &order));

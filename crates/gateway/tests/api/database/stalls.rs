@@ -12,7 +12,7 @@ use super::{assert_all_succeed, film_order, order, provider, submission_count, v
 
 /// Number of simultaneous callers.
 const CALLERS: u32 = 100;
-/// The memory that they may use, each with a waiting request.
+/// The memory that all their waiting requests may use together.
 const MEMORY: u64 = 100 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +26,7 @@ async fn long_stall() {
     stall(Duration::from_secs(30)).await;
 }
 
-#[expect(clippy::print_stdout, reason = "a measurement, which is read")]
+#[expect(clippy::print_stdout, reason = "a measurement for whoever runs it")]
 async fn stall(time: Duration) {
     let cluster = Cluster::start();
     let (simulator, toml) = provider().await;

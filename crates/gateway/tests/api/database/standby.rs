@@ -30,7 +30,7 @@ async fn orders_are_accepted_only_with_a_standby() {
 
     let standby = cluster.log_standby().await;
     cluster.set("synchronous_standby_names", "*").await;
-    eventually("it is ready", async || {
+    eventually("the gateway is ready", async || {
         (gateway.get("/readyz").await.status == 200).then_some(())
     })
     .await;
@@ -47,7 +47,7 @@ async fn orders_are_accepted_only_with_a_standby() {
     assert_eq!(gateway.get("/readyz").await.status, 503);
     let _standby = cluster.log_standby().await;
     eventually(
-        "its repetition finds what waited for the standby",
+        "the repeated order finds the task that waited for the standby",
         async || {
             (gateway
                 .post("/v1/videos", &order_without_standby)

@@ -36,7 +36,7 @@ async fn a_caller_that_hung_up_comes_back_to_its_task() {
     answer.clone().ok();
     tokio::time::sleep(NOTICE_TIME).await;
     let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
-    assert_ne!(task_of(&next), task, "it has its answer now");
+    assert_ne!(task_of(&next), task, "the caller has its answer now");
     gateway.stop().await;
 }
 
@@ -118,7 +118,7 @@ async fn three_callers_without_answers_join_three_tasks() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let mut requests = Vec::new();
     for count in 1..=3 {
-        // While the earlier ones are connected, each is an intent of its own.
+        // While the earlier callers are connected, each request is an intent of its own.
         let request = gateway.request(Method::POST, "/v1/chat/completions");
         requests.push(tokio::spawn(request.json(&chat("a lake")).send()));
         crate::support::eventually("another task", async || {
@@ -152,7 +152,7 @@ async fn three_callers_without_answers_join_three_tasks() {
         joined_tasks.push(task_of(&answer.await.unwrap()));
     }
     joined_tasks.sort();
-    assert_eq!(joined_tasks, lost_tasks, "one to one");
+    assert_eq!(joined_tasks, lost_tasks, "each joins one lost task");
     gateway.stop().await;
 }
 
@@ -213,7 +213,7 @@ async fn the_retry_of_an_sdk_joins_its_first_try_while_that_is_open_or_just_ende
     let other_key = colleague
         .send(retry_request(&colleague, "/v1/videos", &prompt("a lake")))
         .await;
-    assert_ne!(task_of(&other_key), task_of(&first), "of the same API key");
+    assert_ne!(task_of(&other_key), task_of(&first), "the API keys differ");
     let retry = || gateway.send(retry_request(&gateway, "/v1/videos", &prompt("a lake")));
     gateway.app.clock.advance(Duration::from_secs(3601));
     assert_eq!(task_of(&retry().await), task_of(&first), "its task is open");
@@ -252,8 +252,8 @@ async fn the_retries_of_several_sdks_join_several_tasks() {
     gateway.stop().await;
 }
 
-/// A connection that waits for a server to start delivers a request that its caller has
-/// given up, together with the next try.
+/// When a server starts, a connection that waited may deliver an abandoned request together with
+/// its retry.
 #[tokio::test]
 async fn concurrent_retries_share_one_task() {
     let gateway = TestGateway::builder().without_workers().start().await;

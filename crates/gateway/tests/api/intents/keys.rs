@@ -73,7 +73,7 @@ async fn forms_and_uploads_are_replayed_by_their_contents() {
         gateway.send(request.header("idempotency-key", "form").multipart(form))
     };
     let first = video(sound::png(64, 48)).await;
-    // The boundary differs each time.
+    // The form's boundary differs each time.
     assert_replayed(&first, &video(sound::png(64, 48)).await);
     video(sound::png(48, 64))
         .await

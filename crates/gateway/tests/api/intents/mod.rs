@@ -1,4 +1,4 @@
-//! One intent, one task: repeated requests, recognized in each of the three ways.
+//! One intent, one task: repeated requests, recognized by key, by body and by an SDK's retry mark.
 
 mod bodies;
 mod keys;

@@ -42,7 +42,7 @@ async fn callers_find_their_tasks_after_a_restart() {
     gateway.stop().await;
 }
 
-/// A crash marks the answers that it interrupts as lost, at once.
+/// The answers that a crash interrupted count as lost at once.
 #[tokio::test]
 async fn callers_find_their_tasks_after_a_crash() {
     let data = tempfile::tempdir().unwrap();
@@ -126,8 +126,8 @@ async fn two_servers_on_one_database_know_each_others_callers() {
     second_server.stop().await;
 }
 
-/// Both servers start before either has written anything: the database rejects
-/// one, which finds the other's task.
+/// Both servers begin the request before either has written anything. The database
+/// rejects one, which then finds the other's task.
 #[tokio::test]
 async fn two_servers_that_start_with_one_key_share_one_task() {
     let files = Files::start().await;
@@ -264,8 +264,8 @@ async fn two_callers_at_two_replicas_have_a_task_each() {
     second.stop().await;
 }
 
-/// A caller whose process is stopped gives up and is served by another one; then
-/// the first one continues where it stopped.
+/// A caller gives up on a stopped process and is served by another one. Then the
+/// stopped process continues where it stopped.
 #[tokio::test]
 async fn a_stopped_process_accepts_nothing_for_a_caller_that_left() {
     let orders = [

@@ -22,7 +22,7 @@ use crate::support::postgres::TestDatabase;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Answer, Client, TestGateway, eventually};
 
-/// The try number `tries` of an SDK, from 0.
+/// Sends a request as an SDK does after `tries` earlier tries.
 async fn attempt(client: &Client, path: &str, body: &Value, tries: u32) -> Answer {
     let request = client.request(Method::POST, path).json(body);
     client
@@ -223,7 +223,7 @@ async fn another_server_knows_of_refused_tries() {
     refused.refused(429, "too_many_tasks");
     let unlimited_client = Client::new(&first_server.base, Some(&key));
     crate::support::gateway::finished(&unlimited_client, &task_of(&first)).await;
-    // The first server records it a moment later.
+    // The first server records the refusal a moment later.
     let database = rusqlite::Connection::open(data.path().join("mediagate.db")).unwrap();
     eventually("the refusal is written down", async || {
         let count = database.query_row("SELECT COUNT(*) FROM refused_orders", [], |row| row.get(0));
@@ -236,13 +236,13 @@ async fn another_server_knows_of_refused_tries() {
     second_server.stop().await;
 }
 
-/// A server that has not recorded its rejection yet rejects a try; another one creates a task
-/// for its retry. A broken connection delivers the same retry again after
-/// the rejection is recorded: it joins the existing task.
+/// A server rejects a try and has not recorded the rejection yet when another server creates a
+/// task for the retry. A broken connection delivers the same retry again after the rejection is
+/// recorded: this delivery joins the existing task.
 #[tokio::test]
 async fn a_rejection_recorded_late_frees_no_second_retry() {
     let database = TestDatabase::create().await;
-    // Workers record rejections, and there are none.
+    // Without workers, rejections are recorded only when the test does it.
     let replica = || {
         TestGateway::builder()
             .on_database(&database.url)
@@ -272,7 +272,7 @@ async fn a_rejection_recorded_late_frees_no_second_retry() {
         }
         let repeated_retry = attempt(retry_client, "/v1/videos", &order, 1).await;
         assert_eq!(task_of(&repeated_retry), retry_task);
-        // A later refusal is another order's.
+        // A later refusal belongs to another order.
         flush_client_events(&second_gateway).await;
         let other = attempt(&first_client, "/v1/videos", &order, 0).await;
         other.refused(429, "too_many_tasks");
@@ -315,8 +315,8 @@ async fn replayed_errors_name_the_request_that_they_answer() {
     gateway.stop().await;
 }
 
-/// One delivery of a retry is looked up before its rejection is recorded, and makes its task
-/// afterwards, at another server. A second delivery joins that task.
+/// A server looks up a retry before another server records the rejection of the first try, and
+/// makes the task afterwards. A second delivery of the retry joins that task.
 #[tokio::test]
 async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
     let database = TestDatabase::create().await;
@@ -371,7 +371,7 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
     let repeated = first.intents.begin(&request(true), false).await;
     assert!(
         matches!(repeated, Ok(Lookup::Existing(..))),
-        "it makes another"
+        "the second delivery would make another task"
     );
     drop(attempt);
     first_gateway.stop().await;

@@ -132,7 +132,7 @@ async fn the_operator_sees_that_a_ledger_does_not_add_up() {
         .await;
     gateway.post("/v1/videos", &videos_order()).await.ok();
     tamper(&gateway, 1).await;
-    // The upkeep, with which workers start, checks the ledger.
+    // Workers start with the upkeep, which checks the ledger.
     gateway.start_workers().await;
     let new = NewKey {
         name: "operator".into(),

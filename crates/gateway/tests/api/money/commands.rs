@@ -63,7 +63,7 @@ async fn make_video(client: &Client) -> String {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "one scenario, in its order")]
 async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();

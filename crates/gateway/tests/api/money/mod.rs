@@ -31,7 +31,6 @@ fn quote_request(endpoint: &str, body: &Value) -> Value {
     json!({"endpoint": endpoint, "body": body})
 }
 
-/// A quote.
 async fn quote(gateway: &TestGateway, endpoint: &str, body: &Value) -> Value {
     gateway
         .post("/v1/quote", &quote_request(endpoint, body))

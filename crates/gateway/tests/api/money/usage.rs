@@ -41,7 +41,7 @@ async fn usage_sums_up_to_the_ledger_on_postgres() {
     sums_up(TestGateway::builder().on_postgres()).await;
 }
 
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "one scenario, in its order")]
 async fn sums_up(builder: Builder) {
     let mut gateway = builder.without_workers().toml(PRICES).start().await;
     let named = |name: &str| NewKey {

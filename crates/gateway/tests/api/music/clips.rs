@@ -190,7 +190,7 @@ async fn stems_are_downloaded_together_named_after_their_song() {
         "{disposition}"
     );
 
-    // Through the song, and through one of its stems.
+    // The song and each of its stems have the same archive.
     for clip in [id, stems[1]["id"].as_str().unwrap()] {
         let archive = gateway
             .get(&format!("/musicgen/clips/{clip}/stems.zip"))

@@ -23,8 +23,8 @@ pub(crate) async fn samples(client: &Client, address: &Value) -> stems::Audio {
     decoded.audio
 }
 
-/// Asserts that the stems add up to the source, to within half a unit for each
-/// and two for few.
+/// Asserts that the stems add up to the source, to within half a unit for each stem
+/// or two units, whichever is more.
 pub(crate) async fn assert_sum(client: &Client, source: &Value, clips: &[Value]) {
     let source = samples(client, &source["audio_url"]).await;
     let mut sum = vec![vec![0.0_f32; source.frames()]; source.channels().len()];

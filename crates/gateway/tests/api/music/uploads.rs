@@ -168,7 +168,7 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
     wrong_rate[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
     let mut no_channels = valid.clone();
     no_channels[22..24].copy_from_slice(&0_u16.to_le_bytes());
-    // Sixteen minutes in eight-bit silence is longer than the limit, and small.
+    // Sixteen minutes of eight-bit silence are longer than the limit, but small.
     let long = sound::wav_of(8_000, 1, &vec![0; 8_000 * 961]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (Vec::new(), "audio_invalid"),

@@ -303,8 +303,8 @@ async fn a_check_starts_where_the_last_one_stopped(db: Fixture) {
     let later = Timestamp::from_micros(at(1).micros() + 2 * DAY_MICROS);
     let audit_since = async |since| db.read(move |conn| mismatches_since(conn, since)).await;
     // The task's cost differs from its entries and from its bill.
-    assert_eq!(audit_since(at(0)).await.len(), 2, "it ended after that");
-    assert_eq!(audit_since(later).await, [], "it was checked before");
+    assert_eq!(audit_since(at(0)).await.len(), 2, "the task ended later");
+    assert_eq!(audit_since(later).await, [], "the task was checked before");
     assert_eq!(db.read(mismatches).await.len(), 2);
     db.write(|conn| conn.execute("UPDATE accounts SET spent_micros = 1", &[]))
         .await;

@@ -406,7 +406,7 @@ async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
         db.write(move |conn| tasks::mark_running(conn, first, worker, "other", "fp_0", at(10)))
             .await
     };
-    assert!(!mark_running("b").await, "it is a's");
+    assert!(!mark_running("b").await, "a holds the task");
     assert!(mark_running("a").await && mark_running("a").await);
     let task = db
         .read(move |conn| tasks::by_id(conn, first, account))
@@ -898,7 +898,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
                 media: None,
                 ..source.clone()
             };
-            // Written in the reverse of their order.
+            // The stems are written in reverse order.
             let stems = [
                 stem(StemTarget::Only(StemGroup::Vocals)),
                 stem(StemTarget::Without(StemGroup::Vocals)),
@@ -1063,7 +1063,7 @@ async fn a_failed_transaction_writes_nothing(db: Fixture) {
         db.read(|conn| accounts::by_handle(conn, "undone")).await,
         None
     );
-    // Nor does a write that the database itself rejects.
+    // A write that the database itself rejects leaves nothing, either.
     let refused: Result<(), StoreError> = db
         .store
         .write(|conn| {

@@ -74,7 +74,7 @@ INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tas
 SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, COUNT(*), CAST(SUM(cost_micros) AS BIGINT)
 FROM tasks WHERE finished_at IS NOT NULL GROUP BY finished_at / 3600000000, account_id, key_id, model, provider, state;
 
--- Two months of copies of the first two days, of which only the sums exist, not the records.
+-- The first two days' sums, copied over two months. These days have no records.
 INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
 WITH RECURSIVE back (days) AS (SELECT 2 UNION ALL SELECT days + 2 FROM back WHERE days < 60)
 SELECT hour - 24 * days, account_id, key_id, model, provider, outcome, tasks, spent_micros FROM hourly_sums CROSS JOIN back

@@ -96,7 +96,7 @@ async fn a_later_attempt_makes_the_earlier_one_ineffective(db: Fixture) {
         })
         .await;
     assert_eq!(results, (true, false, false, true, true, false));
-    // A request that read it before the result was set has to read it again.
+    // A request that read the intent before the result was set has to read it again.
     let stale = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     let stale = Intent {
         result: None,
@@ -113,7 +113,7 @@ async fn a_later_attempt_makes_the_earlier_one_ineffective(db: Fixture) {
     assert!(matches!(stored.result, Some(IntentResult::Tasks(tasks)) if tasks.len() == 2));
 }
 
-/// Nobody pays twice: a request that takes an intent over executes it again.
+/// A request that takes an intent over executes it again, so a sent one would be paid twice.
 async fn a_sent_intent_is_not_taken_over(db: Fixture) {
     let new = intent(Some("k"));
     let id = new.id;
@@ -276,12 +276,12 @@ async fn a_refusal_that_is_reported_late_belongs_to_the_last_retry(db: Fixture) 
         refused_orders::note_unmatched_retry(conn, &body, at(13))?;
         assert!(
             refused_orders::take(conn, &body, at(14))?,
-            "another order's"
+            "the late refusal is another order's"
         );
         assert_eq!(
             refused_orders::forget(conn, at(600))?,
             0,
-            "a report may come"
+            "a late report may still come"
         );
         assert_eq!(refused_orders::forget(conn, at(613))?, 1);
         Ok(())

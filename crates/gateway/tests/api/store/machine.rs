@@ -73,7 +73,7 @@ impl ModelTask {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "one match over all steps")]
 fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     conn.execute(
         "UPDATE tasks SET state = 'cancelled', lease_owner = NULL WHERE state IN ('queued', 'running')",
@@ -261,7 +261,7 @@ fn check(conn: &mut Conn<'_>, cases: u32) {
         failure_persistence: None,
         ..Config::default()
     };
-    // The runner wants a closure that it can call repeatedly.
+    // The runner needs a closure that implements `Fn`.
     let conn = std::cell::RefCell::new(conn);
     let outcome = TestRunner::new(config).run(&steps(), |steps| {
         run(&mut conn.borrow_mut(), &steps);

@@ -15,7 +15,7 @@ macro_rules! on_both {
                 super::$name(super::postgres().await).await;
             })*
         }
-        /// Runs all of them, to record the statements of the store.
+        /// Runs all tests on `SQLite`, to record the statements of the store.
         #[cfg(debug_assertions)]
         pub(super) async fn all_on_sqlite() {
             $(Box::pin($name(sqlite())).await;)*
@@ -91,7 +91,7 @@ fn key(account: AccountId) -> ApiKey {
     }
 }
 
-/// An account with a key, written.
+/// Inserts an account with a key.
 fn owner(conn: &mut Conn<'_>) -> Result<(AccountId, KeyId), StoreError> {
     let account = account(&format!("a{}", AccountId::new()));
     let key = key(account.id);
@@ -175,7 +175,7 @@ fn asset(account: AccountId, expires_at: Option<Timestamp>) -> Asset {
 /// A database of its own for one test.
 pub(crate) struct Fixture {
     store: Store,
-    /// Where it is, on Postgres.
+    /// Its URL, on Postgres.
     url: Option<String>,
     _guard: Box<dyn std::any::Any>,
 }

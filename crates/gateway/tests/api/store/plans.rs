@@ -357,7 +357,7 @@ fn run_overview_statements(
     Ok(())
 }
 
-/// The statements that those tests leave out, because tests through HTTP cover them.
+/// The statements that the store's tests leave out, because tests through HTTP cover them.
 #[expect(clippy::too_many_lines, reason = "a line for each statement")]
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let (account, key) = super::owner(conn)?;

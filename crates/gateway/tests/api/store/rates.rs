@@ -23,7 +23,7 @@ async fn request_grant(db: &Fixture, key: KeyId, rule: RateRule, now: i64) -> Ra
 }
 
 async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixture) {
-    // A number that does not divide a minute.
+    // Also numbers that do not divide a minute.
     for rpm in [1, 7, 60, 91] {
         let (key, rule) = (KeyId::new(), RateRule { rpm, most: 1 });
         for remaining in (0..rpm).rev() {
@@ -50,7 +50,7 @@ async fn a_minutes_requests_are_granted_at_once_and_then_by_the_minute(db: Fixtu
                 .granted,
             1
         );
-        // In ten minutes at most ten times as many, and afterwards a full burst again.
+        // Ten minutes grant at most ten times as many, and an hour later a full burst is left.
         let (mut now, mut count) = (START + wait_nanos, 1);
         while now < START + 600 * SECOND {
             now += 500_000_000;

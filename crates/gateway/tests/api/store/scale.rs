@@ -320,7 +320,7 @@ async fn measure(
 }
 
 /// Prints the median and the 95th percentile. Returns the name if the median is too long.
-#[expect(clippy::print_stdout, reason = "a measurement, which is read")]
+#[expect(clippy::print_stdout, reason = "a measurement for whoever runs it")]
 fn report(
     list: &str,
     name: &'static str,

@@ -33,7 +33,7 @@ async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
             count.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Opened while the other process writes, like a command.
+    // Opens the store while another process writes to it, as a command does.
     let other_store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     let before = write_count.load(Ordering::SeqCst);
     for _ in 0..20 {
@@ -42,7 +42,7 @@ async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
             .await
             .unwrap();
     }
-    // One or two each, unless a busy machine delays one of the threads.
+    // One or two writes for each of the 20, unless a busy machine delays one of the threads.
     let writes_meanwhile = write_count.load(Ordering::SeqCst) - before;
     assert!(
         writes_meanwhile < 2000,
@@ -124,7 +124,7 @@ async fn cause_deadlock(store: &Store) -> Result<(), StoreError> {
     let (first, second) = tokio::join!(write("a", "b"), write("b", "a"));
     first?;
     second?;
-    // More often if a lock times out on a slow machine, too.
+    // Two writes and one repetition, or more if a lock also times out on a slow machine.
     assert!(
         *run_count.0.lock().unwrap() >= 3,
         "the aborted write ran again"

@@ -220,7 +220,7 @@ async fn a_providers_limit_is_shared_among_accounts(db: Fixture) {
         })
         .await;
     assert_eq!(first, [2, 1, 2]);
-    // The third account's last task; the remaining slots go to the first.
+    // The third account gets its last task. The remaining slots go to the first.
     assert_eq!(second, [2, 0, 1]);
     assert_eq!(third, [36, 0, 0]);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mediagate_store::replicas::{self, ReplicaMarks};
-use mediagate_store::upkeep::{acquire, put_off};
+use mediagate_store::upkeep::{acquire, postpone};
 use mediagate_store::{StoreError, meta, tasks, workers};
 
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
@@ -69,16 +69,16 @@ async fn a_turn_is_taken_by_one(db: Fixture) {
     let other_kind = db.write(|conn| acquire(conn, "ledger", LONG)).await;
     assert!(other_kind.is_some(), "each kind has its own turn");
     let turn = acquired[0];
-    let prolonged = db.write(move |conn| put_off(conn, &turn, 2 * LONG)).await;
+    let prolonged = db.write(move |conn| postpone(conn, &turn, 2 * LONG)).await;
     assert!(prolonged.is_some());
     assert!(
-        db.write(move |conn| put_off(conn, &turn, LONG))
+        db.write(move |conn| postpone(conn, &turn, LONG))
             .await
             .is_none(),
         "the extended turn is a different one"
     );
     let turn = prolonged.unwrap();
-    db.write(move |conn| put_off(conn, &turn, Duration::ZERO))
+    db.write(move |conn| postpone(conn, &turn, Duration::ZERO))
         .await;
     assert!(
         db.write(|conn| acquire(conn, "media", LONG))
@@ -96,7 +96,7 @@ async fn an_expired_turn_can_be_taken_by_anybody(db: Fixture) {
     assert!(first.is_some() && second.is_some());
     let expired = first.unwrap();
     assert!(
-        db.write(move |conn| put_off(conn, &expired, LONG))
+        db.write(move |conn| postpone(conn, &expired, LONG))
             .await
             .is_none()
     );

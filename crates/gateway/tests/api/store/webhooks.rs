@@ -344,7 +344,7 @@ async fn deliveries_follow_their_endpoints_state(db: Fixture) {
 async fn a_delivery_due_absurdly_late_is_due_now(db: Fixture) {
     db.write(|conn| {
         let (_, ids) = due_deliveries(conn, 3)?;
-        // The second was tried while the clock was ahead; the third was created then; the first
+        // The second was tried and the third was created while the clock was ahead. The first
         // waits correctly.
         for (id, tried_at) in [(ids[0], at(1)), (ids[1], at(2000))] {
             deliveries::claim(conn, "w1", &[id], at(0))?;

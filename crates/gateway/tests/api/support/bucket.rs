@@ -77,12 +77,12 @@ impl TestBucket {
         settings.media.store = Some(Self::address());
     }
 
-    /// Its name in the settings.
+    /// The bucket's name in the settings.
     pub(crate) fn address() -> String {
         format!("s3://{BUCKET}/some/media")
     }
 
-    /// How it is reached, for a gateway that keeps its media elsewhere.
+    /// The settings by which a gateway that keeps its media elsewhere reaches the bucket.
     pub(crate) fn set_access(&self, settings: &mut Settings) {
         let media = &mut settings.media;
         media.endpoint = Some(format!("http://{}", self.proxy.address()).parse().unwrap());
@@ -115,7 +115,7 @@ impl TestBucket {
         *self.behavior.failing.lock().unwrap() = Some(pattern.to_owned());
     }
 
-    /// It answers again.
+    /// Makes the store answer again.
     pub(crate) fn heal(&self) {
         *self.behavior.failing.lock().unwrap() = None;
         self.proxy.heal();
@@ -127,7 +127,7 @@ impl TestBucket {
         counts.get(request).copied().unwrap_or(0)
     }
 
-    /// The names of the files in it, sorted.
+    /// The names of the files in the bucket, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         let root = self.folder.path().join(BUCKET);
         let mut names = Vec::new();

@@ -109,7 +109,7 @@ impl Client {
         if self.documented && !answer.json.is_null() {
             schema::check(method.as_str(), &path, status, &answer.json);
         }
-        // Only here: the body of a refused request may be very large.
+        // Only accepted requests are checked: the body of a refused one may be very large.
         let sent = sent.filter(|_| self.documented && status == 200);
         let sent = sent.as_ref().and_then(|sent| sent.body()?.as_bytes());
         if let Some(sent) = sent.and_then(|bytes| serde_json::from_slice(bytes).ok()) {
@@ -184,7 +184,7 @@ impl Answer {
             return;
         }
         let error = &self.json["error"];
-        // An answer that is given again names the request that it was given to first.
+        // A replayed answer names the request that it answered first.
         if self.header("idempotent-replayed").is_none() {
             assert_eq!(error["request_id"], id, "{context}");
         }
@@ -218,7 +218,7 @@ impl Answer {
     }
 }
 
-/// The TLS library wants its cryptography chosen before its first use.
+/// Chooses the cryptography of the TLS library, which must precede its first use.
 pub(crate) fn install_tls() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));

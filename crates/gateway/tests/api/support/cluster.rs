@@ -1,4 +1,4 @@
-//! A Postgres server of one's own, to be stopped at once, configured and restarted.
+//! A Postgres server for one test, which can stop, configure and restart it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ impl Cluster {
         cluster
     }
 
-    /// A standby that can take its place.
+    /// A standby that can take this server's place.
     pub(crate) fn full_standby(&self) -> Self {
         let standby = Self {
             folder: unprivileged_folder(),
@@ -88,7 +88,7 @@ impl Cluster {
         standby
     }
 
-    /// Becomes a standby of `primary`, from an empty folder.
+    /// Makes this server a standby of `primary`, in a new folder.
     pub(crate) fn follow(&self, primary: &Self) {
         let data = self.folder.path().join("db");
         if data.exists() {
@@ -99,7 +99,7 @@ impl Cluster {
         copy.args(["--dbname", &primary.url(), "--pgdata"])
             .arg(&data);
         run(copy);
-        // Once promoted it commits without a standby, and it reconnects quickly.
+        // Once promoted, the server commits without a standby. Until then it reconnects quickly.
         let lines = "synchronous_standby_names = ''\nwal_retrieve_retry_interval = '200ms'\n";
         let settings = data.join("postgresql.auto.conf");
         let mut settings = std::fs::OpenOptions::new()
@@ -110,7 +110,7 @@ impl Cluster {
         self.start_again();
     }
 
-    /// Makes a standby the server.
+    /// Makes this standby the primary.
     pub(crate) fn promote(&self) {
         let mut promote = self.control("promote");
         promote.arg("--wait");
@@ -123,7 +123,7 @@ impl Cluster {
         let lock = std::fs::read_to_string(lock).unwrap();
         let first = lock.lines().next().unwrap().to_owned();
         let belongs_to_server = |id: &String| {
-            // One that ends at this moment has no files.
+            // A process that ends at this moment has no files.
             let read = |file| std::fs::read_to_string(format!("/proc/{id}/{file}"));
             let (stat, command_line) = (
                 read("stat").unwrap_or_default(),
@@ -141,15 +141,15 @@ impl Cluster {
             .collect()
     }
 
-    /// Sends a signal to its processes whose command line contains `name`.
+    /// Sends a signal to the server's processes whose command line contains `name`.
     pub(crate) fn signal(&self, signal: &str, name: &str) {
         for id in self.processes(name) {
-            // It may have ended meanwhile.
+            // The process may have ended meanwhile.
             let _ = Command::new("kill").args([signal, &id]).output();
         }
     }
 
-    /// Starts it where it was stopped.
+    /// Starts the server on the data that it has.
     pub(crate) fn start_again(&self) {
         let folder = self.folder.path().display();
         let options = format!(
@@ -164,7 +164,7 @@ impl Cluster {
         assert!(start.status().unwrap().success());
     }
 
-    /// Stops it as a loss of power does.
+    /// Stops the server as a loss of power does.
     pub(crate) fn stop_immediately(&self) {
         let mut stop = self.control("stop");
         stop.args(["--mode", "immediate"]);
@@ -201,7 +201,7 @@ impl Cluster {
             let mut client = ::postgres::Client::connect(&url, ::postgres::NoTls).unwrap();
             client.execute(&sql, &[]).unwrap()
         };
-        // The driver runs a runtime of its own, which may not start on a thread of ours.
+        // On another thread: the driver starts a runtime of its own, which cannot be nested.
         let run = move || std::thread::spawn(execute).join().unwrap();
         tokio::task::spawn_blocking(run).await.unwrap()
     }
@@ -238,7 +238,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Stops when this value is dropped.
+/// A standby that stops when this value is dropped.
 pub(crate) struct Standby {
     child: Child,
     folder: tempfile::TempDir,
@@ -250,7 +250,7 @@ impl Drop for Standby {
     }
 }
 
-/// Ends a process that `unprivileged` started: the first one may be its parent.
+/// Ends a process that `unprivileged` started. `child` may be its parent, `runuser`.
 pub(crate) fn stop(child: &mut Child) {
     let id = child.id().to_string();
     let _ = Command::new("pkill").args(["-KILL", "-P", &id]).status();

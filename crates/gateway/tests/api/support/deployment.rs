@@ -1,4 +1,4 @@
-//! Three gateways and a worker behind `HAProxy`, and callers who repeat themselves.
+//! Three gateways and a worker behind `HAProxy`, and callers who repeat their orders.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::program::{Server, other_program, output, program};
 use super::{Client, eventually};
 use crate::process::{Process, free_port};
 
-/// Gateways.
+/// The number of gateways.
 const GATEWAYS: usize = 3;
 
 pub(crate) struct Deployment {
@@ -89,7 +89,7 @@ impl Deployment {
         Process::start(&mut command)
     }
 
-    /// What its processes have logged.
+    /// What all processes have logged.
     pub(crate) fn logs(&self) -> String {
         let gateways = self.gateways.iter().flatten().map(Server::stderr);
         let worker = self.worker.iter().map(Process::stderr);
@@ -133,7 +133,7 @@ impl Deployment {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Ends all of them by SIGTERM.
+    /// Ends all processes by SIGTERM.
     pub(crate) async fn stop(mut self) {
         for gateway in self.gateways.drain(..).flatten() {
             gateway.stop().await;

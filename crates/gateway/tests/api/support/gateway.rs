@@ -50,13 +50,13 @@ pub(crate) struct TestGateway {
     pub(crate) client: Client,
     workers: Option<WorkerPool>,
     server: Option<tokio::task::JoinHandle<()>>,
-    /// What it was started with.
+    /// The settings that the gateway was started with.
     overrides: Settings,
     // Dropped last.
     home: Arc<Home>,
 }
 
-/// What a gateway keeps, and what outlives its restarts.
+/// What outlives a gateway's restarts.
 struct Home {
     proxy: Option<FaultProxy>,
     database: Option<TestDatabase>,
@@ -184,7 +184,7 @@ impl Home {
 impl TestGateway {
     async fn open(overrides: Settings, clock: Clock, home: Arc<Home>) -> Self {
         let mut config = Config::load(&overrides).unwrap();
-        // The running program is the test.
+        // The running program is the test, not the gateway.
         config.program = env!("CARGO_BIN_EXE_mediagate").into();
         let documented =
             config.brand == "musicgen" && config.persona_brand_field == "is_service_persona";
@@ -231,16 +231,16 @@ impl TestGateway {
         self.workers = Some(WorkerPool::start(&self.app).await);
     }
 
-    /// Another replica on its Postgres, which has a network and a folder of its own
+    /// Another replica on the same Postgres, without the proxy. It has a folder of its own
     /// and the same API key.
     pub(crate) async fn replica(&self) -> Self {
-        let mut replica = self.idle_replica().await;
+        let mut replica = self.replica_without_workers().await;
         replica.start_workers().await;
         replica
     }
 
     /// Like [`Self::replica`], without workers.
-    pub(crate) async fn idle_replica(&self) -> Self {
+    pub(crate) async fn replica_without_workers(&self) -> Self {
         self.replica_with(|_| {}).await
     }
 
@@ -271,7 +271,7 @@ impl TestGateway {
         options
     }
 
-    /// The network to its database.
+    /// The network to the gateway's database.
     pub(crate) fn proxy(&self) -> &FaultProxy {
         self.home.proxy.as_ref().expect("it is behind a proxy")
     }
@@ -285,20 +285,20 @@ impl TestGateway {
             .unwrap();
     }
 
-    /// Ends it and starts it again on the same data, with another configuration
-    /// if one is given. Its address is another one.
+    /// Stops the gateway and starts it again on the same data, with another configuration
+    /// if one is given. The address changes.
     pub(crate) async fn restart(self, toml: Option<&str>) -> Self {
         if let Some(toml) = toml {
             std::fs::write(self.home.file(), toml).unwrap();
         }
-        let mut gateway = self.restart_idle().await;
+        let mut gateway = self.restart_without_workers().await;
         gateway.start_workers().await;
         gateway
     }
 
-    /// Ends it and starts it again on the same data; no workers run until the test
-    /// starts them.
-    pub(crate) async fn restart_idle(self) -> Self {
+    /// Stops the gateway and starts it again on the same data. No workers run until the
+    /// test starts them.
+    pub(crate) async fn restart_without_workers(self) -> Self {
         let (overrides, home) = (self.overrides.clone(), self.home.clone());
         let key = self.client.key.clone();
         self.stop().await;
@@ -307,7 +307,7 @@ impl TestGateway {
         gateway
     }
 
-    /// Ends it as the program does, and checks what it leaves behind.
+    /// Stops the gateway as the program does, and checks what it leaves behind.
     pub(crate) async fn stop(mut self) {
         self.app.process.draining.cancel();
         self.server.take().unwrap().await.unwrap();
@@ -315,7 +315,7 @@ impl TestGateway {
         if let Some(workers) = self.workers.take() {
             workers.stop().await;
         }
-        // The last of the replicas checks this.
+        // Only the last replica that stops checks the leases.
         if Arc::strong_count(&self.home) > 1 {
             return;
         }

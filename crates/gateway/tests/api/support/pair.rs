@@ -1,4 +1,4 @@
-//! Two Postgres servers, of which the second has all that the first has committed.
+//! Two Postgres servers, of which the second replicates the first.
 
 use super::cluster::Cluster;
 use crate::process::eventually;
@@ -17,7 +17,7 @@ impl Pair {
         pair
     }
 
-    /// The standby has what it happened to receive.
+    /// Commits do not wait for the standby, which may lag behind.
     pub(crate) fn asynchronous() -> Self {
         let server = Cluster::start();
         let standby = server.full_standby();
@@ -53,7 +53,7 @@ impl Pair {
         self.primary().promote();
     }
 
-    /// What died comes back as the other's standby.
+    /// The dead server comes back as the other's standby.
     pub(crate) fn rebuild(&self) {
         self.standby().follow(self.primary());
     }

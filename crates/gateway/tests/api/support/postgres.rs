@@ -11,7 +11,8 @@ pub(crate) struct TestDatabase {
     _permit: SemaphorePermit<'static>,
 }
 
-/// A gateway opens up to 16 connections and a server takes 100 by default.
+/// Limits the databases in use at once: a gateway opens up to 16 connections, and a server takes
+/// 100 by default.
 static TURNS: Semaphore = Semaphore::const_new(4);
 
 impl TestDatabase {
@@ -35,7 +36,7 @@ impl TestDatabase {
         }
     }
 
-    /// Keeps its current contents for [`Self::restore`]; nobody may use it meanwhile.
+    /// Copies the database's contents for [`Self::restore`]. Nobody may use it meanwhile.
     pub(crate) fn back_up(&self) {
         let name = &self.name;
         // A pooler keeps connections that nobody uses.
@@ -49,7 +50,7 @@ impl TestDatabase {
         );
     }
 
-    /// Puts the backup in its place.
+    /// Replaces the database by its backup.
     pub(crate) fn restore(&self) {
         let name = &self.name;
         run(&self.server, format!("DROP DATABASE {name} WITH (FORCE)"));
@@ -73,7 +74,7 @@ impl Drop for TestDatabase {
     }
 }
 
-/// The driver runs a runtime of its own, which may not start on a thread of ours.
+/// Runs SQL on another thread: the driver starts a runtime of its own, which cannot be nested.
 fn run(server: &str, sql: String) {
     let server = server.to_owned();
     let run = move || {

@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::support::client::Client;
 use crate::support::eventually;
 
-/// The same command as arguments of another one, which runs it in its place.
+/// The command as the last arguments of `prefix`, which runs it in its place.
 fn wrap(prefix: &[&str], command: &Command) -> Command {
     let mut shell = Command::new(prefix[0]);
     shell
@@ -146,7 +146,7 @@ impl Server {
         Self::wait_until_ready(Process::start(command.envs(variables.iter().copied()))).await
     }
 
-    /// A process that is starting, once it is ready.
+    /// The server of a starting process, once it is ready.
     async fn wait_until_ready(process: Process) -> Self {
         let base = eventually("the server prints its address", async || process.base());
         let base = tokio::time::timeout(Duration::from_secs(20), base)
@@ -161,7 +161,7 @@ impl Server {
         server
     }
 
-    /// The children in which engines work: one that only waits for an order has one thread.
+    /// The children in which engines work: a child that only waits has one thread.
     pub(crate) fn engines(&self) -> Vec<u32> {
         let works = |id: &u32| {
             let threads = std::fs::read_dir(format!("/proc/{id}/task"));
@@ -179,7 +179,7 @@ impl Server {
         let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         let ids = ids.filter_map(|entry| id(entry.ok()?));
         let is_child = |id: &u32| {
-            // One that ends at this moment has no files.
+            // A process that ends at this moment has no files.
             let read = |name| std::fs::read_to_string(format!("/proc/{id}/{name}"));
             let (stat, command_line) = (
                 read("stat").unwrap_or_default(),
@@ -193,7 +193,7 @@ impl Server {
         ids.filter(is_child).collect()
     }
 
-    /// The peak of its memory, in bytes.
+    /// The peak of the server's memory, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
@@ -225,7 +225,7 @@ impl Server {
         .await
     }
 
-    /// A path as the process sees it, which may have mounts of its own.
+    /// A path as seen by the process, which may have mounts of its own.
     pub(crate) fn path_inside(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
         root.join(path.strip_prefix("/").unwrap())
@@ -243,12 +243,12 @@ impl Server {
         .await;
     }
 
-    /// Ends it as a crash does.
+    /// Ends the server as a crash does.
     pub(crate) fn crash(mut self) {
         self.process.kill();
     }
 
-    /// Waits for its end; returns the exit status and the standard output.
+    /// Waits for the server's end; returns the exit status and the standard output.
     pub(crate) async fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let process = std::cell::RefCell::new(&mut self.process);
         let status = eventually("the server ends", async || {
@@ -258,7 +258,7 @@ impl Server {
         (status, self.stdout())
     }
 
-    /// Ends it by SIGTERM.
+    /// Ends the server by SIGTERM; returns its standard output.
     pub(crate) async fn stop(self) -> String {
         self.signal("-TERM");
         let (status, stdout) = self.wait_for_exit().await;

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 
-/// Some seconds of a stereo song: a bass, a voice with vibrato, a beat, and a
-/// little of everything by `seed`. 16-bit WAV at 44.1 kHz.
+/// Some seconds of a stereo song: a bass, a voice with vibrato, and a beat of noise
+/// that `seed` varies. 16-bit WAV at 44.1 kHz.
 pub(crate) fn wav(seconds: u32, seed: u32) -> Vec<u8> {
     let rate = 44_100_u32;
     let mut noise = seed.wrapping_mul(2_654_435_761).max(1);

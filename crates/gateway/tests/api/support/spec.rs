@@ -77,8 +77,8 @@ pub(crate) const PERSONA_CLIP_METADATA: Fields = &[
     ("is_remix", B), ("priority", I),
 ];
 
-/// Asserts that every field is there, in its type, and never null; `extra`
-/// names the additions that are allowed in addition.
+/// Asserts that every field is there, in its type, and never null. `extra` names
+/// further fields that are allowed.
 #[track_caller]
 pub(crate) fn assert_fields(value: &Value, fields: Fields, extra: &[&str]) {
     let object = value

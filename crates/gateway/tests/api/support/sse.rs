@@ -65,7 +65,7 @@ impl Events {
         }
     }
 
-    /// Asserts that it is as documented. A stream of chat ends with no JSON.
+    /// Asserts that the event is as documented. The last event of a chat stream is not JSON.
     fn check(&self, event: &Event) {
         if event.data != "[DONE]" && !event.data.is_empty() {
             schema::check_event(self.response.url().path(), &event.json());

@@ -115,7 +115,7 @@ async fn attempts_show_open_and_cancelled_jobs() {
     plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = order_film(&gateway, "a boat").await;
-    let open = eventually("the provider accepts it", async || {
+    let open = eventually("the provider accepts the job", async || {
         let attempts_seen = attempts(&gateway, &task).await;
         attempts_seen
             .first()

@@ -181,7 +181,7 @@ async fn order_and_cancel(simulator: &Simulator, caller: &Client) -> String {
 
 /// Waits until a cancelled task's reservation is resolved; returns its record.
 async fn wait_for_settlement(caller: &Client, task: &str) -> Value {
-    eventually("its reservation is resolved", async || {
+    eventually("the reservation is resolved", async || {
         let view = caller.get(&format!("/v1/tasks/{task}")).await.ok();
         (view["billing"]["status"] != "held").then_some(view)
     })
@@ -322,7 +322,7 @@ async fn a_task_that_nobody_holds_is_cancelled_too() {
     let first = gateway(&with_cancellation(&simulator, "refund")).await;
     let task = order_film(&first, "a lake").await;
     wait_for_requests(&simulator, RequestRole::Poll, 1).await;
-    let mut gateway = first.restart_idle().await;
+    let mut gateway = first.restart_without_workers().await;
     cancel(&gateway, &task).await;
     assert_eq!(super::request_count(&simulator, RequestRole::Cancel), 0);
     gateway.start_workers().await;

@@ -29,7 +29,7 @@ async fn with_a_job(toml: &str, simulator: &Simulator) -> (TestGateway, String) 
     let gateway = gateway(toml).await;
     let task = order_film(&gateway, "a lake").await;
     wait_for_requests(simulator, RequestRole::Submit, 1).await;
-    eventually("its acceptance is recorded", async || {
+    eventually("the acceptance is recorded", async || {
         let attempts = gateway
             .get(&format!("/v1/tasks/{task}/attempts"))
             .await
@@ -173,8 +173,8 @@ async fn a_clock_that_is_ahead_ends_no_job() {
 async fn a_job_that_ended_while_the_gateway_was_down_for_a_day_is_fetched() {
     let first = simulator().await;
     let (gateway, task) = with_a_job(&acme("openai-videos", &first, ""), &first).await;
-    let gateway = gateway.restart_idle().await;
-    // As if it had been accepted a day ago.
+    let gateway = gateway.restart_without_workers().await;
+    // As if the job had been accepted a day ago.
     let aged = gateway.app.store.write(|conn| {
         conn.execute(
             "UPDATE submissions SET created_at = created_at - 86400000000, accepted_at = accepted_at - 86400000000",

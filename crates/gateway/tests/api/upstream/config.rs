@@ -28,7 +28,7 @@ async fn config_error(toml: &str) -> String {
 const ACME: &str = "[providers.acme]\nprotocol = \"openai-videos\"\napi_key = \"env:ACME_KEY\"\n";
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 async fn an_error_names_the_line_and_a_correction() {
     let film = "[models.film]\nkind = \"video\"\n";
     let routed = format!("{ACME}{film}routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n");
@@ -238,7 +238,7 @@ fn route(protocol: &str, lines: &str, kind: &str, model: &str) -> String {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 async fn settings_that_cannot_work_are_refused_before_a_server_starts() {
     let key = "api_key = \"x\"";
     let key_and_url = |url: &str| format!("api_key = \"x\"\nbase_url = \"{url}\"");

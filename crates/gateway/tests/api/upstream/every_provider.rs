@@ -78,7 +78,7 @@ const VERTEX: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../providers/tests/data/service-account.json\""
 );
-/// A key of an identifier and a secret.
+/// A key that consists of an identifier and a secret.
 const PAIR: &str = "api_key = \"simulated-id:simulated-secret\"";
 
 /// A graph in the format that `ComfyUI` exports.

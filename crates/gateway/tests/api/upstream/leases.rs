@@ -24,7 +24,7 @@ const FAL_KEY: &str = "api_key = \"simulated-id:simulated-secret\"";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delayed_intent_places_no_second_order() {
     let simulator = simulator().await;
-    // With a limit it takes the provider's lock between the two.
+    // With a limit, the process takes the provider's lock between the read and the write.
     let toml = provider("acme", "openai-videos", &simulator, "max_running = 9")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#);
     let database = TestDatabase::create().await;
@@ -35,7 +35,7 @@ async fn a_delayed_intent_places_no_second_order() {
     proxy.wait_for_strikes(1).await;
     proxy.set(NetworkState::both(LinkState::held()));
     let other = replica(&database.url, &toml).await;
-    // Enough time for the other process to take it over and order it.
+    // Enough time for the other process to take the task over and order the film.
     let taken_over = wait_for_requests(&simulator, RequestRole::Submit, 1);
     drop(tokio::time::timeout(Duration::from_secs(8), taken_over).await);
     proxy.heal();
@@ -47,7 +47,7 @@ async fn a_delayed_intent_places_no_second_order() {
     assert_eq!(submissions(&simulator), 1);
 }
 
-/// `SIGSTOP` after the intent's commit, until the task has failed.
+/// `SIGSTOP` stops the process after the intent's commit, until the task has failed.
 #[tokio::test]
 async fn a_process_that_was_stopped_sends_nothing() {
     let simulator = simulator().await;
@@ -79,7 +79,7 @@ async fn a_process_that_was_stopped_sends_nothing() {
         assert_eq!(repeated.header("x-task-id"), Some(task.as_str()));
     }
     frozen.signal("-CONT");
-    // It works again once it accepts and completes a task.
+    // The process works again: it accepts and completes another task.
     let awake = Client {
         base: frozen.base.clone(),
         ..client.clone()
@@ -284,7 +284,7 @@ async fn a_result_that_cannot_be_written_is_written_later() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     disk.execute_batch("DROP TRIGGER full").unwrap();
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");
-    assert_eq!(claims(&gateway, &task).await, 1, "it was made once");
+    assert_eq!(claims(&gateway, &task).await, 1, "the film was made once");
     gateway.stop().await;
 }
 
@@ -302,7 +302,7 @@ async fn a_model_that_a_process_lacks_is_left_to_others() {
         .await;
     let task = order_film(&accepting, "a lake").await;
     let without_film = replica(&database.url, "").await;
-    // It works, and could have claimed the task.
+    // This process works, and could have claimed the task.
     let order = crate::support::videos_order();
     let own = without_film.post("/v1/videos", &order).await;
     let own = own.header("x-task-id").unwrap().to_owned();
@@ -333,7 +333,7 @@ async fn a_task_of_an_unknown_model_fails_after_ten_minutes() {
     gateway.reconfigure("[models.animatic-1]\naliases = [\"film\"]\n");
     gateway.start_workers().await;
     let polls = std::cell::Cell::new(0);
-    let failed = eventually("it fails", async || {
+    let failed = eventually("the task fails", async || {
         // Every third poll, six minutes pass.
         polls.set(polls.get() + 1);
         if polls.get() % 3 == 0 {

@@ -165,7 +165,7 @@ async fn an_order_goes_to_a_route_that_supports_it() {
     assert_eq!((submissions(&first), submissions(&second)), (0, 1));
     gateway.post(CHAT, &chat(&json!({"seconds": 5}))).await.ok();
     assert_eq!((submissions(&first), submissions(&second)), (1, 1));
-    // Only the second makes ten seconds, only the first nine.
+    // Only the second provider makes films of ten seconds, only the first those of nine.
     gateway
         .post(CHAT, &chat(&json!({"seconds": 10})))
         .await

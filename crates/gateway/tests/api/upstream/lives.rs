@@ -71,7 +71,7 @@ async fn a_restart_continues_the_job_on_postgres() {
 async fn restart_continues_the_job(postgres: bool) {
     let simulator = simulator().await;
     plan(&simulator, BRIEF, PlannedEnd::Success);
-    // The limit of one is already used by its own job.
+    // The task's own job already uses up the limit of one.
     let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
     let mut builder = TestGateway::builder().toml(&toml);
     if postgres {

@@ -76,7 +76,7 @@ async fn check_margin(builder: Builder) {
                "margin_usd": margin})
     };
     let expected = json!([
-        // With the failed one, whose cost the provider does not report.
+        // Includes the failed task, whose cost the provider does not report.
         row("film", [1, 1], ["0.40", "0.16", "0.00", "0.24"], 1),
         row("gift", [1, 0], ["0.00", "0.05", "0.00", "-0.05"], 0),
         row("silent", [1, 0], ["0.40", "0.00", "0.00", "0.40"], 1),

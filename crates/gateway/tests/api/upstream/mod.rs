@@ -53,8 +53,8 @@ pub(crate) async fn simulator() -> Simulator {
     Simulator::start().await.unwrap()
 }
 
-/// The simulator's model of a protocol's provider; a recipe of the operator's is for the
-/// Videos API here.
+/// The simulator's name of a protocol's provider. The operator's recipe is for the Videos
+/// API here.
 fn simulated(protocol: &str) -> &str {
     match protocol {
         "recipe" => "openai-videos",

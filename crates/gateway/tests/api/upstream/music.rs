@@ -126,7 +126,7 @@ pub(super) async fn suno_gateway(simulator: &Simulator) -> TestGateway {
     gateway(&suno_settings(simulator)).await
 }
 
-/// Its settings.
+/// The settings of that gateway.
 pub(super) fn suno_settings(simulator: &Simulator) -> String {
     let options = "upload = \"direct\"\nbatch = \"one\"";
     provider("acme", "suno-family", simulator, options) + &band("chirp-record")
@@ -199,7 +199,7 @@ async fn a_song_can_be_separated_extended_concatenated_and_its_persona_can_sing(
     )
     .await;
     assert_eq!(concatenated.len(), 1);
-    // Other clips are.
+    // Other clips are uploaded.
     let upload = gateway.upload("Hum").await;
     order_clips(
         &gateway,

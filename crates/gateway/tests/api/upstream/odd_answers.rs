@@ -151,7 +151,7 @@ fn odd_answers() -> impl Iterator<Item = Fault> + Clone {
     statuses.into_iter().chain(bodies)
 }
 
-/// Each protocol gets one of them, at its first poll.
+/// Each protocol gets one odd answer, at its first poll.
 #[tokio::test]
 async fn one_odd_answer_to_a_poll_does_not_fail_the_task() {
     let simulator = simulator().await;

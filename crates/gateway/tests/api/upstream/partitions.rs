@@ -1,5 +1,5 @@
-//! A process that is cut off from the database, in every way that networks fail: its tasks are done
-//! by others, once, and its callers get 503.
+//! A process that is cut off from the database, in every way that networks fail: others
+//! do its tasks, once, and its callers get 503.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn check_taken_over(up: LinkState, down: LinkState, refuses: bool) {
         answer.refused(503, "overloaded");
     }
     proxy.heal();
-    eventually("it is connected again", async || {
+    eventually("the process is connected again", async || {
         let view = cut_off.get(&path).await;
         (view.status == 200).then(|| assert_eq!(view.json["status"], "succeeded"))
     })
@@ -57,7 +57,7 @@ async fn tasks_of_an_unreachable_process_are_taken_over() {
     );
 }
 
-/// One direction of the network fails: what it sends is lost, or what it is sent.
+/// One direction of the network fails: what the process sends is lost, or what it is sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_a_process_cut_off_in_one_direction_are_taken_over() {
     tokio::join!(

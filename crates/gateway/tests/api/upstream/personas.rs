@@ -117,10 +117,10 @@ async fn a_process_that_was_stopped_orders_no_second_persona() {
     let created = retry_once(&at_other, &body).await;
     assert_eq!(created.status, 200, "{}", created.text());
     frozen.signal("-CONT");
-    // It works again; the request that it was stopped in ends before the process does.
+    // The process works again. The request in which it was stopped ends before it does.
     let retried = retry_once(&at_frozen, &body).await;
     frozen.stop().await;
-    // The outcome of the first request there is not a reason to create another persona.
+    // After the first request has ended there, a retry creates no other persona, either.
     let third = send_after_retries(&at_other, &body, 2).await;
     assert_eq!(submissions(&simulator), before + 1);
     for answer in [retried, third] {
@@ -167,10 +167,10 @@ async fn a_persona_sings_only_where_it_was_made() {
         .await
         .refused(400, "unsupported_value")
         .on_param("persona_id");
-    // The first route does not know it; the second does.
+    // The first route does not know the persona; the second does.
     order_clips(&gateway, &sing("band")).await;
     assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
-    // And it goes to no other provider when its own refuses it once.
+    // The order also goes to no other provider when the persona's own refuses once.
     super::at_submission(&simulator, super::status(401), 1);
     let record = gateway.post(SUBMIT, &sing("band")).await.ok();
     let view = finished(&gateway, record["id"].as_str().unwrap()).await;

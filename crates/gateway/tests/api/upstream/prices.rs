@@ -54,7 +54,7 @@ async fn a_route_can_have_its_own_price_and_the_highest_is_reserved() {
         "no provider was asked"
     );
 
-    // The first refuses it; the second makes it at its own price.
+    // The first provider refuses the order; the second makes the film at its own price.
     dear.world().order_fault(
         Fault::Status {
             status: 429,

@@ -36,7 +36,7 @@ async fn is_available(gateway: &TestGateway) -> [bool; 2] {
 #[tokio::test]
 async fn a_refused_key_is_shown_until_an_order_is_accepted() {
     let acme = simulator().await;
-    // The first attempt, and the one after the breaker's first pause.
+    // Refuses the first attempt, and the one after the breaker's first pause.
     at_submission(&acme, status(401), 2);
     let gateway = gateway(&one_provider(&acme)).await;
     let staff = operator(&gateway).await;
@@ -172,7 +172,7 @@ async fn a_breaker_that_opens_in_one_process_is_shown_by_the_others() {
         .toml(&one_provider(&acme))
         .start()
         .await;
-    let other = gateway.idle_replica().await;
+    let other = gateway.replica_without_workers().await;
     let staff = operator(&gateway).await;
     let staff = other.with_key(staff.key.as_deref().unwrap());
     assert_eq!(route(&staff, "acme").await["breaker"]["state"], "closed");
@@ -186,7 +186,7 @@ async fn a_breaker_that_opens_in_one_process_is_shown_by_the_others() {
         }
     };
     assert_eq!(reported["provider"], "acme");
-    let state = eventually("the other process shows it", async || {
+    let state = eventually("the other process shows the state", async || {
         let state = route(&staff, "acme").await;
         (state["breaker"]["state"] != "closed").then_some(state)
     })
@@ -232,7 +232,7 @@ async fn providers_list_shows_a_running_servers_breakers() {
     .await;
     let refused = gateway.post(CHAT, &chat_order("a lake")).await;
     refused.refused(503, "provider_unavailable");
-    eventually("the command shows it", async || {
+    eventually("the command shows the state", async || {
         ["open", "trial"]
             .contains(&state().await.as_str()?)
             .then_some(())
@@ -305,7 +305,7 @@ async fn a_job_that_outlives_its_limit_is_unconfirmed() {
     let staff = operator(&gateway).await;
     let given_up = gateway.post(CHAT, &chat_order("a lake")).await;
     given_up.refused(424, "submission_unconfirmed");
-    // It may succeed later and must then be paid for, so the operator sees it.
+    // The job may succeed later and must then be paid for, so the operator sees it.
     let path = "/v1/admin/submissions?state=unconfirmed";
     let page = staff.get(path).await.ok();
     assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");

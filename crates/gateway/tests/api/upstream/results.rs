@@ -29,7 +29,7 @@ async fn order_with_fault(
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
-    assert_eq!(submissions(&simulator), 1, "it is not ordered again");
+    assert_eq!(submissions(&simulator), 1, "the film is not ordered again");
     (simulator, gateway, view)
 }
 
@@ -149,7 +149,7 @@ async fn a_failed_job_costs_nothing() {
     assert_failed(&task_after(PlannedEnd::Failure).await, "generation_failed");
     assert_failed(&task_after(PlannedEnd::Empty).await, "generation_failed");
     assert_failed(&task_after(PlannedEnd::Refusal).await, "content_policy");
-    // With a 503 callers would order it again, and it would fail again.
+    // After a 503 callers would repeat the order, and it would fail again.
     assert_failed(&task_after(PlannedEnd::Unfit).await, "provider_rejected");
 }
 
@@ -263,7 +263,7 @@ async fn a_result_that_cannot_be_stored_for_a_moment_is_stored_later() {
         let order = crate::support::videos_order();
         let answer = gateway.post("/v1/videos", &order).await;
         let embedded = answer.header("x-task-id").unwrap().to_owned();
-        eventually("both are made", async || {
+        eventually("both videos are made", async || {
             let path = format!("/v1/tasks/{embedded}?wait=1");
             let view = gateway.get(&path).await.ok();
             let is_fetched = super::request_count(&simulator, RequestRole::Download) > 0;
@@ -361,7 +361,7 @@ async fn check_rejected_addresses(addresses: &[String], options: &str) {
             .world()
             .order_fault(answer_fault, None, Some(RequestRole::Poll), 1);
     }
-    // Concurrently: each is polled only after seconds.
+    // The orders are concurrent, because each is polled only after some seconds.
     let orders = (0..addresses.len()).map(|number| {
         let order = super::chat_order(&format!("lake {number}"));
         let gateway = &gateway;
@@ -380,7 +380,7 @@ async fn check_rejected_addresses(addresses: &[String], options: &str) {
     assert_eq!(
         super::request_count(&simulator, RequestRole::Poll),
         addresses.len(),
-        "none is polled again"
+        "no job is polled again"
     );
     assert_eq!(super::request_count(&simulator, RequestRole::Download), 0);
     gateway.stop().await;
@@ -415,7 +415,7 @@ async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<Stri
         json!({"model": "film", "n": 2, "messages": [{"role": "user", "content": "a lake"}]});
     let request = gateway.request(Method::POST, "/v1/chat/completions");
     let request_task = tokio::spawn(request.json(&body).send());
-    let tasks = eventually("both are accepted", async || {
+    let tasks = eventually("both tasks are accepted", async || {
         let list = gateway.get("/v1/tasks").await.ok();
         let ids = list["data"].as_array().unwrap().iter();
         let ids = ids.map(|task| task["id"].as_str().unwrap().to_owned());

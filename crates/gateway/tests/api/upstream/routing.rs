@@ -31,11 +31,11 @@ async fn the_first_route_is_preferred_and_weights_share_orders() {
     for _ in 0..24 {
         order_film(&gateway, "a lake").await;
     }
-    eventually("all are sent", async || {
+    eventually("all orders are sent", async || {
         (submissions(&first) + submissions(&second) == 27).then_some(())
     })
     .await;
-    // 1 in 8 million that either gets none of 24.
+    // The chance that one of them gets none of the 24 is 1 in 8 million.
     assert!(submissions(&first) > 3 && submissions(&second) > 0);
     gateway.stop().await;
 }
@@ -249,7 +249,7 @@ async fn a_breaker_opens_is_shown_and_admits_one_trial() {
         .toml(&toml)
         .start()
         .await;
-    // One failure proves that the next would fail too.
+    // One refused key is enough: the next order would fail, too.
     at_submission(&simulator, status(401), 1);
     gateway
         .post(CHAT, &chat_order("a lake"))
@@ -308,7 +308,7 @@ async fn the_price_of_the_route_that_made_it_is_charged() {
     if open["status"] == "queued" || open["status"] == "running" {
         assert_eq!(
             open["cost_usd"], "9.00",
-            "reserved is what it may cost at most"
+            "the highest possible cost is reserved"
         );
     }
     let finished = gateway.finished(&task).await;

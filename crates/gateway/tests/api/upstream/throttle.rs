@@ -61,7 +61,7 @@ async fn check_two_at_once(postgres: bool) {
         tasks.push(order_film(&gateway, "a lake").await);
     }
     let peak = std::cell::Cell::new(0);
-    eventually("all are sent", async || {
+    eventually("all orders are sent", async || {
         let count = running_jobs(&simulator);
         peak.set(count.max(peak.get()));
         (submissions(&simulator) == 6).then_some(())
@@ -73,7 +73,7 @@ async fn check_two_at_once(postgres: bool) {
     gateway.stop().await;
 }
 
-/// With a protocol that answers with the result, an order is open until its result.
+/// If a protocol answers an order with the result, the order is open until then.
 #[tokio::test]
 async fn max_submitting_limits_open_orders() {
     let simulator = simulator().await;
@@ -89,7 +89,7 @@ async fn max_submitting_limits_open_orders() {
         tasks.push(order_film(&gateway, "a lake").await);
     }
     let peak = std::cell::Cell::new(0);
-    eventually("all are sent", async || {
+    eventually("all orders are sent", async || {
         let count = running_by(&simulator, "chat-video");
         peak.set(count.max(peak.get()));
         (submissions(&simulator) == 5).then_some(())
@@ -100,7 +100,7 @@ async fn max_submitting_limits_open_orders() {
     gateway.stop().await;
 }
 
-/// How often a task was claimed, by the database.
+/// How often a task was claimed, according to the database.
 async fn claims(gateway: &TestGateway, task: String) -> i64 {
     let read = gateway.app.store.read(move |conn| {
         conn.one(
@@ -113,8 +113,8 @@ async fn claims(gateway: &TestGateway, task: String) -> i64 {
     claims.unwrap().unwrap()
 }
 
-/// An order is claimed in the transaction that accepts it if it can start at once; while other
-/// tasks wait it is queued.
+/// An order that can start at once is claimed in the transaction that accepts it. While other
+/// tasks wait, it is queued.
 #[tokio::test]
 async fn an_accepted_order_is_claimed_at_once_unless_the_limit_is_reached() {
     let simulator = simulator().await;
@@ -195,7 +195,7 @@ async fn per_minute_limits_the_orders_of_a_route() {
     }
     for sent in [2, 4, 5] {
         super::wait_for_requests(&simulator, RequestRole::Submit, sent).await;
-        eventually("the sent ones end", async || {
+        eventually("the sent orders end", async || {
             let list = gateway.get("/v1/tasks?status=succeeded").await.ok();
             (list["data"].as_array().unwrap().len() == sent).then_some(())
         })

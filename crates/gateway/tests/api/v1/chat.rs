@@ -253,7 +253,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_apis_are_ignore
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 async fn a_wrong_field_is_named_with_its_code() {
     let gateway = gateway_with_short_wait().await;
     let user = |content: Value| json!([{"role": "user", "content": content}]);

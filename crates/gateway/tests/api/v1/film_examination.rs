@@ -68,7 +68,8 @@ async fn an_unreadable_film_delays_no_other_and_is_given_up() {
         films.push(keep_film(&gateway).await);
     }
     films.reverse();
-    // The newest films, more than are listed at once. A link to itself cannot be read.
+    // The newest films become links to themselves, which cannot be read. They are more than are
+    // listed at once.
     let broken = &films[..22];
     for id in broken {
         let path = file(&app.config.media_path(), *id);
@@ -79,10 +80,10 @@ async fn an_unreadable_film_delays_no_other_and_is_given_up() {
     assert_eq!(
         without_fingerprint(&gateway).await,
         broken,
-        "the others were read"
+        "the other films were read"
     );
     assert!(!post_processing::is_any_due(app).await);
-    // They are tried again after longer and longer pauses, and then given up.
+    // The broken films are tried again after longer and longer pauses, and then given up.
     let mut attempts = 1;
     for _ in 0..12 * 60 {
         app.clock.advance(Duration::from_mins(1));

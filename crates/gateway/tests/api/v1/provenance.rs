@@ -180,7 +180,7 @@ async fn a_hosted_film_is_recognized_by_its_fingerprint_and_one_from_a_picture_i
     let (task, _, bytes) = make_film(&near, fields).await;
     let args = ["-c:v", "libx264", "-crf", "32", "-vf", "scale=-2:360"];
     let encoded = convert(&bytes, "mp4", &args, "mp4");
-    // Its fingerprint is taken after its task has ended.
+    // The film's fingerprint is taken after its task has ended.
     let report = eventually("the film has a fingerprint", async || {
         let report = check(&near, encoded.clone()).await.ok();
         (!report["matches"].as_array()?.is_empty()).then_some(report)
@@ -281,14 +281,14 @@ async fn stems_are_watermarked_if_configured_and_so_is_their_sum() {
             .zip(&stem)
             .for_each(|(sum, sample)| *sum += sample);
     }
-    // They sum to the mix except for the watermark, which is at least 24 dB below it.
+    // The stems sum to the mix except for the watermark, which is at least 24 dB below it.
     let mix = samples(&song, "wav");
     assert_eq!(sum.len(), mix.len());
     let power = |samples: &mut dyn Iterator<Item = f32>| samples.map(|x| x * x).sum::<f32>();
     let mark_power = power(&mut sum.iter().zip(&mix).map(|(a, b)| a - b));
     let ratio = 10.0 * (power(&mut mix.iter().copied()) / mark_power).log10();
     assert!((24.0..60.0).contains(&ratio), "{ratio} dB");
-    // The sum has their watermark, after a cut and lossy coding.
+    // The sum has the stems' watermark, even after a cut and lossy coding.
     #[expect(clippy::cast_possible_truncation, reason = "within full scale")]
     let sum: Vec<i16> = sum[150_001..]
         .iter()
@@ -304,7 +304,7 @@ async fn stems_are_watermarked_if_configured_and_so_is_their_sum() {
         assert!(clip_ids.contains(&&stem["id"]), "{report}");
     }
     assert_eq!(matches[0]["match"], "watermark");
-    // The recording itself has none.
+    // The recording itself has no watermark.
     let report = check(&gateway, song).await.ok();
     assert_eq!(report["ours"]["watermarked"], false);
     gateway.stop().await;

@@ -127,7 +127,7 @@ async fn a_connection_test_is_answered_with_a_sentence_and_costs_nothing() {
         assert_eq!(usage["total_tokens"], tokens + 1);
         assert_eq!(usage["cost"], 0.0);
     }
-    // With an idempotency key it is answered anew each time, and the key stays free for a film.
+    // With an idempotency key a test is answered anew each time, and the key stays free for a film.
     for _ in 0..2 {
         let request = gateway.request(Method::POST, PATH);
         let request = request.header("idempotency-key", "a");
@@ -185,7 +185,7 @@ async fn a_connection_test_is_answered_with_a_sentence_and_costs_nothing() {
         .await;
     answer.refused(401, "missing_api_key");
 
-    // Sixteen tokens are a film.
+    // A limit of sixteen tokens makes the request an order of a film.
     let film = gateway
         .post(PATH, &order_with(&json!({"max_tokens": 16})))
         .await;

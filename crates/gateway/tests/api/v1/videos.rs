@@ -102,7 +102,7 @@ async fn a_video_is_made_polled_and_downloaded() {
         .await
         .refused(404, "task_not_found");
     assert_eq!(gateway.get(PATH).await.ok()["data"], json!([]));
-    // The video's URL ends too; the task's record stays.
+    // The video's URL expires, too. The task's record stays.
     gateway
         .get(completed["video"]["url"].as_str().unwrap())
         .await
@@ -167,7 +167,7 @@ async fn every_form_of_a_reference_is_accepted() {
             (&video["status"], &video["seconds"]),
             (&json!("queued"), &json!("2"))
         );
-        // The aspect ratio of the picture.
+        // The video has the aspect ratio of the picture.
         let (width, height) = video["size"].as_str().unwrap().split_once('x').unwrap();
         assert_eq!(
             width.parse::<u32>().unwrap() * 3,

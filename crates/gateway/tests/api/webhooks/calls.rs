@@ -22,7 +22,7 @@ async fn check_delivery(gateway: TestGateway) {
         );
         assert_eq!(post.header("content-type"), "application/json");
         assert!(post.header("user-agent").starts_with("mediagate/"));
-        // The task as the API shows it at its end.
+        // The event has the task as the API shows it at its end.
         let event = body(post);
         assert_eq!(event["type"], "task.succeeded");
         let shown = gateway.get(&format!("/v1/tasks/{task}")).await.ok();

@@ -150,7 +150,7 @@ async fn a_repeated_registration_makes_one_endpoint_and_hides_the_secret() {
         .unwrap()
         .strip_prefix("whsec_")
         .unwrap();
-    // No stored file contains it.
+    // No stored file contains the secret.
     let data = gateway.app.config.data.clone();
     for entry in std::fs::read_dir(data).unwrap() {
         let path = entry.unwrap().path();

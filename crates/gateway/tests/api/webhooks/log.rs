@@ -52,7 +52,7 @@ async fn the_log_has_every_delivery_and_every_attempt() {
             .iter()
             .any(|post| post.header("webhook-id") == delivery["event"]["id"])
     );
-    // Redelivered with the same identifier.
+    // A redelivery has the same identifier.
     let redeliver = format!("/v1/webhooks/deliveries/{}/redeliver", id(&delivery));
     gateway.post(&redeliver, &Value::Null).await.ok();
     let posted = receiver.wait_for_count(4).await;
@@ -162,7 +162,7 @@ async fn old_deliveries_are_deleted() {
     let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({"callback_url": "https://nobody.invalid/"})).await;
-    eventually("the endpoint has received it", async || {
+    eventually("the endpoint has received the event", async || {
         let path = format!("/v1/webhooks/{}/deliveries?state=delivered", id(&endpoint));
         let list = gateway.get(&path).await.ok();
         (list["data"].as_array()?.len() == 1).then_some(())

@@ -16,7 +16,7 @@ async fn send_test(gateway: &TestGateway, endpoint: &Value) -> Value {
 
 /// Waits until a delivery has this number of attempts.
 async fn wait_for_attempts(gateway: &TestGateway, delivery: &Value, times: usize) -> Value {
-    eventually("it was tried", async || {
+    eventually("the delivery was tried", async || {
         let delivery_view = with_attempts(gateway, delivery).await;
         (delivery_view["attempts"].as_array().unwrap().len() == times).then_some(delivery_view)
     })
@@ -116,7 +116,7 @@ async fn retry_after_of_a_receiver_is_respected() {
         next.since(Timestamp::parse(delivery["attempts"][1]["at"].as_str().unwrap()).unwrap());
     assert!((5700..=8700).contains(&pause.as_secs()), "{pause:?}");
     let posted = receiver.received();
-    // The same event with a new signature.
+    // The retry has the same identifier and a new signature.
     assert_eq!(
         posted[0].header("webhook-id"),
         posted[1].header("webhook-id")
@@ -193,7 +193,7 @@ async fn five_days_of_failures_disable_an_endpoint() {
     let mut hours = 0;
     loop {
         for delivery in &sent {
-            eventually("it was tried", async || {
+            eventually("the delivery was tried", async || {
                 let delivery_view = with_attempts(&gateway, delivery).await;
                 let is_waiting = delivery_view["state"] == "waiting" && {
                     let due = Timestamp::parse(delivery_view["next_attempt_at"].as_str().unwrap());
@@ -242,7 +242,7 @@ async fn a_dead_receiver_delays_no_other() {
             .await;
         tasks.push(task);
     }
-    // All deliveries to one arrive while two to the other hang.
+    // All deliveries to the living receiver arrive while two to the dead one hang.
     alive.wait_for_count(30).await;
     assert_eq!(dead.wait_for_count(2).await.len(), 2);
 }

@@ -94,7 +94,7 @@ async fn an_endpoint_receives_only_what_its_key_may_read() {
         register(&reader, &witness, json!({})).await;
         order_seen_by(&gateway, &gateway, 1, &witness).await;
         assert_eq!(limited_receiver.received().len(), 1);
-        // Nor do the deliveries recorded before.
+        // The deliveries recorded before give no access, either.
         let since = json!({"since": "2020-01-01T00:00:00Z"});
         let old = &deliveries(&reader, &reader_hook).await[0];
         let redeliver = format!("/v1/webhooks/deliveries/{}/redeliver", id(old));

@@ -16,7 +16,7 @@ import { promisify } from "node:util";
 import OpenAI, { toFile } from "openai";
 
 const { MEDIAGATE_URL: URL, MEDIAGATE_KEY: KEY, MEDIAGATE_SLOW_KEY: SLOW_KEY } = process.env;
-// The SDK needs this global, which Node 18 has in a module.
+// The SDK needs this global, which Node 18 has only in a module.
 globalThis.File ??= buffer.File;
 
 const SMALL = { size: "480x480", seconds: 1 };
@@ -201,7 +201,7 @@ async function documented() {
   const lines = page.match(/^```ts [^\n]*\n(.*?)^```/ms)[1].split("\n");
   const imports = lines.filter((line) => line.startsWith("import "));
   const statements = lines.filter((line) => !line.startsWith("import "));
-  // Next to the modules that it imports.
+  // In this folder, so that its imports are found.
   const folder = await mkdtemp(new globalThis.URL("./snippet-", import.meta.url).pathname);
   try {
     const body = [...imports, "export function take(secret, body, headers) {", ...statements, "return event; }"];
@@ -248,7 +248,7 @@ test("the guides' examples run", async () => {
   for (const name of (await readdir(docs)).filter((name) => name.endsWith(".md"))) {
     const page = await readFile(new globalThis.URL(name, docs), "utf8");
     for (const [, code] of page.matchAll(/^```js run\n(.*?)^```/gms)) {
-      // Next to the modules that it imports.
+      // In this folder, so that its imports are found.
       const args = ["--input-type=module", "--eval", code];
       const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: fileURLToPath(new globalThis.URL(".", import.meta.url)) });
       assert.match(stdout, /\S/, name);

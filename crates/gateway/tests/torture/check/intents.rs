@@ -7,7 +7,7 @@ use crate::tries::TryOutcome;
 
 /// The gateway notices a disconnect within a second.
 const HANG_UP_NOTICE_MICROS: i64 = 1_200_000;
-/// An SDK retries within ten seconds, here less the time an answer may take.
+/// The ten seconds within which an SDK retries, less the time that an answer may take.
 const LATE_MICROS: i64 = 9_000_000;
 
 pub(super) fn check(facts: &Facts, histories: &[CallerHistory], violations: &mut Violations) {

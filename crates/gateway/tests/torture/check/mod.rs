@@ -64,7 +64,7 @@ pub(crate) struct Facts {
     pub(crate) tasks_by_tag: HashMap<String, Vec<Task>>,
     /// By task.
     pub(crate) submissions: HashMap<String, Vec<Row>>,
-    /// By tag, which is in the provider's order.
+    /// By the tag in the order that the provider got.
     pub(crate) jobs_by_tag: HashMap<String, Vec<ProviderJob>>,
     /// By task, where the provider was given the submission's key.
     pub(crate) jobs_by_key: HashMap<String, Vec<ProviderJob>>,

@@ -296,7 +296,7 @@ fn a_cancelled_task_that_is_charged_is_followed_to_its_end() {
 fn an_intent_is_written_under_the_lock_that_it_was_decided_under() {
     let property = "one submission that may have been accepted";
     assert_needed(&[Safeguard::RowLock], Rules::default(), property);
-    // Then a second paid job is sent.
+    // Without the fence too, a second paid job is sent.
     let rules = Rules {
         stalls: 2,
         ..Rules::default()

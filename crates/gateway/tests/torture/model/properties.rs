@@ -88,7 +88,7 @@ impl Model for Rules {
             Property::always("an abandoned job is reported", |_, state: &State| {
                 state.tasks.iter().all(is_reported)
             }),
-            // The model reaches something.
+            // The last two check that the model reaches something.
             Property::sometimes("a task succeeds", |_, state: &State| {
                 state
                     .tasks

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each says what somebody can do, whatever the others say"
+    reason = "the flags are independent of each other"
 )]
 pub(super) struct Rules {
     /// The provider creates one job for two submissions with the same key.
@@ -86,7 +86,8 @@ pub(super) enum Safeguard {
     /// An acceptance is recorded only while the submission is still under way; else
     /// it is reported to the operator.
     GuardedAccept,
-    /// Open tasks of a restored database wait, as they may have been sent since.
+    /// Open tasks of a restored database that were not submitted wait, as they may have been sent
+    /// since.
     HoldRestored,
     /// A submission is looked up, and sent again, only at the address where it was made.
     SameAddress,
@@ -147,7 +148,7 @@ pub(super) struct Task {
     /// Who holds the lease; the operator, if the task waits for a decision.
     pub(super) owner: Option<usize>,
     pub(super) submissions: Vec<Submission>,
-    /// Which address each was made at: `State::is_moved` at that time.
+    /// The address at which each submission was made: `State::is_moved` at that time.
     pub(super) addresses: Vec<bool>,
     pub(super) reserved: u8,
     pub(super) settled: u8,
@@ -160,7 +161,7 @@ impl Task {
     }
 }
 
-/// Owns the open tasks of a restored database.
+/// Owns the tasks of a restored database that wait for a decision.
 pub(super) const OPERATOR: usize = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -212,7 +213,7 @@ pub(super) enum Submission {
 pub(super) struct Work {
     pub(super) task: usize,
     pub(super) step: Step,
-    /// Whether the last answered heartbeat proves the lease, by a clock of its own.
+    /// Whether the last answered heartbeat proves the lease, by the worker's own clock.
     pub(super) proved: bool,
 }
 
@@ -224,13 +225,13 @@ pub(super) enum Step {
     Intend,
     /// The second half of that, where no lock joins it to the first.
     Insert,
-    /// Send it; the first time, or once more with the same key.
+    /// Send the submission, for the first time or once more with the same key.
     Send { submission: usize, again: bool },
     /// Wait for the answer.
     Await { submission: usize, again: bool },
     /// Record the answer.
     Write { submission: usize, reply: Reply },
-    /// Ask the provider whether it accepted it.
+    /// Ask the provider whether it accepted the submission.
     LookUp { submission: usize },
     /// Poll the job.
     Follow { submission: usize, job: usize },
@@ -279,5 +280,5 @@ pub(super) enum Phase {
     Running,
     Made,
     Failed,
-    CalledOff,
+    Cancelled,
 }

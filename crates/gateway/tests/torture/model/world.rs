@@ -52,7 +52,7 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
         }
         Action::JobMade(job) => next.jobs[job].phase = Phase::Made,
         Action::JobFailed(job) => next.jobs[job].phase = Phase::Failed,
-        Action::CallOff(job) => next.jobs[job].phase = Phase::CalledOff,
+        Action::CallOff(job) => next.jobs[job].phase = Phase::Cancelled,
         Action::BackUp => next.backup = Some(next.tasks.clone()),
         Action::Restore => restore(rules, &mut next),
         Action::Move => {
@@ -324,7 +324,7 @@ fn insert(rules: &Rules, task: &mut Task, address: bool) -> Step {
     }
 }
 
-/// No answer came. It is sent again if the provider creates one job for both.
+/// No answer came. The request is sent again if the provider creates one job for both.
 fn lose_answer(rules: &Rules, next: &mut State, worker: usize) {
     let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
@@ -415,7 +415,7 @@ fn follow(rules: &Rules, next: &State, task: usize, submission: usize, job: usiz
         Phase::Running if is_open => return Some(Step::Follow { submission, job }),
         _ if !is_open => return None,
         Phase::Made => End::Made,
-        Phase::Running | Phase::Failed | Phase::CalledOff => End::Failed(FailureCause::Generation),
+        Phase::Running | Phase::Failed | Phase::Cancelled => End::Failed(FailureCause::Generation),
     };
     let submission = Some(submission);
     Some(Step::End { submission, end })
@@ -480,7 +480,7 @@ fn accept_at_provider(rules: &Rules, next: &mut State, number: usize) {
     reply(next, request, Reply::Taken(job));
 }
 
-/// The answer reaches whoever waits for it. To a repetition a "no" proves nothing.
+/// The answer reaches whoever waits for it. The refusal of a repetition proves nothing.
 fn reply(next: &mut State, request: Request, reply: Reply) {
     let Some(worker) = request.sender else {
         return;

@@ -112,7 +112,7 @@ impl FieldType for PeriodField {
 
 /// An item of a list, as text.
 pub trait ListItem: FromStr {
-    /// What an item must be.
+    /// What an item must be, for the error message.
     const MUST_BE: &str;
 }
 
@@ -141,7 +141,7 @@ impl ListItem for ModelName {
     const MUST_BE: &str = "the name of a model";
 }
 
-/// A list of such items, at least one.
+/// A list of at least one item.
 pub struct ListField<T>(PhantomData<T>);
 
 impl<T: ListItem> FieldType for ListField<T> {

@@ -2,7 +2,7 @@
 //! questions.
 //!
 //! They are recognised by the default wording of these interfaces (`docs/chat-interfaces.md` lists
-//! them), and only by the complete wording, because a prompt for a film may contain anything.
+//! them), and only at the start of a message, because a prompt for a film may contain anything.
 
 use mediagate_model::task::ConversationMessage;
 
@@ -58,7 +58,7 @@ const SYSTEM_WORDINGS: [&str; 4] = [
     "将给定的对话总结为一个10字以内的标题",
 ];
 
-/// Whether a chat is one of these. The conversation is what was said before the prompt.
+/// Whether a chat is a housekeeping request. `conversation` has the messages before the prompt.
 pub fn is_housekeeping(prompt: &str, conversation: &[ConversationMessage]) -> bool {
     let is_user_wording = |text: &str| {
         let start = start(text);

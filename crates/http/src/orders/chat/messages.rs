@@ -110,7 +110,7 @@ impl FieldType for MessageList {
                 continue;
             };
             let ChatMessage { role, content } = ChatMessage::read(&message);
-            // An assistant that called a tool has no content.
+            // An assistant message that calls a tool has no content.
             if role.as_deref() != Some("assistant") {
                 message.require("content");
             }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use mediagate_model::audit::AuditEntry;
 use mediagate_model::csv;
 
-/// An entry of the audit log: one change.
+/// An entry of the audit log: one change, or one refused operator request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditObject {
     /// The entry's id.

@@ -154,12 +154,12 @@ impl AdminKey {
         let secret = secret.map(|secret| secret.expose().into());
         Self {
             key: Some(secret.unwrap_or(Value::Null)),
-            ..Self::with_ended_ties(issued)
+            ..Self::with_dependents(issued)
         }
     }
 
     /// A key with its sessions and webhook endpoints, if it was just revoked or rotated.
-    pub fn with_ended_ties(issued: &IssuedKey) -> Self {
+    pub fn with_dependents(issued: &IssuedKey) -> Self {
         let dependents = issued.dependents.as_ref();
         let webhooks = |dependents: &KeyDependents| {
             let webhooks = dependents.webhooks.iter();

@@ -57,9 +57,9 @@ pub struct RouteStanding {
 /// The circuit breakers of a route. Each process has its own.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BreakerObject {
-    /// State in the process that uses the route least. `closed`: the route is used. `open`: not
-    /// used after failures. `trial`: one task is tried. `busy`: the provider asked for a pause.
-    /// `unreachable`: the provider's host accepts no connections.
+    /// State in the process where it is worst. `closed`: the route is used. `open`: not used after
+    /// failures. `trial`: one task is tried. `busy`: the provider asked for a pause. `unreachable`:
+    /// the provider's host accepts no connections.
     pub state: String,
     /// Consecutive failures in that process.
     pub failures: u32,

@@ -23,9 +23,9 @@ const GROUPS: &[&str] = &[
 ];
 const DEFAULT_GROUPS: &[&str] = &["day", "account", "provider", "model"];
 
-/// What is asked for.
+/// The days and groups of a query.
 pub struct AdminUsageQuery {
-    /// All but the account.
+    /// What to sum up. The account is added once its handle is looked up.
     pub selection: HourlyQuery,
     /// The handle of the account.
     pub account: Option<String>,
@@ -37,7 +37,7 @@ pub struct AdminUsageQuery {
     by_hour: bool,
 }
 
-/// `now` is today.
+/// Reads the query. The default days depend on `now`.
 pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
     let (from, to) = days(query, now);
     let groups = groups(query, GROUPS, DEFAULT_GROUPS);

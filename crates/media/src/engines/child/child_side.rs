@@ -29,16 +29,16 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of open files.
 const MAX_OPEN_FILES: u64 = 256;
 
-/// Runs the job on standard input and reports on standard output. If it exits without reporting an
-/// end, the job counts as failed.
+/// Runs the job on standard input and reports on standard output. If the child exits without
+/// reporting an outcome, the job counts as failed.
 pub fn serve() -> io::Result<()> {
     let mut order = String::new();
     io::stdin().lock().read_line(&mut order)?;
     let order: ChildOrder = serde_json::from_str(&order)?;
     die_with_parent(order.parent)?;
     set_limits(order.limits)?;
-    // After the limits, which open a file of /proc, and before there is a second thread: only this
-    // thread and those that it starts are confined.
+    // Called after the limits are set, which opens a file of /proc, and before there is a second
+    // thread: only this thread and those that it starts are confined.
     confine(&order.job.files(&order.folder))?;
     if order.job.can_wait() {
         rustix::process::nice(19)?;
@@ -46,7 +46,7 @@ pub fn serve() -> io::Result<()> {
     let engine_control = Arc::new(EngineControl::default());
     let (sender, results) = mpsc::channel();
     let (job, folder, job_engine_control) = (order.job, order.folder, engine_control.clone());
-    // On a separate thread, so that progress is reported while it computes.
+    // The job runs on a separate thread, so that this one can report its progress.
     std::thread::Builder::new().spawn(move || {
         // Fails only if the loop below has ended.
         let _ = sender.send(job.run(&folder, &job_engine_control));
@@ -112,8 +112,8 @@ pub(super) fn send(message: &ChildMessage) -> io::Result<()> {
 }
 
 impl ChildJob {
-    /// Whether no caller waits for the job, or the wait does not matter, so that all other work
-    /// comes first.
+    /// Whether all other work comes first: no caller waits for the job, or the wait does not
+    /// matter.
     const fn can_wait(&self) -> bool {
         matches!(self, Self::ScanFilms { .. } | Self::Check { .. })
     }
@@ -133,7 +133,7 @@ impl ChildJob {
         let read = match self {
             Self::Video { picture, .. } => picture.iter().map(PathBuf::as_path).collect(),
             Self::ScanFilms { films, .. } => films.iter().map(PathBuf::as_path).collect(),
-            // The operator's own model, whose library may be anywhere and may load others from
+            // An operator's model: its library may be anywhere, and may load other libraries from
             // anywhere.
             Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
             Self::Stems { source, .. } => vec![source.as_path()],
@@ -177,7 +177,8 @@ impl ChildJob {
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
-                    // One by one: if a later film kills this process, these are not lost.
+                    // Sent one by one, so that findings are not lost if a later film kills this
+                    // process.
                     send(&ChildMessage::FilmScanned(scan, length)).map_err(engine_failure)?;
                 }
                 Ok(ChildMessage::AllScanned)
@@ -221,8 +222,8 @@ fn open(model: &OwnModel) -> Result<ModelGraphs, EngineError> {
         .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
 }
 
-/// The facts about a picture from its header; and whether it can be decoded, for which memory is
-/// requested first.
+/// Reads the facts about a picture from its header. If `decodes`, also requests the memory from the
+/// parent and then decodes the picture.
 fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
     let limits = PictureLimits::default();
     let bytes = std::fs::read(file).map_err(engine_failure)?;

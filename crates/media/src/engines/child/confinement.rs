@@ -3,7 +3,7 @@
 //!
 //! Landlock restricts files (Linux 5.13) and TCP (6.7), seccomp the rest. If the kernel has
 //! neither, a child runs without them; docs/security.md says so. Both apply to the calling thread
-//! and for those that it starts, so this is called while there is only one.
+//! and to those that it starts, so `confine` is called while there is only one thread.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::confine;
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `work` in a confined thread: only threads of the test are confined.
+    /// Runs `work` in a separate thread, which it may confine without confining the others.
     fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(work).join().unwrap()
     }

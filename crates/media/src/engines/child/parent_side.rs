@@ -124,11 +124,11 @@ pub fn scan_films(
             Ok((_, message)) => {
                 return Err(EngineError::Broken(format!("a child sent {message:?}")));
             }
-            // If it crashed at a later film, that film is the first of the next child and has all
+            // The film at which a child died is the first film of the next child, and then has all
             // of that child's time and memory.
             Err(EngineError::Died(reason)) => {
-                // At the first film it had all its time and memory, so it is the film that cannot
-                // be decoded.
+                // The first film had all of the child's time and memory, so the fault is the
+                // film's.
                 if scanned == 0 {
                     tracing::warn!(why = %reason, "video analysis crashed its process");
                     scans[*first] = Some(failed_scan("its frames cannot be decoded".into()));
@@ -139,7 +139,7 @@ pub fn scan_films(
     }
 }
 
-/// The next poster of a child.
+/// Reads the next poster from the child's file of posters.
 fn next_poster(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Result<Vec<u8>> {
     let file = match stills {
         Some(file) => file,
@@ -272,7 +272,7 @@ fn write_line(stdin: Option<&mut ChildStdin>, mut line: String) {
     }
 }
 
-/// Reads a child's messages until it exits; returns the last one, if it was an end.
+/// Reads a child's messages until its outcome, which is returned; `None` if it exits without one.
 fn listen(
     mut stdout: ChildStdout,
     engine_control: &EngineControl,
@@ -316,8 +316,8 @@ fn listen(
     }
 }
 
-/// Why a child exited without reporting an end. SIGTERM, SIGINT and SIGHUP do not count as deaths:
-/// the whole service is being stopped.
+/// Why a child exited without reporting an outcome. SIGTERM, SIGINT and SIGHUP do not count as
+/// deaths: the whole service is being stopped.
 fn exit_error(status: ExitStatus, mut stderr_file: &File) -> EngineError {
     let shutdown_signals = [Signal::TERM, Signal::INT, Signal::HUP];
     if shutdown_signals

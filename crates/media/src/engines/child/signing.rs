@@ -1,6 +1,6 @@
-//! Signing, in a child, of results made from a caller's file: that file becomes an ingredient, for
-//! which a library with recursive parsers reads it. The key stays with the parent: the child sends
-//! the bytes to sign or stamp, and receives the signature.
+//! Signing, in a child, of results made from a caller's file: the file becomes an ingredient, and a
+//! library with recursive parsers reads it. The key stays with the parent: the child sends the
+//! bytes to sign or stamp, and receives the signature or stamp.
 
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
@@ -151,7 +151,7 @@ impl ContentSigner for PublicSigner {
     }
 }
 
-/// Requests the signature from the parent.
+/// Requests the signature or stamp from the parent.
 fn request_signature(message: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
     let failed = |error: &dyn std::fmt::Display| SignFailure(error.to_string());
     send(message).map_err(|error| failed(&error))?;

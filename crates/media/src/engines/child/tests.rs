@@ -5,8 +5,8 @@ use super::{ChildLauncher, ChildLimits, scan_films};
 use crate::engines::EngineControl;
 use crate::engines::film_scan::FilmScan;
 
-/// A child that reports each film by its name, and dies at those named bad. A child without an
-/// order leaves no trace.
+/// A child that reports each film by its name, and dies at films whose names begin with "bad". A
+/// child without an order leaves no trace.
 fn child(folder: &Path) -> ChildLauncher {
     let program = folder.join("child");
     let scan = serde_json::to_string(&FilmScan::nothing("NAME")).unwrap();
@@ -45,9 +45,9 @@ fn a_film_that_kills_the_child_does_not_prevent_the_scan_of_others() {
         };
         assert_eq!(reason, expected);
     }
-    assert_ne!(reasons[1], "none.mp4", "it was not worth a child");
-    // The children's orders: all films; those from the first bad one on, which dies at once; the
-    // following ones up to the second bad one; that one; the rest.
+    assert_ne!(reasons[1], "none.mp4", "no child was given this file");
+    // Two children die at each bad film: one after the films before it, one at once. The fifth
+    // finishes the rest.
     let started = std::fs::read_to_string(folder.path().join("started")).unwrap();
     assert_eq!(started.lines().count(), 5);
 }

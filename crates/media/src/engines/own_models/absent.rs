@@ -45,7 +45,7 @@ impl InstalledModels {
         }
     }
 
-    /// The folder's current mark.
+    /// The folder's current listing.
     pub fn mark(&self) -> FolderListing {
         folder_listing(&self.path)
     }

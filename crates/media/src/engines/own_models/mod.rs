@@ -16,10 +16,10 @@ pub use onnx::{InstalledModels, ModelGraphs};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Names, sizes and dates of the folder's files: changes when they do.
+/// Names, sizes and dates of the folder's files, which are compared to notice changes.
 pub type FolderListing = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
 
-/// The folder's current mark.
+/// The folder's current listing.
 fn folder_listing(folder: &Path) -> FolderListing {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return FolderListing::new();

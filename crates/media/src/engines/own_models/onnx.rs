@@ -66,7 +66,7 @@ impl InstalledModels {
     }
 
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
-    /// ones. Logs each unusable one once.
+    /// ones. Logs each model that cannot be loaded only once.
     pub fn scan(&self) {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let models = if self.path.is_dir() {
@@ -93,7 +93,7 @@ impl InstalledModels {
         self.usable.store(Arc::new(usable));
     }
 
-    /// The folder's current mark.
+    /// The folder's current listing.
     pub fn mark(&self) -> FolderListing {
         folder_listing(&self.path)
     }
@@ -114,7 +114,7 @@ impl InstalledModels {
     }
 }
 
-/// The groups that it can separate, in the order of a full split.
+/// The groups that a model can separate, in the order of a full split.
 fn groups(graphs: &onnx::SeparationModel) -> Vec<StemGroup> {
     let is_separable = |group: &StemGroup| {
         graphs

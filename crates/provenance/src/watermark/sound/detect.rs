@@ -13,7 +13,7 @@ use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 
 /// Maximum number of seconds that are analysed.
 pub const MAX_SECONDS: usize = 600;
-/// Positions of a step at which the tile may begin.
+/// Positions within a step at which the tile may begin.
 const POSITIONS_PER_STEP: usize = 8;
 const POSITIONS: usize = STEPS * POSITIONS_PER_STEP;
 /// Positions that are decoded.
@@ -21,7 +21,7 @@ const DECODED_POSITIONS: usize = 4;
 /// Surroundings of a cell: steps to either side, and bands.
 const AROUND_STEPS: f32 = 1.5;
 const AROUND_BANDS: usize = 8;
-/// Limit of a cell's value, in dB, because attacks are not part of a mark.
+/// Limit of a cell's value, in dB, because sudden onsets of sound are not part of a mark.
 const LIMIT: f32 = 6.0;
 /// Steps to either side over which a band's variance is measured, which determines its weight; and
 /// the constant added to it, in dB squared.

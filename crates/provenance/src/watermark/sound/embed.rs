@@ -19,7 +19,7 @@ pub struct SoundEmbedder {
     channels: usize,
     tile: Vec<f32>,
     bands: Vec<Option<usize>>,
-    /// Its square sums to 1 over two windows.
+    /// The squares of two overlapping windows sum to 1.
     window: Vec<f32>,
     forward: Arc<dyn Fft<f32>>,
     inverse: Arc<dyn Fft<f32>>,

@@ -5,7 +5,7 @@ use super::super::code::CODED_BITS;
 use super::super::pattern::SplitMix64;
 use super::CELLS;
 
-/// Cells that carry one coded bit; the rest is the pilot, a fifth of the tile.
+/// How many cells carry each coded bit; the rest is the pilot, a fifth of the tile.
 const COPIES: usize = 8;
 /// Makes the tile differ from that of films marked with the same secret.
 const SOUND_SALT: u64 = 0x736f_756e_6400_0001;

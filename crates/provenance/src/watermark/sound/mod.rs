@@ -12,7 +12,8 @@
 //! Marking a recording applies a filter that changes with time but does not depend on the
 //! recording. So if all parts of a mix have the same mark, they add up to the mix with that mark.
 //!
-//! It owns the tile, the filter and the detector. It must not know: files, codecs, accounts.
+//! This module owns the tile, the filter and the detector. It must not know: files, codecs,
+//! accounts.
 
 mod detect;
 mod embed;
@@ -32,7 +33,7 @@ const BAND: f32 = 160.0;
 const BANDS: usize = 48;
 /// Number of steps of the tile over time.
 const STEPS: usize = 55;
-/// One lasts 16/125 s, so that a tile lasts 7.04 s.
+/// A step lasts 16/125 s, so that a tile lasts 7.04 s.
 const STEP: (u64, u64) = (16, 125);
 const CELLS: usize = BANDS * STEPS;
 /// Sample rates that can be marked.

@@ -78,7 +78,7 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
         let stereo = add_mark(&stereo, RATE);
         let quiet = |channel: &Vec<f32>| channel.iter().map(|sample| sample * 0.2).collect();
         let late = |channel: &Vec<f32>| channel[123_457..].to_vec();
-        // Every third of two samples, between its neighbours.
+        // Two samples for every three, interpolated between neighbours.
         let slower = |channel: &Vec<f32>| {
             let position = |number: usize| number as f32 * 1.5;
             let count = channel.len() * 2 / 3 - 1;

@@ -11,10 +11,10 @@
 //! cancelled, and after a broken connection the outcome is unknown. With the option `idempotency`
 //! the same submission may be sent again and joins the first.
 //!
-//! Unknown, so the safe choice is made: error codes other than those in [`reclassify`] leave the
-//! outcome open once there is any sign that the order was accepted; an answer without its final
-//! event is incomplete, even with a link in it. Text without a link is a failure, as resellers mean
-//! it.
+//! Where the documentation is silent, the safe choice is made. Once there is any sign that the
+//! order was accepted, only an error that ends the job settles the outcome ([`reclassify`]). An
+//! answer without its final event is incomplete, even with a link in its text. Text without a link
+//! is a failure, because resellers report failures as text.
 
 mod reply;
 mod reply_text;
@@ -69,7 +69,7 @@ struct ChatVideoAdapter {
 
 impl Adapter for ChatVideoAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // For models with this suffix, two pictures are the first frame and the last.
+        // For models with this in their name, two pictures are the first frame and the last.
         let pictures = if model.ends_with("-fl") || model.contains("-fl-") {
             2
         } else {
@@ -198,7 +198,7 @@ fn options(video: &VideoSpec) -> Value {
     options
 }
 
-/// Streams that were not requested, and plain answers to a requested stream, are read too.
+/// Whether an answer is a stream of events, whatever was requested.
 fn is_events(answer: &ProviderResponse) -> bool {
     let mime = answer.header("content-type").unwrap_or_default();
     let body = answer.body.trim_ascii_start();
@@ -249,7 +249,7 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
     }
 }
 
-/// `{"error": {"code", "message"}}`; some only have the kind, in `type`.
+/// `{"error": {"code", "message"}}`; some servers have only a `type`, no `code`.
 fn describe(body: &Value) -> ErrorDescription {
     let description = ErrorDescription::at(body, "/error/code", "/error/message");
     match description.code {
@@ -278,7 +278,7 @@ fn reclassify(error: ProviderError, was_accepted: bool) -> ProviderError {
         Some("rate_limit_exceeded" | "too_many_tasks") => ErrorClass::RateLimited,
         _ => error.class,
     };
-    // A provider that accepted the order cannot reject it any more with this error.
+    // Once the order was accepted, such an error no longer proves a rejection.
     error.with_class(if was_accepted && !class.ends_job() {
         ErrorClass::Unclear
     } else {

@@ -17,7 +17,7 @@ pub(super) struct ParsedCompletion {
     pub(super) finish_reason: Option<String>,
     /// An error in place of a choice.
     pub(super) error: Option<Value>,
-    /// Progress as Mediagate counts it.
+    /// Progress as Mediagate reports it, in per cent.
     pub(super) progress: Option<u8>,
     /// Whether the answer is complete.
     pub(super) ended: bool,

@@ -142,7 +142,7 @@ fn a_stream_is_put_together() {
     assert_eq!(
         broken.class,
         ErrorClass::Unclear,
-        "it may go on behind the break"
+        "the link may continue after the break"
     );
     let adapter = chat(&json!({}));
     let so_far = streamed(&parts[..3]).body;

@@ -153,7 +153,7 @@ impl WorkflowSet {
         graphs.into_iter().any(|graph| graph.places.image.is_set())
     }
 
-    /// The limits of a model's graph; `None` if it has none.
+    /// The limits of a model's graph; `None` if the model has no graph.
     pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
         self.for_model(model)
             .map(|graph| ModelLimits::Video(graph.limits()))
@@ -320,7 +320,7 @@ impl WorkflowGraph {
             },
             default_seconds: 5,
             pictures: SourcePictureLimits {
-                // The picture stored in the graph is not what a caller wants.
+                // Without the caller's picture, the graph would use its stored one.
                 needed: places.image.is_set(),
                 ..SourcePictureLimits::frames(pictures)
             },
@@ -355,10 +355,10 @@ impl WorkflowGraph {
             picture.map(|(_, name)| json!(name))
         };
         let places = &self.places;
-        // If a place needs it, `check` has ensured that it is set.
+        // If a place needs the rate, `check` has ensured that it is set.
         let fps = self.fps.unwrap_or(1);
-        // A film of n seconds has one frame more than n times the rate: video
-        // models count 4n + 1 or 8n + 1.
+        // One frame more than the length times the rate: video models expect frame counts of the
+        // form 4n + 1 or 8n + 1.
         let frames = u64::from(video.seconds) * u64::from(fps) + 1;
         let seed = video.seed.unwrap_or_else(|| seed_of(key));
         let values = [

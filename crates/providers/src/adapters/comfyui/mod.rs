@@ -6,7 +6,7 @@
 //! ([`v2`]).
 //!
 //! ```text
-//! POST /api/upload/image       the picture, first → {name, subfolder, type}
+//! POST /api/upload/image       each picture, before the prompt → {name, subfolder, type}
 //! POST /api/prompt             {prompt: GRAPH, client_id, prompt_id?} → {prompt_id, node_errors}
 //! GET  /api/history/{id}       {} until it ended, then {"{id}": {outputs, status}}
 //! GET  /api/queue              {queue_running, queue_pending}: distinguishes waiting from lost
@@ -17,10 +17,10 @@
 //!
 //! Every route also exists without `/api`; Comfy Cloud has them only with it.
 //!
-//! Newer servers accept the job's id from the caller (`prompt_id`): the order's key is used. There
-//! a lost submission is certainly found, in the history or in the queue. An older server assigns
-//! its own id, and a restarted server has forgotten all jobs, so a job that is not found proves
-//! nothing.
+//! Newer servers accept the job's id from the caller (`prompt_id`), and get the order's key as the
+//! id. On them a lost submission is always found, in the history or in the queue. An older server
+//! assigns its own id, and a restarted server has forgotten all jobs, so a job that is not found
+//! proves nothing.
 //!
 //! Unknown: what the server does with a `prompt_id` that it already has, so a submission is never
 //! repeated; how it words a refusal of content (only hosted nodes refuse any), so the newer API's
@@ -115,8 +115,8 @@ impl Adapter for ComfyUiAdapter {
             names.push(json!(stored_name(&body)?));
             return Ok(AdapterStep::next(self.after_uploads(order, names)?));
         }
-        // A graph of which only some outputs are wrong is accepted, and then answered with an id
-        // and the errors.
+        // If only some outputs of a graph are wrong, the server accepts it and returns an id and
+        // the errors.
         if text_at(&body, "/prompt_id").is_none() {
             let description = describe(&body);
             if let Some(message) = description.message {
@@ -144,7 +144,7 @@ impl Adapter for ComfyUiAdapter {
             return Ok(if is_queued(&body, id)? {
                 AdapterStep::running(None)
             } else {
-                // It may have ended between the two calls.
+                // The job may have ended between the two calls.
                 AdapterStep::next(history("history again", handle))
             });
         }
@@ -292,7 +292,7 @@ fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
         .with_carried_data(Value::Array(names))
 }
 
-/// Letters, digits and dashes: which suffices for file names at the server.
+/// The key's letters, digits and dashes, which are safe in file names on the server.
 fn plain_name(key: &str) -> String {
     key.chars()
         .filter(|character| character.is_ascii_alphanumeric() || *character == '-')
@@ -340,7 +340,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
         Some("content_policy_violation") => ErrorClass::Refused,
         Some("insufficient_credits") => ErrorClass::Account,
-        // It has a job for this key, but does not say which.
+        // The server has a job for this key, but does not say which.
         Some("idempotency_key_reuse") => ErrorClass::Unclear,
         _ => error.class,
     };

@@ -6,7 +6,7 @@ use crate::error::{ErrorClass, ProviderError};
 use crate::port::{AdapterStep, Call, JobOutput, MAX_RESULT_BYTES, OutputKind, OutputSource};
 use crate::response::text_at;
 
-/// A record of the history: the job ended.
+/// Reads a record of the history, which only ended jobs have.
 pub(super) fn read_record(record: &Value) -> Result<AdapterStep, ProviderError> {
     match text_at(record, "/status/status_str").as_deref() {
         Some("success") | None => AdapterStep::done(video_of(record).into_iter().collect()),
@@ -47,8 +47,8 @@ fn failure(record: &Value) -> ProviderError {
     }
 }
 
-/// The video among a record's outputs, whatever key its node uses: videos before animated pictures,
-/// final files before previews.
+/// The video among a record's outputs, whatever key its node uses. Final files come before
+/// previews, then videos before animated pictures.
 fn video_of(record: &Value) -> Option<JobOutput> {
     let nodes = record.get("outputs")?.as_object()?.values();
     let files = nodes

@@ -88,13 +88,13 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     let graph = &body["prompt"];
     assert_eq!(graph["10"]["inputs"]["image"], "in/a.png");
     assert_eq!(graph["6"]["inputs"]["text"], "a lighthouse in a storm");
-    assert_eq!(graph["7"]["inputs"]["text"], "blurry", "the graph's own");
+    assert_eq!(graph["7"]["inputs"]["text"], "blurry", "the stored prompt");
     assert_eq!(
         graph["5"]["inputs"],
         json!({"width": 1280, "height": 720, "length": 81})
     );
     assert_eq!(graph["11"]["inputs"]["value"], "5", "text stays text");
-    assert_ne!(graph["3"]["inputs"]["seed"], 1, "each order has its own");
+    assert_ne!(graph["3"]["inputs"]["seed"], 1, "seeds differ by order");
     let accepted = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
     let step = adapter.read_submission(
         &order,

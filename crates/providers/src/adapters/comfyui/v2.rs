@@ -106,8 +106,7 @@ impl Adapter for ComfyJobsAdapter {
         let video = order.video()?;
         let body = json!({"workflow": self.graphs.fill(order, video, &[])?});
         Ok(Call::post("submit", "/api/v2/jobs", body)
-            // A repetition with a used key is refused and not joined to the first. So there cannot
-            // be two jobs, but an unclear submission stays unclear.
+            // The server refuses a used key and does not return the first job.
             .with_header("idempotency-key", &order.idempotency_key)
             .mark_submission())
     }

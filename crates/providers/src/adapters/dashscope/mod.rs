@@ -11,14 +11,14 @@
 //! ```
 //!
 //! A submission without `X-DashScope-Async: enable` is refused. A task and its result live 24
-//! hours; an id that is older or never existed is answered with UNKNOWN, under status 200.
+//! hours; an id that is older or never existed is answered with UNKNOWN and status 200.
 //!
-//! The format of a request depends on the model's name: `kf2v` takes two frames, `i2v` one, and
-//! from version 2.7 on pictures are a list and the size is a resolution and a ratio; `HappyHorse`
-//! has that format too, and adds a watermark unless that is disabled.
+//! The format of a request depends on the model's name: `kf2v` takes two frames, `i2v` one. From
+//! version 2.7 on, pictures are a list, and the size is a resolution and a ratio. `HappyHorse` uses
+//! that format too, and adds a watermark unless that is disabled.
 //!
-//! Only common knowledge, not documented: the classes of the error codes, that cancelling works
-//! while a task is pending, and which sizes and lengths each version has.
+//! Commonly known but not documented: the classes of the error codes, that cancelling works while a
+//! task is pending, and which sizes and lengths each version has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,7 @@ enum RequestFormat {
     MediaList,
 }
 
-/// Whether it is of Alibaba's other family of models, on the same API.
+/// Whether the model is of Alibaba's other family, which has the same API.
 fn is_happyhorse(model: &str) -> bool {
     model.starts_with("happyhorse")
 }
@@ -128,11 +128,11 @@ fn request_format(model: &str) -> RequestFormat {
 
 impl Adapter for DashScopeAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // These models take references or videos, in different fields.
+        // These models take references or videos, in fields that this adapter does not fill.
         if kind != MediaKind::Video || model.contains("r2v") || model.contains("edit") {
             return None;
         }
-        // The name shows which inputs it takes.
+        // The name shows whether the model takes pictures.
         let frames = usize::from(!model.contains("t2v"));
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
@@ -267,7 +267,7 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
 /// The body, unless it or the status reports an error.
 fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.success(describe).map_err(class_by_code)?;
-    // Errors of a call may come under status 200. A failed task has its code inside `output`.
+    // Errors of a call may come with status 200. A failed task has its code inside `output`.
     let lacks_output = body.get("output").is_none_or(Value::is_null);
     if lacks_output && text_at(&body, "/code").is_some() {
         let error = answer.failure(describe).with_class(ErrorClass::Rejected);
@@ -286,7 +286,7 @@ fn is_refusal(code: &str) -> bool {
 
 /// Refines the class of a refused call by its code.
 fn class_by_code(error: ProviderError) -> ProviderError {
-    // Only a 4xx proves that nothing was accepted.
+    // An unclear answer proves nothing, whatever its code.
     if error.class == ErrorClass::Unclear {
         return error;
     }

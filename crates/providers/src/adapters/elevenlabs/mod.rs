@@ -8,10 +8,10 @@
 //! POST /v1/music/stem-separation?output_format=…   multipart file, stem_variation_id → ZIP
 //! ```
 //!
-//! Unknown: the names of the files in the archive. They are identified by the words in them; a file
-//! without a known word is the rest if there is exactly one other file with a known word. Otherwise
-//! the order fails and names the files, so that no stem gets a wrong name. After a lost connection
-//! it is unknown whether the work was done and charged, so nothing is sent again.
+//! Unknown: the names of the files in the archive. They are identified by the words in them. If
+//! there are exactly two files and only one has a known word, the other is the rest. Otherwise the
+//! order fails and names the files, so that no stem gets a wrong name. After a lost connection it
+//! is unknown whether the work was done and charged, so nothing is sent again.
 
 mod music;
 
@@ -150,7 +150,7 @@ impl Adapter for ElevenLabsAdapter {
         if let WorkSpec::Song(song) = &order.work {
             return music::read_song(order, song, answer);
         }
-        // Unclear and not failed: under a success the work may have been done and charged.
+        // Unclear and not failed: with a success status, the work may have been done and charged.
         if !answer.body.starts_with(b"PK") {
             return Err(ProviderError::unreadable(
                 "the provider's response is not an archive",
@@ -220,7 +220,7 @@ fn is_sidecar(path: &str) -> bool {
 /// Identifies the stem in each file.
 fn identify_stems(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, ProviderError> {
     let mut targets: Vec<_> = files.iter().map(|(name, _)| target(name)).collect();
-    // Of two files one is the rest of the other. With more, a nameless file could be any stem.
+    // Of two files one is the rest of the other. With more, an unidentified file could be any stem.
     if let [Some(StemTarget::Only(group)), None] | [None, Some(StemTarget::Only(group))] =
         targets[..]
     {
@@ -243,8 +243,8 @@ fn identify_stems(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)
         .collect())
 }
 
-/// The stem in a file of this name: by its whole name, otherwise by the last known word or pair of
-/// words in it (a song's title comes before).
+/// The stem in a file of this name, by the last known word or pair of words in it. A song's title
+/// comes before the stem.
 fn target(path: &str) -> Option<StemTarget> {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     let name = name.rsplit_once('.').map_or(name, |(name, _)| name);
@@ -261,7 +261,7 @@ fn target(path: &str) -> Option<StemTarget> {
     })
 }
 
-/// `{"detail": {"status", "message"}}`, or a list of the form's faults.
+/// `{"detail": {"status", "message"}}`, or a list of faults in the form, or a text.
 fn describe(body: &Value) -> ErrorDescription {
     let description = ErrorDescription::at(body, "/detail/status", "/detail/message");
     if description == ErrorDescription::default() {

@@ -10,7 +10,8 @@ use crate::port::jobs::upload;
 use crate::port::{AdapterStep, JobHandle, JobOutput, OutputKind};
 use crate::response::{ProviderResponse, text_at};
 
-/// Evaluates the response of a completed job; `job_status` is the answer to its last poll.
+/// Evaluates the response of a completed job; `job_status` has the error, if any, that its last
+/// poll reported.
 pub(super) fn result(
     handle: &JobHandle,
     job_status: &Value,
@@ -18,7 +19,8 @@ pub(super) fn result(
 ) -> Result<AdapterStep, ProviderError> {
     if !answer.status.is_success() {
         let error = response_error(job_status, answer);
-        // On its own, the response's HTTP status does not decide.
+        // An error in the job's status proves the failure. The response's HTTP status alone does
+        // not.
         return Err(match job_status["error"].as_str() {
             Some(_) => error.with_basis(ErrorBasis::Record),
             None => error,
@@ -60,8 +62,8 @@ fn url_in(body: &Value, field: &str) -> Option<String> {
 
 /// The HTTP status of a response ends the job if the job's status reported an error. If the same
 /// answer persists for a while, it also ends the job if fal names the kind of failure, or if only a
-/// model answers like that (500 with a message). Any other failure occurred on the way, and is
-/// polled again.
+/// model can have answered like that (500 with a message). Any other failure occurred on the way to
+/// the response, so the job is polled again.
 fn response_error(job_status: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
     let description = ErrorDescription {
@@ -81,7 +83,7 @@ fn response_error(job_status: &Value, answer: &ProviderResponse) -> ProviderErro
         502..=504 => is_named,
         _ => error.class == ErrorClass::Rejected,
     };
-    // The id was assigned by fal.
+    // fal assigned the id, so a 404 means that the job is missing.
     if status == 404 && !job_status["error"].is_string() {
         return error.with_class(ErrorClass::Missing);
     }
@@ -126,8 +128,8 @@ pub(super) fn reclassify(error: ProviderError) -> ProviderError {
     }
 }
 
-/// fal's own list of error types (fal.ai/docs, Model Errors and Request Errors). All others concern
-/// the input and have status 422.
+/// fal's own list of error types (fal.ai/docs, Model Errors and Request Errors). All other types
+/// concern the input and have status 422.
 const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("content_policy_violation", ErrorClass::Refused),
@@ -143,7 +145,7 @@ const FAILURES: FailureTable = FailureTable {
     words: &[],
 };
 
-/// Before the submission nothing can be unclear.
+/// An upload precedes the submission, so its errors leave nothing unclear.
 pub(super) fn as_upload_error(error: ProviderError) -> ProviderError {
     upload::as_upload_error(reclassify(error))
 }

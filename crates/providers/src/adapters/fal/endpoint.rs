@@ -33,7 +33,7 @@ pub(super) struct FalEndpoint {
     pub(super) tiers: Vec<(u32, &'static str)>,
     /// Whether there is a field `resolution`.
     pub(super) has_resolution: bool,
-    /// Names of shapes; empty if there is no field for it.
+    /// Names of shapes; empty if there is no field for them.
     pub(super) shapes: Vec<&'static str>,
     /// `n` if it takes a negative prompt, `s` if it takes a seed; for the choice of sound see
     /// [`AUDIO`].
@@ -98,7 +98,7 @@ impl FalEndpoint {
         })
     }
 
-    /// What most models offer.
+    /// An unlisted endpoint, with what most models offer.
     pub(super) fn guess(path: &str) -> Self {
         let is_text_endpoint = path.contains("/text-to-video");
         let is_picture_endpoint = path.contains("-to-video") && !is_text_endpoint;
@@ -126,11 +126,11 @@ impl FalEndpoint {
     pub(super) fn sizes(&self) -> Vec<(u32, u32)> {
         let shapes = match (self.shapes.is_empty(), self.needs_picture) {
             (false, _) => &self.shapes[..],
-            // The picture decides.
+            // The picture decides the shape.
             (true, true) => &["16:9", "9:16"],
             (true, false) => &["16:9"],
         };
-        // The most common one first, whatever the endpoint's own order.
+        // The most common shape first, whatever the endpoint's own order.
         let landscape = shapes.iter().filter(|shape| **shape == "16:9");
         let shapes: Vec<&str> = landscape
             .chain(shapes.iter().filter(|shape| **shape != "16:9"))
@@ -150,8 +150,8 @@ impl FalEndpoint {
         column.map(|(_, field, default)| (*field, *default))
     }
 
-    /// The word for a size's resolution. An unknown endpoint gets the size from the operator's
-    /// limits, in the most common format.
+    /// The word for a size's resolution. A size that is not listed comes from the operator's
+    /// limits, and gets the most common format.
     pub(super) fn tier(&self, size: (u32, u32)) -> String {
         let shorter_side = size.0.min(size.1);
         let known_tier = self.tiers.iter().find(|(tier, _)| *tier == shorter_side);

@@ -1,5 +1,5 @@
-//! The inputs of fal's video endpoints, whose names differ for each model: `endpoints.tsv`, its
-//! source, and guesses for unlisted models.
+//! The inputs of fal's video endpoints. Their names differ by model: `endpoints.tsv` lists them
+//! with their source, and for unlisted models they are guessed.
 //!
 //! A model consists of several endpoints: one for text, and others for a picture, two frames or
 //! references. The pictures of an order decide which one is used; a picture that none of them takes
@@ -37,7 +37,8 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
             references: None,
         };
     };
-    // If the configured endpoint is for pictures, it is meant exactly, without its siblings.
+    // An operator who configures an endpoint for pictures means only that one, without its
+    // siblings.
     if named.picture.is_some() || named.references.is_some() {
         return EndpointFamily {
             named,
@@ -51,7 +52,7 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
     } else {
         format!("{model}/reference-to-video")
     };
-    // An endpoint that offers less than the others would be a different model.
+    // Otherwise the offered lengths and sizes would depend on the references.
     let offers_as_much = |endpoint: &FalEndpoint| {
         let sizes = endpoint.sizes();
         endpoint.references.is_some()
@@ -127,7 +128,7 @@ impl EndpointFamily {
     /// Whether the endpoint has a word for this size's resolution.
     pub(super) fn can_express_size(&self, size: (u32, u32)) -> bool {
         let short = size.0.min(size.1);
-        // An unknown endpoint may take any.
+        // An unknown endpoint may take any size.
         find_endpoint(&self.named.path).is_none_or(|endpoint| {
             let has_ratio = endpoint.shapes.contains(&frame_size::ratio(size))
                 && frame_size::has_usual_ratio(size);
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fineness_has_the_endpoints_own_word() {
+    fn a_resolution_has_the_endpoints_own_word() {
         let word = |model: &str, size| {
             let mut order = crate::adapters::tests::video(model);
             if let crate::order::WorkSpec::Video(video) = &mut order.work {

@@ -144,7 +144,7 @@ fn the_key_is_no_bearer() {
 }
 
 #[test]
-fn large_files_go_ahead() {
+fn large_files_are_uploaded_first() {
     let order = with_pictures(
         video("fal-ai/veo3.1"),
         MAX_INLINE_BYTES + 1,
@@ -337,7 +337,7 @@ fn answers_to_a_submission_are_classified() {
 fn stems_are_asked_for_and_labelled() {
     let mut order = stems("fal-ai/demucs");
     let call = fal().start(&order).unwrap();
-    assert!(body(&call).get("stems").is_none(), "the rest is a sum");
+    assert!(body(&call).get("stems").is_none(), "a full split is made");
     assert!(
         body(&call)["audio_url"]
             .as_str()

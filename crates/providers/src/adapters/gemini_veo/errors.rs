@@ -32,7 +32,7 @@ pub(super) fn operation_failed(error: &Value) -> ProviderError {
     job_error(ErrorDescription::at(error, "/code", "/message"))
 }
 
-/// The error of a failed job; a statement about its content takes precedence.
+/// The error of a failed job. A message about refused content takes precedence over the code.
 pub(super) fn job_error(description: ErrorDescription) -> ProviderError {
     let is_refused = description.message.as_deref().is_some_and(is_refusal);
     let error = FAILURES.error(description);

@@ -61,7 +61,7 @@ pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
 
 pub(super) fn poll(handle: &JobHandle) -> Call {
     let path = format!("/v1/interactions/{}", handle.text("id"));
-    // The video may still be in the answer.
+    // The answer may contain the video itself although a URI was requested.
     Call::get("poll", path)
         .with_query("stream", "false")
         .with_long_timeout(MAX_MEDIA_BYTES)

@@ -13,12 +13,12 @@
 //! interactions  POST /v1/interactions                          see `interactions`
 //! ```
 //!
-//! An operation's name contains slashes. `done` is missing until it is true. A video blocked by a
-//! filter is reported by `raiMediaFilteredCount` without samples: a refusal.
+//! An operation's name contains slashes. `done` is missing until it is true. If a filter blocked
+//! the video, there is a `raiMediaFilteredCount` and no sample: a refusal.
 //!
-//! Unknown: whether Google still supports `gemini`, which its SDK has dropped; a way to cancel an
-//! operation, so that is not supported; how long operations are kept. The message of an operation
-//! whose content is refused is only known from reports ([`errors::is_refusal`]).
+//! Unknown: whether Google still supports `gemini`, which its SDK has dropped; how to cancel an
+//! operation, so cancelling is not supported; how long operations are kept. The message of an
+//! operation whose content is refused is only known from reports ([`errors::is_refusal`]).
 
 mod errors;
 mod interactions;
@@ -305,8 +305,8 @@ impl GeminiVeoAdapter {
     }
 
     fn api_of_job(&self, handle: &JobHandle) -> GoogleApi {
-        // These handles have no model, by which `api_of` decides. Operations have names and
-        // interactions ids.
+        // Without the setting, handles have no model by which `api_of` could decide. But operations
+        // have names, and interactions have ids.
         let by_name = if handle.text("name").is_empty() {
             GoogleApi::Interactions
         } else {
@@ -315,7 +315,7 @@ impl GeminiVeoAdapter {
         self.api.unwrap_or(by_name)
     }
 
-    /// The path of a model, to which its verb is added.
+    /// The path of a model, without the verb that follows it.
     fn path(&self, model: &str) -> String {
         let model = encode_path(model.trim_start_matches("models/"));
         match self.api {

@@ -205,7 +205,7 @@ fn an_operation_is_done_when_it_says_so() {
 }
 
 #[test]
-fn a_video_is_a_file_or_right_here() {
+fn a_video_is_a_file_or_inline() {
     let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc-1:download?alt=media";
     let sample = json!({"done": true, "response": {"generateVideoResponse":
         {"generatedSamples": [{"video": {"uri": uri}}]}}});

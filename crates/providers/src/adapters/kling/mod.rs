@@ -11,16 +11,16 @@
 //!
 //! Each order carries its key as `external_task_id`, which must be unique in an account. The call
 //! for a task accepts it in place of the id (the official pages as mirrored), so a lost submission
-//! is certainly found. No document says whether a task can be found in this way as soon as it was
-//! accepted.
+//! can be identified with certainty. No document says how soon after its acceptance a task is found
+//! in this way.
 //!
 //! The credential is `ACCESSKEY:SECRETKEY` (or with `|`); each call carries a JWT made from it. A
 //! `code` other than 0 is an error, whatever the status.
 //!
-//! Unknown: whether a second submission with the same `external_task_id` is refused or joined, so
-//! it is sent but not relied on; cancellation. Only common knowledge, not documented: which
-//! versions have which modes and take a last frame, and that a failed task whose message mentions
-//! the risk control system was refused for its content.
+//! Unknown: how to cancel a task; whether a second submission with the same `external_task_id` is
+//! refused or joined to the first, so neither is relied on. Commonly known but not documented:
+//! which versions have which modes and take a last frame, and that a failed task whose message
+//! mentions the risk control system was refused for its content.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -98,7 +98,7 @@ struct KlingAdapter {
 
 impl Adapter for KlingAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // These have a different path and body.
+        // These models have a different path and body.
         let is_other_operation = model.contains("omni") || model.contains("video-o1");
         if kind != MediaKind::Video || is_other_operation {
             return None;
@@ -155,14 +155,14 @@ impl Adapter for KlingAdapter {
         fields.insert("prompt".into(), json!(video.prompt));
         fields.insert("duration".into(), json!(video.seconds.to_string()));
         // Sent to look up the task later. Nothing relies on Kling rejecting or joining a second
-        // one.
+        // submission with the same id.
         fields.insert("external_task_id".into(), json!(order.idempotency_key));
         if let Some(negative) = &video.negative_prompt {
             fields.insert("negative_prompt".into(), json!(negative));
         }
         if has_modes(&order.model) {
-            // In every version only the higher mode takes a last frame; only that of version 2.6
-            // makes sound.
+            // In every version, only `pro` takes a last frame. In version 2.6, only `pro` makes
+            // sound.
             let has_sound = video.audio == Some(true) && order.model.starts_with("kling-v2");
             let needs_pro = video.size.0.min(video.size.1) >= 1080 || last.is_some() || has_sound;
             fields.insert("mode".into(), json!(if needs_pro { "pro" } else { "std" }));
@@ -204,7 +204,7 @@ impl Adapter for KlingAdapter {
         context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // Not read by `submitted`, as usual: that reads an id only with code 0, but an id under any
+        // Not by `read_submission`, as usual: that reads an id only with code 0, but an id with any
         // other code means an accepted order too.
         let id = text_at(&answer.json().ok()?, JOB.id)?;
         let operation = text_at(&context.carried_data, "/operation")?;
@@ -243,7 +243,7 @@ impl Adapter for KlingAdapter {
             parsed => parsed?,
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
-        // The match would count as certain, and the video of another order would be delivered.
+        // Otherwise the match would count as certain, and another order's video would be delivered.
         if key.is_some_and(|key| key != order.idempotency_key) {
             let message = "the provider's response is about a different task";
             return Err(ProviderError::unreadable(message));
@@ -279,7 +279,7 @@ fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     answer.status == 404 || error.code.as_deref() == Some("1203")
 }
 
-/// Whether a model comes in `std` (720p) and `pro` (1080p); the masters do not.
+/// Whether a model comes in `std` (720p) and `pro` (1080p); `-master` models do not.
 fn has_modes(model: &str) -> bool {
     !model.ends_with("-master")
 }

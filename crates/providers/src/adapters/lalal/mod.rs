@@ -17,8 +17,8 @@
 //!
 //! The idempotency key may be sent again until the task begins; after that a repetition is refused
 //! with `idempotency_key_used`, which proves that the first submission was accepted. Unknown:
-//! whether a repetition after a new upload, as after a crash, counts as the same; according to the
-//! documents only the key decides. Also unknown: the codes for exhausted minutes.
+//! whether a repetition after a new upload, as after a crash, counts as the same order; according
+//! to the documents only the key decides. Also unknown: the codes for exhausted minutes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

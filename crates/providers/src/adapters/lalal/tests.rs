@@ -20,7 +20,7 @@ fn body(call: &Call) -> &Value {
 }
 
 #[test]
-fn the_bytes_go_up_under_their_name() {
+fn the_upload_carries_the_file_name() {
     let adapter = adapter("lalal", &json!({}));
     let mut order = stems("auto");
     let call = adapter.start(&order).unwrap();
@@ -215,7 +215,7 @@ fn many_tasks_are_polled_with_one_request() {
 }
 
 #[test]
-fn a_task_is_called_off_when_the_provider_says_so() {
+fn a_cancellation_is_confirmed_by_the_providers_status() {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "a"}));
     assert!(adapter.cancel(&handle).is_some());

@@ -25,7 +25,7 @@
 //!
 //! Unknown: the body of an error (every common place is read); whether deleting a running Dream
 //! Machine generation stops it, so a deletion does not prove a cancellation; the longest prompt.
-//! Only common knowledge, not documented: that Dream Machine's error messages contain "credits" and
+//! Commonly known but not documented: that Dream Machine's error messages contain "credits" and
 //! "moderat…".
 
 use std::sync::Arc;
@@ -128,7 +128,7 @@ const LIST: JobList = JobList {
     created_at: "/created_at",
 };
 
-/// Output frames a second, in which Agents gives the position of a key frame.
+/// Output frames per second. Agents gives the position of a key frame as a frame number.
 const FRAMES_PER_SECOND: u32 = 24;
 
 impl Adapter for LumaAdapter {
@@ -239,8 +239,8 @@ impl Adapter for LumaAdapter {
                 && agrees(&request, &generation["request"], &["prompt"]);
             LIST.likely(generation, since).filter(|_| is_alike)
         });
-        // Not `LIST.has_older_page`, which assumes that the list begins with the newest, because no
-        // document says so.
+        // Not `LIST.has_older_page`: it assumes that the list begins with the newest, which no
+        // document says.
         let has_more = body["has_more"] == true && !generations.is_empty();
         let offset = context.carried_data.as_u64().unwrap_or_default();
         let page_size = u64::try_from(generations.len()).unwrap_or_default();
@@ -270,8 +270,8 @@ fn for_agents(order: &Order, video: &VideoSpec) -> Value {
         options.extend(first.map(|first| ("start_frame".into(), first)));
         options.extend(last.map(|last| ("end_frame".into(), last)));
     } else {
-        // Start and end frames are limited to five seconds; key frames, which can express the same,
-        // to no length.
+        // Start and end frames are possible only for five seconds. Key frames can express the same
+        // for any length.
         let anchors = [(first, 0), (last, video.seconds * FRAMES_PER_SECOND)];
         let frames = anchors
             .into_iter()

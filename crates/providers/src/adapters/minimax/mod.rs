@@ -161,7 +161,8 @@ fn code_of(body: &Value) -> Option<String> {
         .or_else(|| pointers().iter().find_map(|pointer| text_at(body, pointer)))
 }
 
-/// Version 2 has no field for the code: its messages end with it, as `insufficient balance (1008)`.
+/// Version 2 has no field for the code: its messages end with it, as in
+/// `insufficient balance (1008)`.
 fn code_in(message: &str) -> Option<String> {
     let (_, code) = message.trim_end().strip_suffix(')')?.rsplit_once('(')?;
     let is_code = code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
@@ -191,7 +192,7 @@ fn refusals() -> Vec<RefusalRule<'static>> {
 
 /// 1002, 1004, 1008, 1026, 1027, 2013 and 2038 are classified as documented for video; the others
 /// come from the list for all of the provider's APIs. Version 2 has types, like the provider's
-/// other APIs, and no codes.
+/// other APIs, and no field for a code.
 fn class_of(code: &str) -> Option<ErrorClass> {
     Some(match code {
         "1002" | "1039" | "1041" | "rate_limit_error" => ErrorClass::RateLimited,
@@ -209,8 +210,8 @@ fn class_of(code: &str) -> Option<ErrorClass> {
     })
 }
 
-/// Classifies an error of a poll: a wrong parameter can only be the job's id, which the provider no
-/// longer knows; an unknown code does not end a job.
+/// Classifies an error of a poll. A wrong parameter (2013) can only be the job's id, which the
+/// provider does not know. An unknown code does not end a job.
 fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
     parse_body(answer).map_err(|error| {
         // Version 2 answers 500 for an id that it does not know. A failing server does so too, but
@@ -230,7 +231,7 @@ fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
     })
 }
 
-/// The meanings of a failed job's code, without codes that are irrelevant here.
+/// The codes of failed jobs that concern the order.
 const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("1026", ErrorClass::Refused),

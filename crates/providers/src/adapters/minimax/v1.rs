@@ -6,9 +6,9 @@
 //! GET  /v1/files/retrieve?file_id=            {file: {download_url}}
 //! ```
 //!
-//! Only common knowledge, not documented: which of the older models take which pictures, and that
-//! 1080P is limited to six seconds. A video from text is 16:9, one from a picture has the picture's
-//! shape: there is no field for either.
+//! Commonly known but not documented: which of the older models take which pictures, and that 1080P
+//! is limited to six seconds. A video from text is 16:9, one from a picture has the picture's
+//! shape: there is no field for the shape.
 
 use serde_json::{Map, Value, json};
 
@@ -105,7 +105,7 @@ impl Adapter for MiniMaxV1Adapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // With any code: `submitted` would read an id only if there is no error code.
+        // Not by `read_submission`, as usual: that reads an id only if there is no error code.
         let id = text_at(&answer.json().ok()?, "/task_id")?;
         Some(JobHandle(json!({"id": id})))
     }

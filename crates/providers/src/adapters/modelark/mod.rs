@@ -13,7 +13,7 @@
 //!
 //! A task does not contain its prompt, so a lost submission cannot be found by its content. But it
 //! contains its seed (the SDK's types). An order without a seed gets one derived from its key, so
-//! its task can be found; that of an order with its own seed cannot. No document describes the
+//! its task can be found. The task of an order with its own seed cannot. No document describes the
 //! order of the list, or how soon a task appears in it; it covers seven days.
 //!
 //! `safety_identifier` identifies the end user for the provider's abuse detection: it is the
@@ -21,8 +21,8 @@
 //!
 //! The SDK sends unset fields as null; here they are omitted.
 //!
-//! Only common knowledge, not documented: the error codes, and what each model offers. Unknown:
-//! whether the oldest models read their parameters from the body or only from flags in the prompt
+//! Commonly known but not documented: the error codes, and what each model offers. Unknown: whether
+//! the oldest models read their parameters from the body or only from flags in the prompt
 //! (`--rs 1080p --dur 12`); they are sent in the body, and prompts with such a flag are refused,
 //! because its effect would not be paid for.
 
@@ -107,7 +107,7 @@ impl Adapter for ModelArkAdapter {
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
-    /// Equal for every model: an endpoint's id is defined by the operator and does not name its
+    /// The same for every model: an endpoint's id is defined by the operator and does not name its
     /// model.
     fn prompt_settings(&self, _: &str) -> &'static [&'static str] {
         prompt_settings::SEEDANCE
@@ -192,7 +192,7 @@ impl Adapter for ModelArkAdapter {
     }
 }
 
-/// Tasks on a page of [`LIST`]; it may have 500.
+/// Tasks on a page of [`LIST`]; up to 500 are possible.
 const PAGE_SIZE: u64 = 100;
 
 fn page(number: u64) -> Call {
@@ -241,7 +241,7 @@ fn is_refusal(code: &str) -> bool {
 
 /// Refines the class of a refused call by its code.
 fn class_by_code(error: ProviderError) -> ProviderError {
-    // Only a 4xx proves that nothing was accepted.
+    // An unclear answer proves nothing, whatever its code.
     if error.class == ErrorClass::Unclear {
         return error;
     }

@@ -51,7 +51,7 @@ fn parts_with_roles_and_nothing_null() {
 }
 
 #[test]
-fn every_size_has_its_fineness() {
+fn every_size_has_its_resolution() {
     let limits = modelark().limits(MediaKind::Video, "seedance-2-0-260128");
     let Some(ModelLimits::Video(limits)) = limits else {
         panic!("no videos");

@@ -1,5 +1,5 @@
-//! `musicai`: music.ai (Moises). A job runs a workflow that was assembled on its pages; the route's
-//! model is the workflow's slug.
+//! `musicai`: music.ai (Moises). A job runs a workflow that was assembled on the provider's
+//! website; the route's model is the workflow's slug.
 //!
 //! Sources: `musicai_sdk` 1.0.4 (Python) (its requests), the documentation.
 //!
@@ -11,16 +11,16 @@
 //! GET    /job        [the same with name and createdAt]; workflow, page, size
 //! ```
 //!
-//! A job contains its name, which is the order's key, so the job of a lost submission is certainly
-//! found in the list. The list is sorted by age; no document says in which direction, whether its
-//! pages count from 0 or 1, or how soon it has a new job.
+//! A job contains its name, which is the order's key, so the job of a lost submission is recognised
+//! with certainty in the list. The list is sorted by age. No document says in which direction,
+//! whether its pages count from 0 or 1, or how soon a new job appears in it.
 //!
-//! The names in `result` are set by the workflow, so the settings declare what it makes (`stems`),
-//! and the results are read by those names; values that are not URLs, and unknown names, are
-//! ignored.
+//! The workflow sets the names in `result`. The settings declare which stems it makes (`stems`).
+//! Results are recognised by the usual names of stems. Unknown names, and values that are not URLs,
+//! are ignored.
 //!
-//! Unknown: whether removing a job stops it, so that is not taken as proof; the fields of `error`;
-//! the lifetime of result URLs.
+//! Unknown: whether removing a job stops it, so a removal does not prove a cancellation; the fields
+//! of `error`; the lifetime of result URLs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -231,8 +231,7 @@ fn stems(body: &Value) -> Vec<JobOutput> {
     outputs.collect()
 }
 
-/// The codes of music.ai's page of errors that concern the recording or of the workflow's
-/// parameters.
+/// The codes on music.ai's page of errors that concern the recording or the workflow's parameters.
 const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("BAD_INPUT", ErrorClass::Unfit),

@@ -1,6 +1,5 @@
-//! `openai-videos`: the `OpenAI` Videos API, which outlives its first provider
-//! in self-hosted servers (vLLM-omni, `SGLang`) and in gateways, Mediagate among
-//! them.
+//! `openai-videos`: the `OpenAI` Videos API, which self-hosted servers (vLLM-omni, `SGLang`) and
+//! gateways also offer, Mediagate among them.
 //!
 //! Sources: the `openai` SDKs 3.54 (Python) and 7.57 (JS) (their requests); vLLM-omni 0.30 and
 //! `SGLang` 0.5.23 server sources.
@@ -14,12 +13,12 @@
 //! GET    /videos               {data: [the same], has_more}; after, limit, order
 //! ```
 //!
-//! A lost submission is searched for in the list, by its content: a video has its prompt, model,
-//! size and length, but nothing unique to its caller. No document says how soon the list has a new
-//! video.
+//! A lost submission is searched for in the list, by its content: a listed video has its prompt,
+//! model, size and length, but nothing unique to its order. No document says how soon the list has
+//! a new video.
 //!
-//! Unknown: whether `OpenAI` stops a running job on `DELETE` (vLLM-omni does,
-//! `SGLang` does not), so a deletion is not taken as proof.
+//! Unknown: whether `OpenAI` stops a running job on `DELETE` (vLLM-omni does, `SGLang` does not),
+//! so a deletion does not prove a cancellation.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -267,7 +266,8 @@ impl OpenAiVideosAdapter {
     }
 }
 
-/// `OpenAI` has four words. Gateways with its protocol have more, in lower and upper case.
+/// The meaning of a status word. `OpenAI` has four words. Gateways with its protocol have more, in
+/// lower and upper case.
 fn meaning(word: &str) -> Option<JobStatus> {
     Some(match word.to_lowercase().as_str() {
         "queued" | "in_progress" | "submitted" | "pending" | "processing" | "running"
@@ -281,8 +281,8 @@ fn meaning(word: &str) -> Option<JobStatus> {
     })
 }
 
-/// The video of a finished job: from its own endpoint if the status is `completed`, otherwise, with
-/// a gateway's status word, from a URL in the answer if there is one.
+/// The video of a finished job. If the status is a gateway's own word and the answer has a URL, the
+/// video is there. Otherwise it is at the job's `content` endpoint.
 fn result_step(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterStep, ProviderError> {
     if word != "completed"
         && let Some(url) = address(body)
@@ -311,8 +311,8 @@ fn address(body: &Value) -> Option<String> {
     urls.find(|url| url.starts_with("https://") || url.starts_with("http://"))
 }
 
-/// The codes of `OpenAI`'s errors that are the order's fault, those of servers and gateways with
-/// its protocol, and Mediagate's own.
+/// The codes of errors that concern the order: `OpenAI`'s, those of servers and gateways with its
+/// protocol, and Mediagate's own.
 const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("moderation_blocked", ErrorClass::Refused),
@@ -358,7 +358,7 @@ const LIST: JobList = JobList {
     created_at: "/created_at",
 };
 
-/// A page of the list, the newest first, after a video.
+/// A page of the list, the newest first: the first page, or the one after a video.
 fn page(after: Option<&str>) -> Call {
     match after {
         Some(id) => LIST.page().with_query("after", id),

@@ -51,8 +51,8 @@ impl Recipe {
             return Err(self.envelope_error(answer, &body, stage));
         }
         match &self.ok {
-            // Without the field it is not the provider's envelope. If it were read as a rejection,
-            // the order could be sent elsewhere a second time.
+            // Without the field, the answer is not the provider's envelope. If it were read as a
+            // rejection, the order could be sent elsewhere a second time.
             Some(ok) if !ok.is_present(&body) => Err(ProviderError::unreadable(
                 "the provider's response does not state whether the call succeeded",
             )),
@@ -91,11 +91,12 @@ impl Recipe {
         answer: &ProviderResponse,
     ) -> Result<JobProgress, ProviderError> {
         let state = &self.state;
-        // A body that is not JSON does not end the reading: its status may still be meaningful.
+        // A body that is not JSON does not end the reading: the HTTP status may still be
+        // meaningful.
         let body = self.unwrap_json_texts(answer.json().unwrap_or(Value::Null));
         let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
         let meaning = word.as_deref().and_then(|word| state.meaning(word));
-        // Some providers report a failed job under a status that is not 2xx, so status words take
+        // Some providers report a failed job with a status that is not 2xx, so status words take
         // precedence over the HTTP status.
         if let Some(JobStatus::Ended(class)) = meaning {
             return Err(self.end_error(&body, class));
@@ -155,7 +156,7 @@ impl Recipe {
     }
 
     /// The error of a job that ended. Its code may show that it was refused; a code for a temporary
-    /// problem does not revive it.
+    /// problem does not reopen it.
     fn end_error(&self, body: &Value, class: ErrorClass) -> ProviderError {
         let description = self.describe(body);
         let class = match self.class_of(&description) {
@@ -187,8 +188,8 @@ impl Recipe {
         // With 403, `rejected` would make a wrong key the caller's fault.
         let class_by_code =
             class_by_code.filter(|class| !is_forbidden || *class != ErrorClass::Rejected);
-        // A 5xx or a 408 does not prove that nothing was accepted, whatever its code: a class that
-        // allows another route is not accepted from it.
+        // A 5xx or a 408 does not prove that nothing was accepted, whatever its code. So a class
+        // that allows another route is ignored.
         let is_doubtful = error.class == ErrorClass::Unclear;
         let class = class_by_code
             .filter(|class| !(is_doubtful && class.allows_fail_over()))
@@ -228,8 +229,6 @@ impl Recipe {
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
         let class = |entry: (&String, &ErrorClassName)| ErrorClass::from(*entry.1);
         match (by_code.map(class), by_words.map(class)) {
-            // A code may only say that the request is wrong, while the message says that its
-            // content is.
             (None | Some(ErrorClass::Rejected), Some(ErrorClass::Refused)) => {
                 Some(ErrorClass::Refused)
             }

@@ -1,12 +1,12 @@
 //! A request's body in a recipe: a TOML table whose strings are templates.
 //!
-//! A field without a value is dropped, and so is a table or list that becomes empty by that. Three
-//! fields of a table are instructions:
+//! A field without a value is dropped, and so is a table or list that becomes empty as a result.
+//! Three fields of a table are instructions:
 //!
 //! ```text
-//! only_with = "image"        the table is there only with that value
-//! only_without = "image"     … only without it
-//! for_each = "references"    (in a list) the table once for each, as {reference}
+//! only_with = "image"        the table is sent only if the order has that value
+//! only_without = "image"     the table is sent only if it does not
+//! for_each = "references"    (in a list) the table is sent once for each, as {reference}
 //! ```
 
 use std::fmt;
@@ -132,7 +132,7 @@ impl BodyNode {
         };
         let (mut fields, mut files) = (Vec::new(), Vec::new());
         for (name, node) in &table.members {
-            // Taken out before rendering, which would convert it to text.
+            // A file is taken out before rendering, which would convert it to text.
             let file = match node.get_ref() {
                 Self::Template(template) => template.file(),
                 _ => None,

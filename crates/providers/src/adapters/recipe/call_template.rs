@@ -37,7 +37,8 @@ impl Upload {
 }
 
 impl Submit {
-    /// The call for an order: that of the first variant whose condition it meets.
+    /// The call for an order: that of the first variant whose condition the order meets, otherwise
+    /// the general one.
     pub(super) fn request_for(&self, has: impl Fn(&str) -> bool) -> CallTemplate<'_> {
         let mut requests = self.requests().into_iter();
         let variants = self.variant.iter().map(|variant| variant.fits(&has));

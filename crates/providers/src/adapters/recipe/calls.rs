@@ -53,8 +53,8 @@ pub(super) use call;
 call! {
     /// `[upload]`: the call that uploads a file before the order.
     Upload, "post" {
-        /// The base URL of uploads, if it differs from that of other calls. If the operator uses
-        /// another base URL for the provider, that is also used here.
+        /// The base URL of uploads, if it differs from that of other calls. If the operator sets
+        /// another base URL for the provider, that URL is used for uploads too.
         pub(super) base_url: Option<Spanned<String>>,
         /// The order's values that are uploaded in this way.
         pub(super) files: Vec<Spanned<String>>,

@@ -91,7 +91,7 @@ impl RecipeAdapter {
             return Err(ProviderError::unreadable("no look-up was started"));
         };
         let mut lookup = LookupPage::default();
-        // For a single job this means that there is none. A missing list is an error.
+        // For a single job, this status means that there is none. A missing list is an error.
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
             return Ok(lookup);
         }
@@ -108,7 +108,7 @@ impl RecipeAdapter {
                 continue;
             };
             let Ok(kept) = keep(keep_pointers.get_ref(), job) else {
-                // It is the order's, but it could not be polled without these values.
+                // The job is the order's, but it could not be polled without these values.
                 continue;
             };
             let handle = self.handle(order, kept)?;

@@ -82,8 +82,8 @@ impl VideoSection {
     }
 }
 
-/// Checks that the calls use every value that the limits allow: a value must not be ordered and
-/// paid for but left out.
+/// Checks that the calls use every value that the limits allow. Otherwise a value could be ordered
+/// and paid for, but not sent.
 pub(super) fn check(recipe: &Recipe) -> CheckResult {
     if let Some(video) = &recipe.video {
         check_video(recipe, video)?;
@@ -195,8 +195,8 @@ pub(super) fn all_mentioned(request: &CallTemplate<'_>, name_sets: &[&[&str]]) -
     Ok(())
 }
 
-/// Checks that maps have a line for each value that the limits allow, and that URLs are used only
-/// if there are some.
+/// Checks that maps have a line for each value that the limits allow, and that a URL is required
+/// only of files that always have one.
 pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), String> {
     let all_limits = recipe
         .video

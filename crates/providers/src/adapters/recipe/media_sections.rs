@@ -43,7 +43,7 @@ const fn default_max_prompt() -> usize {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VideoModel {
-    /// With `*` at either end for any rest.
+    /// A name, or a pattern with `*` at either end.
     pub(super) name: String,
     pub(super) sizes: Option<Vec<FrameSize>>,
     pub(super) seconds: Option<Spanned<Durations>>,

@@ -201,8 +201,8 @@ impl Adapter for RecipeAdapter {
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
-        // A recipe that sends no pixels names the shape, and only for common shapes does the result
-        // have that shape.
+        // A recipe that sends no pixels can name only a common shape. A size with another shape
+        // would come out differently.
         let requests = self.recipe.submit.requests();
         let mentions = |name: &str| requests.iter().any(|request| request.mentions(name));
         let sends_pixels = ["size", "width", "height"].into_iter().any(mentions);
@@ -318,7 +318,7 @@ impl Adapter for RecipeAdapter {
 const SUBMIT: &str = "submit";
 
 impl RecipeAdapter {
-    /// The upload of the next file, or the order when all have an id.
+    /// The upload of the next file, or the submission once every file has an id.
     fn next(&self, order: &Order, ids: &[Value]) -> Result<Call, ProviderError> {
         let recipe = &self.recipe;
         let values = order_values::values(recipe, order, ids)?;

@@ -9,7 +9,7 @@ use crate::error::{ErrorClass, ProviderError};
 use crate::frame_size;
 use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
 
-/// Names, the kinds of their values, and whether every order of the kind has them.
+/// A value's name, its kind, and whether every order for a video or song has it.
 pub(super) type ValueSpec = (&'static str, ValueKind, bool);
 
 /// The values of every order.

@@ -69,7 +69,7 @@ pub(super) enum ValueFormat {
     Plain,
     /// A number as text.
     Text,
-    /// With slashes left alone.
+    /// A text whose slashes are not escaped.
     Path,
     /// A size with this character between its numbers.
     Between(char),
@@ -209,7 +209,7 @@ impl Placeholder {
             ValueFormat::Base64 => json!(file.base64()),
             ValueFormat::Mime => json!(file.mime),
             ValueFormat::Name => json!(file.name),
-            // Without it the provider would make something other than ordered.
+            // Without the file, the provider would make something other than ordered.
             ValueFormat::Url => json!(file.url.as_ref().ok_or_else(|| {
                 let message =
                     "this provider fetches files by URL, but this gateway has no public URL";

@@ -21,7 +21,7 @@ pub(super) struct RefusalSection {
     source: Spanned<String>,
 }
 
-/// The recipe has its codes from the provider's list of errors.
+/// The source of a recipe's codes, which the recipe has from the provider's list of errors.
 const CODES_SOURCE: &str = "the recipe's [errors.codes]";
 
 impl Recipe {

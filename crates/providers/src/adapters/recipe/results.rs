@@ -51,7 +51,7 @@ impl RecipeAdapter {
             let max_clips = music.map_or(1, |music| music.get_ref().clips);
             let job = handle.0.pointer("/kept/id").and_then(text_of);
             let mut clips = result.clips_in(body, facts, job.as_deref());
-            // The task has as many places for clips as its model offered when it was accepted.
+            // The task has room for as many clips as its model offered when the task was accepted.
             clips.truncate(max_clips);
             return AdapterStep::done(clips);
         }

@@ -29,7 +29,8 @@ pub(super) struct Recipe {
     /// Other hosts that may be sent the credential.
     #[serde(default)]
     pub(super) hosts: Vec<String>,
-    /// An example of a model's name; others are checked for the same form: whether it has an owner.
+    /// An example of a model's name. If it has an owner (`owner/model`), other names must have one
+    /// too.
     pub(super) model_like: Option<String>,
     #[serde(default)]
     pub(super) auth: AuthSection,
@@ -154,7 +155,7 @@ pub(super) struct ErrorsSection {
     pub(super) when: Option<AnswerCondition>,
     pub(super) code: PointerList,
     pub(super) message: PointerList,
-    /// Classes of the provider's codes; `*` at the end matches any rest.
+    /// Classes of the provider's codes; `*` at either end matches any text.
     pub(super) codes: BTreeMap<String, ErrorClassName>,
     /// Classes of words in messages, in lower case, if no code decides.
     pub(super) words: BTreeMap<String, ErrorClassName>,

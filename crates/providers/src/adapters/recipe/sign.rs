@@ -1,5 +1,5 @@
 //! `[auth] sign`: calls that are signed with a pair of keys, as Tencent Cloud requires
-//! (TC3-HMAC-SHA256): Amazon's Signature Version 4 with other constants.
+//! (TC3-HMAC-SHA256). The scheme is Amazon's Signature Version 4 with other constants.
 //!
 //! Source: `tencentcloud-sdk-python-common` 3.1.195 (`abstract_client.py`, `sign.py`), November
 //! 2026; the tests contain a signature that it made.
@@ -120,7 +120,7 @@ fn host(url: &url::Url) -> Result<String, ProviderError> {
     })
 }
 
-/// The query in the order of its names, with all but plain letters escaped.
+/// The query sorted by name, with all but unreserved characters escaped (RFC 3986).
 fn query(url: &url::Url) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     const PLAIN: &AsciiSet = &NON_ALPHANUMERIC

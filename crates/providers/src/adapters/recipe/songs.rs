@@ -39,8 +39,8 @@ pub(super) fn values<'a>(
         requests.iter().any(|request| request.mentions(name))
     };
     let recording = cover_recording(song).filter(|_| mentions("recording"));
-    // A clip that the provider did not make has no id there. Only for a cover, the recording can be
-    // sent instead.
+    // A clip that the provider did not make has no id there. Only a cover can be made from the
+    // recording instead.
     let mut uploads = song.uploads.iter();
     if uploads
         .any(|(field, source)| source.upstream.is_none() && (field != COVER || recording.is_none()))
@@ -62,8 +62,8 @@ pub(super) fn values<'a>(
         lyrics.filter(|_| !mentions("lyrics")),
     ];
     let mut prompt = texts.into_iter().flatten().collect::<Vec<_>>().join("\n");
-    // Every text has its own field in this recipe. Since every song needs a prompt, it repeats the
-    // tags or the lyrics.
+    // Every text has its own field in this recipe. Every song needs a prompt, so the prompt repeats
+    // the tags or the lyrics.
     if prompt.is_empty() {
         song.text("tags")
             .or(lyrics)
@@ -128,7 +128,7 @@ fn cover_recording(song: &SongSpec) -> Option<&MediaFile> {
     cover.map(|(_, recording)| &recording.file)
 }
 
-/// A number without a fraction is written without one.
+/// Turns a whole number into an integer, so that it is written without a decimal point.
 fn without_fraction(value: Value) -> Value {
     let float = value
         .as_f64()
@@ -233,7 +233,7 @@ pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> CheckRe
 }
 
 impl ResultSection {
-    /// The clips in an answer: one for each item, or for each URL. `job` is the provider's id of
+    /// The clips in an answer: one for each item, or for each URL. `job_id` is the provider's id of
     /// the job that made them.
     pub(super) fn clips_in(
         &self,

@@ -1,7 +1,7 @@
 //! Text with placeholders: `/videos/{id}`, `{seconds:text}`, `{tier|resolution}`.
 //!
 //! ```text
-//! {name}        the value, in its own type if it is the whole text
+//! {name}        the value, in its own type if nothing else is in the text
 //! {name:how}    the value in another format
 //! {name|map}    the value, translated by [maps.map]
 //! {{ }}         braces

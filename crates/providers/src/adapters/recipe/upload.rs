@@ -85,7 +85,7 @@ impl Upload {
 }
 
 impl RecipeAdapter {
-    /// The next step after the answer to a call before the order.
+    /// The next step after the answer to an upload.
     pub(super) fn read_upload(
         &self,
         section: &Upload,

@@ -50,7 +50,7 @@ const LIST: JobList = JobList {
 
 fn page() -> Call {
     let mut call = LIST.page();
-    // Each repeats its input, with files of up to 256 kB in it.
+    // Each prediction repeats its input, with files of up to 256 kB in it.
     call.limit_bytes = 64_000_000;
     call
 }
@@ -76,8 +76,8 @@ fn identifying_input(
         .then_some((input, identifying_field))
 }
 
-/// Whether a prediction is one of the order's model. A prediction of a deployment has the model's
-/// name, which only the provider knows.
+/// Whether a prediction was made by the order's model. A prediction of a deployment names the model
+/// behind it, which only the provider knows.
 fn is_of_model(model: &str, prediction: &Value) -> bool {
     let text = |pointer| text_at(prediction, pointer);
     if let Some(name) = model.strip_prefix("deployments/") {

@@ -156,7 +156,7 @@ impl Adapter for ReplicateAdapter {
         if !is_versioned && !model.contains('/') {
             return Some(format!("{model:?} is not a model; use \"owner/name\""));
         }
-        // Replicate offers demucs only by version, like all models published by others.
+        // Replicate runs demucs only by version, like all community models.
         let needs_version = !is_versioned && model.contains("demucs");
         needs_version.then(|| format!("{model} must have a version; use \"{model}:…\""))
     }

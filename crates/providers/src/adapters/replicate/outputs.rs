@@ -6,7 +6,8 @@ use super::STEMS;
 use crate::order::StemTarget;
 use crate::port::{JobHandle, JobOutput, OutputKind};
 
-/// A URL, a list of URLs, or an object of URLs. A model's preview pictures may be among them.
+/// Reads an output: a URL, a list of URLs, or an object of URLs. A model's preview pictures may be
+/// among them.
 pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
     if let stems @ ("all" | "vocals" | "drums" | "bass" | "guitar" | "piano") = handle.text("stems")
     {

@@ -14,7 +14,7 @@
 //! Every call carries `X-Runway-Version`. THROTTLED means that the task waits
 //! for the account's own other tasks.
 //!
-//! Only common knowledge, not documented: that an empty account is reported by a 400 that mentions
+//! Commonly known but not documented: that an empty account is reported by a 400 that mentions
 //! credits. The inputs of each model are in the catalogue.
 
 mod models;
@@ -148,7 +148,7 @@ impl Adapter for RunwayAdapter {
         }
     }
 
-    /// A task that has ended has its cost, a running one an `estimatedCost`.
+    /// A task that has ended has its cost, a running one only an `estimatedCost`.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         ProviderCost::at_pointer(&answer.json().ok()?, "/cost/credits", CostUnit::Credits)
     }
@@ -159,8 +159,8 @@ impl RunwayAdapter {
         self.catalogue.video(model, models::unknown())
     }
 
-    /// The next call for an order some of whose pictures already have URLs: an upload slot for the
-    /// next picture that is too large for the order's body, otherwise the submission.
+    /// The next call for an order: an upload slot for the next picture that is too large for the
+    /// order's body, otherwise the submission. `ready` has the URLs of the pictures before it.
     fn next(&self, order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
         let video = order.video()?;
         // `ready` is in the order of `pictures`, so its length says which one is next.
@@ -259,7 +259,7 @@ fn pictures(video: &VideoSpec) -> impl Iterator<Item = (&'static str, &MediaFile
 /// The position of a picture that is not a frame.
 const REFERENCE: &str = "reference";
 
-/// The picture's URL, unless it has to be uploaded.
+/// The picture's URL or `data:` URL; `None` if it has to be uploaded.
 fn address(file: &MediaFile) -> Option<String> {
     // The length of base64, and room for `data:` and the media type.
     let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= MAX_DATA_URL_BYTES;

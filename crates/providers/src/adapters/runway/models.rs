@@ -1,5 +1,5 @@
-//! Inputs of Runway's models, its own and others': the inputs of each are in the catalogue, with
-//! the format of its size.
+//! Inputs of the models that Runway offers. The catalogue has the inputs of each model, with the
+//! format of its size.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) enum SizeFormat {
     Tier,
     /// `ratio: "auto_720p"`: the picture decides on the shape.
     Auto,
-    /// No pictures are accepted.
+    /// Neither is sent: the picture decides on the size.
     Nothing,
 }
 

@@ -208,8 +208,8 @@ impl Adapter for SunoFamilyAdapter {
                 return vec![Err(error); handles.len()];
             }
             Err(error) => {
-                // These concern the call, which may be retried. Any other class could be taken for
-                // the end of each job.
+                // These classes concern the call, which may be retried. Any other class could be
+                // taken for the end of each job.
                 let class = match error.class {
                     ErrorClass::RateLimited | ErrorClass::Unavailable | ErrorClass::Credentials => {
                         error.class

@@ -1,6 +1,6 @@
 //! The records of the music API: the state of a task and its clips.
 //!
-//! A task is done when every clip is; if some clips failed, the others are delivered. A task's
+//! A task has ended when every clip has. If some clips failed, the others are delivered. A task's
 //! status words are those of a job record (`SUCCESS`) or of a bare record (`complete`), depending
 //! on the service.
 

@@ -1,12 +1,12 @@
 //! Failure codes and words with which providers describe a job's failure.
 //!
 //! Most failures may be temporary: the order can be placed again. Some are caused by the order
-//! itself, or its content: repeated it would fail again, and might be charged again.
+//! itself, or its content: a repetition would fail again, and might be charged again.
 
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 
 /// A provider's descriptions of failures. Anything in neither list is [`ErrorClass::Failed`],
-/// except a code that is a 4xx HTTP status.
+/// except certain 4xx HTTP statuses as codes, which are `Unfit`.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureTable {
     /// Prefixes of codes; the first match is used.
@@ -51,14 +51,14 @@ pub fn as_poll_error(error: ProviderError, is_gone: bool) -> ProviderError {
     error.with_class(class).with_basis(ErrorBasis::Answer)
 }
 
-/// Whether a code begins with a prefix; a number must be equal.
+/// Whether a code begins with a prefix; a prefix that is a number must equal the code.
 fn matches_prefix(code: &str, prefix: &str) -> bool {
     let is_number = prefix.bytes().all(|byte| byte.is_ascii_digit());
     // Google's `1` is CANCELLED and must not match `13`, which is INTERNAL.
     code == prefix || (!is_number && code.starts_with(prefix))
 }
 
-/// Some providers use an HTTP status as a code.
+/// The class of a code that is an HTTP status, as some providers use.
 fn class_of_status(code: &str) -> Option<ErrorClass> {
     matches!(code, "400" | "404" | "413" | "415" | "422").then_some(ErrorClass::Unfit)
 }

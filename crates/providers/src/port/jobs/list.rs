@@ -29,7 +29,7 @@ pub struct JobList {
 }
 
 impl JobList {
-    /// The call for a page; the adapter adds the page.
+    /// The call for a page; the adapter adds which page.
     pub fn page(&self) -> Call {
         let mut call = Call::get("find", self.path);
         call.limit_bytes = MAX_LIST_BYTES;
@@ -55,7 +55,7 @@ impl JobList {
         FoundJob::likely(self.handle(job)?, time_at(job, self.created_at), since)
     }
 
-    /// Whether the next page may contain the job: lists begin with the newest.
+    /// Whether the next page may contain the job, in a list that begins with the newest.
     pub fn has_older_page(&self, items: &[Value], since: SystemTime) -> bool {
         let is_recent = |last| !is_older(time_at(last, self.created_at), since);
         items.last().is_some_and(is_recent)

@@ -38,11 +38,11 @@ pub struct JobApi {
     pub path: &'static str,
     /// The method and path for cancelling it.
     pub cancel: Option<(Method, &'static str)>,
-    /// Sent with each of these calls.
+    /// Headers sent with each of these calls.
     pub headers: &'static [(&'static str, &'static str)],
     /// Reads the answer to a submission.
     pub submission_body: fn(&ProviderResponse) -> ParsedBody,
-    /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] always.
+    /// Reads an answer about a job. A 404 always means [`ErrorClass::Missing`].
     pub poll_body: fn(&ProviderResponse) -> ParsedBody,
     /// The JSON pointer to the status word.
     pub status: &'static str,
@@ -92,7 +92,8 @@ impl JobApi {
         let body = (self.poll_body)(answer).map_err(|error| match answer.status.as_u16() {
             // One of several servers may not know the job yet.
             404 => error.with_class(ErrorClass::Missing),
-            // It is not the job's record and may be a proxy's, so a single one does not end a job.
+            // The answer is not the job's record and may be a proxy's, so a single one does not end
+            // a job.
             _ => error.with_basis(ErrorBasis::Answer),
         })?;
         let word = required_text(&body, self.status)?;

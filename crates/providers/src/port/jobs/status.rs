@@ -21,7 +21,7 @@ impl JobStatus {
     /// The provider no longer works on it.
     pub const LOST: Self = Self::Ended(ErrorClass::Lost);
 
-    /// Whether the job is not over.
+    /// Whether the job has not ended.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }

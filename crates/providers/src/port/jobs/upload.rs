@@ -1,5 +1,5 @@
-//! Files that are uploaded to a provider before the order. An upload orders nothing, so its outcome
-//! does not matter, and it may be repeated freely.
+//! Files that are uploaded to a provider before the order. An upload orders nothing, so it may be
+//! repeated freely.
 
 use http::Method;
 use serde_json::{Map, Value};

@@ -111,7 +111,7 @@ async fn submit_another(stage: &mut Stage, key: &str) -> JobHandle {
     }
 }
 
-pub(super) async fn some_can_be_asked_for_a_lost_job(stage: Stage) {
+pub(super) async fn only_some_providers_can_look_up_a_lost_job(stage: Stage) {
     let (order, since) = (&stage.case.order, now());
     let expected = expected_certainty(&stage.case).is_some();
     let call = stage.provider.adapter().find(order, since);
@@ -169,7 +169,7 @@ pub(super) async fn an_order_that_never_arrived_is_not_found(stage: Stage) {
     assert_eq!(find(&stage, since).await.jobs, []);
 }
 
-pub(super) async fn the_jobs_of_orders_alike_are_told_apart_or_all_told(mut stage: Stage) {
+pub(super) async fn jobs_of_equal_orders_are_distinguished_or_all_returned(mut stage: Stage) {
     let Some(identity) = certainty_if_lost(&stage) else {
         return;
     };

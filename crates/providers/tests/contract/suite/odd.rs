@@ -30,7 +30,7 @@ async fn fresh_stage(stage: &Stage) -> Stage {
     Stage::new(stage.case.clone()).await
 }
 
-/// No built-in protocol lists it as a refusal, so the order is sent once, except if the provider
+/// No built-in protocol lists a 503 as a refusal, so the order is sent once, except if the provider
 /// deduplicates.
 pub(super) async fn a_503_proves_nothing(stage: Stage) {
     let provider_faults = [status(503, None), status(503, Some(1))];

@@ -115,7 +115,7 @@ pub(super) async fn nobody_there(stage: Stage) {
     let unreachable_provider = provider(&stage.case, &format!("http://{address}"));
     assert!(!stage.driver.reachable(&unreachable_provider).await);
     match stage.submit_to(&unreachable_provider).await {
-        // Some upload a file first.
+        // Some adapters upload a file first.
         Err(SubmitError::Refused(error) | SubmitError::BeforeSubmission(error)) => {
             assert_eq!(error.class, ErrorClass::Unavailable);
         }
@@ -281,7 +281,7 @@ pub(super) async fn a_poll_that_knows_no_such_job(stage: Stage) {
     stage.paid_once();
 }
 
-pub(super) async fn the_job_is_called_off(stage: Stage) {
+pub(super) async fn the_job_is_cancelled(stage: Stage) {
     let cancels_while_queued = WHILE_QUEUED.contains(&stage.case.simulates());
     let long_plan = JobPlan {
         incomplete: false,

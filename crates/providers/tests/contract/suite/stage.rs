@@ -21,7 +21,7 @@ use super::{Case, Makes};
 
 /// The time between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// How much time a poll interval represents when it is decided whether a doubt has lasted.
+/// The time that `EndDoubt` is told has passed in each poll interval.
 const SIMULATED_INTERVAL: Duration = Duration::from_secs(30);
 /// The longest that a scenario may take.
 const DEADLINE: Duration = Duration::from_mins(1);

@@ -21,7 +21,7 @@ const MAX_MESSAGE: usize = 64 * 1024;
 const MAX_BUFFERED_MESSAGES: usize = 64;
 /// How long the server of a cut connection may continue to send.
 const DRAIN_TIME: Duration = Duration::from_secs(30);
-/// How finely a slow direction is divided.
+/// How many slices a slow direction sends per second.
 const SLICES: u32 = 20;
 
 /// Carries a connection to its end.

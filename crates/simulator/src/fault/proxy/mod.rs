@@ -1,5 +1,5 @@
-//! A TCP proxy that disturbs connections: late, slow, held, silent in one direction, reset, or cut
-//! at given bytes. It is independent of the protocol above TCP.
+//! A TCP proxy that disturbs connections: it delays, slows, holds or resets them, silences one
+//! direction, or cuts them at given bytes. It is independent of the protocol above TCP.
 //!
 //! ```
 //! # async fn example(postgres: std::net::SocketAddr) -> std::io::Result<()> {
@@ -86,8 +86,8 @@ impl FaultProxy {
             .send_modify(|state| state.network = network);
     }
 
-    /// A network without a fault; connections held by a cut are released, and pending cuts are
-    /// removed.
+    /// Restores a network without a fault: connections held by a cut are released, and pending cuts
+    /// are removed.
     pub fn heal(&self) {
         self.clear_cuts();
         self.shared.state.send_modify(|state| {
@@ -188,8 +188,8 @@ impl ProxyShared {
         message: &[u8],
     ) -> Option<ConnectionCut> {
         let mut cuts = self.cuts();
-        // Only the oldest matching cut is applied to a message, even if it only counts it. Younger
-        // ones with the same pattern have to wait until it is used up.
+        // Only the oldest matching cut is applied to a message, even if the message only counts
+        // towards its `after`. Younger ones with the same pattern have to wait until it is used up.
         let index = cuts.iter().position(|cut| {
             cut.side == side && completes_pattern(cut.bytes.as_bytes(), recent, message)
         })?;
@@ -253,8 +253,8 @@ fn completes_pattern(pattern: &[u8], recent: &[u8], message: &[u8]) -> bool {
     let Some(overlap) = pattern.len().checked_sub(1) else {
         return true;
     };
-    // Only as much previous data that a match has to end in the new message. With more, earlier
-    // matches would be found again.
+    // Takes only as much previous data as a match that ends in the new message can need. With more,
+    // earlier matches would be found again.
     let recent = &recent[recent.len().saturating_sub(overlap)..];
     let joined: Vec<u8> = [recent, message].concat();
     joined

@@ -303,7 +303,7 @@ fn video_file(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
     SimulatedReply::file("video/mp4", media::video(seconds(job)))
 }
 
-/// Frames by the rate, according to the graph's nodes.
+/// The length: frames divided by the rate, both from the graph's nodes.
 fn seconds(job: &Job) -> u32 {
     let input = |member: &str| {
         let nodes = job.input.as_object()?;
@@ -313,7 +313,7 @@ fn seconds(job: &Job) -> u32 {
     };
     let frames = input("length").unwrap_or(121);
     let rate = input("fps").unwrap_or(24).max(1);
-    // Video models count one frame more than seconds by rate.
+    // Video models make one frame more than seconds times rate.
     u32::try_from((frames.saturating_sub(1) / rate).max(1)).unwrap_or(1)
 }
 

@@ -1,8 +1,8 @@
 // Official SDKs for JavaScript, unchanged, against the simulator: each completes
-// an order. (xAI's is that of the `ai` package; xAI has none of its own.)
+// an order. (xAI has no SDK of its own, so the one of the `ai` package is used.)
 //
-// SIMULATOR_URL says where it is; what the SDKs sent goes into the file that is
-// named as argument.
+// SIMULATOR_URL is the simulator's address. What the SDKs sent is written to the
+// file that is named as the argument.
 
 import assert from "node:assert/strict";
 import { File } from "node:buffer";
@@ -31,12 +31,12 @@ async function control(method, path, body) {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** One SDK at one provider; the name is that of one of our cases. */
+/** Runs one SDK at one provider. The name is that of one of our cases. */
 function check(sdk, name, run) {
   const [provider] = name.split(":");
   test(`${sdk}, ${name}`, async () => {
     await control("POST", "reset");
-    // Seen at work once, and not waited for; or not done before it is called off.
+    // The first poll finds the job running, the next one finished. A job to cancel stays queued.
     await control("POST", "plan", name.endsWith("cancel") ? { queued: 60_000 } : { queued: 0, running: 0, polls: 1 });
     await run(`${URL}/${provider}`);
     const version = JSON.parse(readFileSync(`node_modules/${sdk}/package.json`)).version;
@@ -83,7 +83,7 @@ check("openai", "openai-videos: cancel", async (baseURL) => {
 
 // --- fal ----------------------------------------------------------------------
 
-/** The SDK's addresses cannot be set, so they are rewritten. */
+/** The SDK's URLs cannot be set, so they are rewritten. */
 function fal(base) {
   const requestMiddleware = async (request) => ({
     ...request,

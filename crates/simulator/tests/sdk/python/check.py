@@ -1,8 +1,8 @@
 """Official SDKs, unchanged, against the simulator: each completes an order.
 
-SIMULATOR_URL and SIMULATOR_TLS_URL say where it is, FAL_RUN_HOST and
-FAL_QUEUE_RUN_HOST where fal's part of it is, and SSL_CERT_FILE has its certificate.
-What the SDKs sent goes into the file that is named as argument.
+SIMULATOR_URL and SIMULATOR_TLS_URL are its addresses, FAL_RUN_HOST and
+FAL_QUEUE_RUN_HOST those of its fal, and SSL_CERT_FILE is its certificate. What the
+SDKs sent is written to the file that is named as the argument.
 """
 
 import base64
@@ -137,7 +137,7 @@ class Fal(Check):
 
     def setUp(self):
         super().setUp()
-        # The address for uploads cannot be said in any other way.
+        # The URL for uploads cannot be set in any other way.
         fal_client.client.REST_URL = self.base
         self.client = fal_client.SyncClient(key=f"id:{KEY}")
 
@@ -175,7 +175,7 @@ class Fal(Check):
 class Veo(Check):
     sdk = "google-genai"
     provider = "gemini-veo"
-    # Files at other addresses are not found.
+    # The SDK recognises files only at https URLs.
     simulator = HTTPS
 
     def finish(self, **pictures):
@@ -326,8 +326,8 @@ class ModelArk(Check):
             ratio="16:9",
             resolution="720p",
             duration=5,
-            # What ours makes of the key "key-of-the-order": by it a lost submission is
-            # found.
+            # What our adapter derives from the key "key-of-the-order". A lost submission
+            # is found by it.
             seed=698955408,
         )
 

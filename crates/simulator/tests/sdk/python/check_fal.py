@@ -1,19 +1,19 @@
-"""Holds our table of fal's video endpoints against the types of fal's client.
+"""Compares our table of fal's video endpoints with the types of fal's client.
 
     check_fal.py TYPES ENDPOINTS.tsv
 
-The types write every number of a list as text, so the form of a length is not
-compared; where a type says "number", its range is not either.
+The types write the numbers in a list as text, so whether a length is text or a
+number is not compared. Where a type is "number", its range is not compared either.
 """
 
 import pathlib
 import re
 import sys
 
-# Members that choose between sound and none, by the table's letters.
+# Members that switch sound on or off, by the table's letters.
 AUDIO = {"a": "generate_audio", "q": "generate_audio", "w": "generate_audio_switch", "v": "audio"}
 
-# Where the table knowingly says another thing: endpoint, what, why.
+# Where the table differs on purpose: endpoint, member, why.
 EXCEPTIONS = {
     ("fal-ai/sora-2/image-to-video/pro", "resolution"): "1080p is 1024 lines, so the other word is used",
     ("fal-ai/sora-2/text-to-video/pro", "resolution"): "1080p is 1024 lines, so the other word is used",
@@ -51,7 +51,7 @@ def main(types, table):
 
 
 def members(source, name):
-    """A type's members, each with whether it is needed and what it takes."""
+    """A type's members, each with whether it is required and what it takes."""
     other = re.search(rf"export type {name} =\s*(\w+);", source)
     if other:
         return members(source, other[1])
@@ -85,7 +85,7 @@ def differences(columns, takes):
 
 
 def words(name, ours, takes, bare=str):
-    """Compares what a member takes; `auto` is nobody's wish."""
+    """Compares the values that a member takes, except `auto`, which no caller asks for."""
     if ours is None or name not in takes:
         if (ours is None) != (name not in takes):
             yield name, "is a member" if ours is None else "is no member"

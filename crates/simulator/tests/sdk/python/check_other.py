@@ -1,5 +1,5 @@
-"""Other versions of official SDKs, which speak otherwise, as check.py: OpenAI's
-sent JSON before it sent forms; Google's went over to other interfaces.
+"""Like check.py, for other versions of official SDKs, which send other requests:
+OpenAI's sent JSON before it sent forms; Google's has moved to other interfaces.
 """
 
 import base64
@@ -47,7 +47,7 @@ class Vertex(Check):
             vertexai=True,
             project="simulated",
             location="europe-west4",
-            # What the simulator gives for a service account.
+            # The token that the simulator grants to a service account.
             credentials=Credentials("ya29.simulated"),
             http_options={"base_url": self.base},
         )

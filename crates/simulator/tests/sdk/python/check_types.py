@@ -1,4 +1,4 @@
-"""Holds every body that our adapter sends for the models of a provider's list
+"""Checks every body that our adapter sends for the models of a provider's list
 against the types of the provider's SDK.
 
     check_types.py BODIES.json
@@ -16,7 +16,7 @@ from runwayml import types
 from runwayml._utils import PropertyInfo
 from typing_extensions import Required, get_type_hints, is_typeddict
 
-# By path: what the body has to be.
+# The type of the body, by path.
 TYPES = {
     "/v1/text_to_video": types.TextToVideoCreateParams,
     "/v1/image_to_video": types.ImageToVideoCreateParams,
@@ -72,7 +72,7 @@ def of_union(value, shapes):
         found = fault(value, shape)
         if not found:
             return None
-        # Of the models' shapes only the one with this model has something to say.
+        # Of the models' shapes, only the fault in this model's own shape is reported.
         own = is_typeddict(shape) and isinstance(value, dict) and "model" in hints(shape)
         if not own or not fault(value.get("model"), hints(shape)["model"]):
             wrong.append(found)
@@ -100,12 +100,12 @@ def hints(shape):
 
 
 def is_needed(kind):
-    """The SDK's objects need what they say that they need."""
+    """Whether the SDK's type marks a member as required."""
     return typing.get_origin(kind) is Required
 
 
 def bare(shape):
-    """A type without what is said about it, and the name that it has on the wire."""
+    """A type without its annotations, and its name on the wire, if they give one."""
     name = None
     while hasattr(shape, "__metadata__") or typing.get_origin(shape) is Required:
         for said in getattr(shape, "__metadata__", ()):

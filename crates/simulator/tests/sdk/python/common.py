@@ -12,7 +12,7 @@ import urllib.request
 
 KEY = "sk-check"
 PROMPT = "a lighthouse in a storm"
-# The same files as our adapters are given; not real ones.
+# The same files that our adapters are given. They are not real media.
 PICTURE = b"\x89PNG\r\n\x1a\n"
 PICTURE_DATA = "data:image/png;base64,iVBORw0KGgo="
 LARGE_PICTURE = PICTURE.ljust(5_000_000, b"\0")
@@ -36,21 +36,21 @@ class Simulator:
         return json.loads(content) if content else None
 
     def begin(self):
-        """Back to the beginning, so that ids are the same for everyone."""
+        """Resets the simulator, so that every test gets the same ids."""
         self._call("POST", "reset")
 
     def plan(self, **plan):
-        """How jobs go from now on."""
+        """Sets the plan of new jobs."""
         self._call("POST", "plan", plan)
 
     def journal(self, provider):
-        # Where it listens is no part of what is compared.
+        # The simulator's address is not compared.
         journal = self._call("GET", f"journal?provider={provider}")
         return json.loads(json.dumps(journal).replace(self.url, "SIMULATOR"))
 
 
 def fetch(address, method="GET", data=None):
-    """What is at an address: SDKs leave it to their users to fetch results."""
+    """Fetches a URL, because SDKs leave it to their users to fetch results."""
     request = urllib.request.Request(address, data, method=method)
     # Certificates are the SDKs' business, not ours.
     context = ssl._create_unverified_context() if address.startswith("https:") else None
@@ -59,17 +59,17 @@ def fetch(address, method="GET", data=None):
 
 
 HTTP = Simulator(os.environ["SIMULATOR_URL"])
-# For SDKs that know https only.
+# For SDKs that accept only https.
 HTTPS = Simulator(os.environ["SIMULATOR_TLS_URL"])
 
 
 class Check(unittest.TestCase):
-    """One SDK at one provider. Each test's name, without `test_` and with blanks,
+    """One SDK at one provider. Each test's name, without `test_` and with spaces,
     is the name of one of our cases."""
 
     sdk = ""
     provider = ""
-    # What the names of our cases have before the test's.
+    # What precedes the test's name in the names of our cases.
     also = ""
     simulator = HTTP
 
@@ -82,7 +82,7 @@ class Check(unittest.TestCase):
         if "cancel" in self._testMethodName:
             self.simulator.plan(queued=60_000)
         else:
-            # Seen at work once, and not waited for.
+            # The first poll finds the job running, the next one finished.
             self.simulator.plan(queued=0, running=0, polls=1)
 
     def run(self, result=None):
@@ -102,7 +102,7 @@ class Check(unittest.TestCase):
         )
 
     def wait(self, poll, done):
-        """Asks until the answer is as it should be in the end."""
+        """Polls until `done` accepts the answer."""
         for _ in range(200):
             answer = poll()
             if done(answer):
@@ -118,7 +118,7 @@ class Check(unittest.TestCase):
 
 
 def main():
-    """Runs the checks of a file; what was sent goes into the file that is named."""
+    """Runs the checks of a file, and writes what was sent to the file named last."""
     into = sys.argv.pop()
     # Deprecation warnings are the SDKs' own business.
     result = unittest.main(verbosity=2, warnings="ignore", exit=False).result

@@ -1,8 +1,9 @@
 //! What all ONNX tests share: graphs and reference results that a Python script makes once, and the
 //! runtime.
 //!
-//! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has what `requirements.txt` next to this file
-//! lists. Without it these tests prove nothing: they fail on CI, and print a message elsewhere.
+//! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has the packages of
+//! `tests/onnx/requirements.txt`. Without it these tests prove nothing: they fail on CI, and print
+//! a message elsewhere.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Check of a task's submissions against the task: one order, one job, and nothing that conceals
-//! another.
+//! Check of a task's submissions against the task: one order has one job, and there is no trace of
+//! a second.
 
 use super::TaskRow;
 use crate::columns::record;
@@ -122,8 +122,8 @@ pub(super) fn mismatches(task: &TaskRow, submissions: &[SubmissionRow]) -> Vec<M
         .iter()
         .filter(|submission| submission.may_be_paid())
         .collect();
-    // An index forbids a second submission. It is checked nevertheless, because it may have been
-    // paid for.
+    // An index forbids a second such submission. This is checked nevertheless, because a second one
+    // may have been paid for.
     if maybe_paid.len() > 1 {
         let ids: Vec<&str> = maybe_paid
             .iter()
@@ -172,7 +172,7 @@ pub(super) fn mismatches(task: &TaskRow, submissions: &[SubmissionRow]) -> Vec<M
     mismatches
 }
 
-/// The submission that a hosted task must have and does not.
+/// What is wrong if a hosted task lacks a submission that it must have.
 fn missing_submission(
     task: &TaskRow,
     submissions: &[SubmissionRow],

@@ -67,7 +67,7 @@ async fn cancel_while_polled(caller: &Client, model: &str, simulator: &Simulator
         .post(&format!("{path}/cancel"), &json!({}))
         .await
         .ok();
-    eventually("its reservation is resolved", async || {
+    eventually("the reservation is resolved", async || {
         let view = caller.get(&path).await.ok();
         (view["billing"]["status"] != "held").then_some(())
     })
@@ -150,7 +150,7 @@ async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
     let earlier_orders = super::submissions(&simulator);
     order_task(&owls, order("stated")).await;
     super::wait_for_requests(&simulator, RequestRole::Submit, earlier_orders + 1).await;
-    eventually("its acceptance is recorded", async || {
+    eventually("the acceptance is recorded", async || {
         (count(
             &gateway,
             "SELECT COUNT(*) FROM submissions WHERE state = 'accepted'",
@@ -160,7 +160,7 @@ async fn gateway_with_every_outcome(builder: Builder) -> TestGateway {
             .then_some(())
     })
     .await;
-    let gateway = gateway.restart_idle().await;
+    let gateway = gateway.restart_without_workers().await;
     assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
     gateway
 }

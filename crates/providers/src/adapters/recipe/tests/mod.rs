@@ -18,7 +18,7 @@ use crate::order::{PictureRole, SourcePicture, VideoSpec};
 use crate::port::{CallEffect, CallTarget, FormPart, OutputKind, OutputSource, RequestBody};
 
 const OPENAI: &str = include_str!("../../../../../../recipes/openai-videos.toml");
-/// Errors in an envelope, and JSON in a text.
+/// A recipe with errors in an envelope, and with JSON in a text.
 const KIE: &str = include_str!("../../../../../../recipes/kie.toml");
 
 /// The shortest recipe.

@@ -4,8 +4,8 @@
 use super::*;
 use crate::catalogue::Catalogue;
 
-/// The model by its provider's name for it, and the documented body of an order of the default
-/// length and size that uses all choices.
+/// For each model: the recipe, the provider's name for the model, the path, and the documented body
+/// of an order of the default length and size that uses every optional setting.
 fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let prompt = "a lighthouse in a storm";
     let openrouter = |model: &str, seconds: u32, resolution: &str, extra: Value| {
@@ -173,7 +173,7 @@ fn each_model_is_ordered_as_its_page_says() {
     assert_eq!(
         checked,
         documented.len(),
-        "every row is of a model that there is"
+        "every row is of a model in the catalogue"
     );
 }
 

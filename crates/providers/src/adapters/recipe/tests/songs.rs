@@ -102,7 +102,7 @@ fn songs_are_ordered_and_all_their_clips_taken() {
     }
 }
 
-/// The shipped one of kie.ai: every variant of submission, and clips with ids.
+/// The shipped recipe of kie.ai, with every variant of the submission and clips with ids.
 const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 
 fn request_of(adapter: &dyn Adapter, fields: Value) -> (String, Value) {

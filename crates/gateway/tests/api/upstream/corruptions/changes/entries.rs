@@ -84,7 +84,7 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry reserve that is gone",
+        name: "an entry of kind reserve that is gone",
         kind: "task",
         detail: "reserves 0.00",
         sql: &[
@@ -92,7 +92,7 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry settle that is gone",
+        name: "an entry of kind settle that is gone",
         kind: "day",
         detail: "its entries sum to",
         sql: &[
@@ -100,7 +100,7 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry release that is gone",
+        name: "an entry of kind release that is gone",
         kind: "task",
         detail: "releases 0 times",
         sql: &[
@@ -160,7 +160,7 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry of an account that there is not",
+        name: "an entry of an account that does not exist",
         kind: "entry",
         detail: "there is no account",
         sql: &[
@@ -200,7 +200,7 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry of a task that there is not",
+        name: "an entry of a task that does not exist",
         kind: "entry",
         detail: "there is no task",
         sql: &[
@@ -254,7 +254,7 @@ pub(super) const ENTRIES: &[Change] = &[
         ],
     },
     Change {
-        name: "an entry of a moment later",
+        name: "an entry written a moment later",
         kind: "entry",
         detail: "it was written at",
         sql: &[

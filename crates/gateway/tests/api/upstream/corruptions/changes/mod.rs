@@ -8,14 +8,14 @@ mod tasks;
 /// A change of the database.
 pub(super) struct Change {
     pub(super) name: &'static str,
-    /// The mismatch's kind that the check must report.
+    /// The kind of mismatch that the check must report.
     pub(super) kind: &'static str,
-    /// Part of the message that it must report.
+    /// Part of that mismatch's message.
     pub(super) detail: &'static str,
     pub(super) sql: &'static [&'static str],
 }
 
-/// All of them, by table.
+/// All changes, by table.
 pub(super) const CHANGES: &[&[Change]] = &[
     tasks::TASKS,
     entries::ENTRIES,

@@ -18,7 +18,7 @@ pub(super) const SUMS: &[Change] = &[
         sql: &["UPDATE daily_sums SET credit_micros = credit_micros + 1 WHERE key_id = ''"],
     },
     Change {
-        name: "what a day spent that is no longer kept",
+        name: "what a day spent in entries that are no longer kept",
         kind: "day",
         detail: "its entries sum to",
         sql: &[
@@ -58,7 +58,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "how many cancelled on a day: more",
+        name: "how many were cancelled on a day: more",
         kind: "day",
         detail: "cancelled; there are",
         sql: &[
@@ -66,7 +66,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "how many cancelled on a day: fewer",
+        name: "how many were cancelled on a day: fewer",
         kind: "day",
         detail: "cancelled; there are",
         sql: &[
@@ -74,7 +74,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "how many free tasks on a day",
+        name: "how many free tasks succeeded on a day",
         kind: "day",
         detail: "succeeded; there are",
         sql: &["UPDATE daily_sums SET succeeded = 0 WHERE model = 'free'"],
@@ -94,7 +94,7 @@ pub(super) const SUMS: &[Change] = &[
         sql: &["DELETE FROM daily_sums WHERE model = 'free'"],
     },
     Change {
-        name: "a day that is another",
+        name: "a sum on another day",
         kind: "day",
         detail: "its entries sum to",
         sql: &[
@@ -174,7 +174,7 @@ pub(super) const SUMS: &[Change] = &[
         ],
     },
     Change {
-        name: "how many jobs nobody knows the cost of",
+        name: "how many jobs have an unknown cost",
         kind: "hours",
         detail: "by the submissions",
         sql: &[
@@ -188,7 +188,7 @@ pub(super) const SUMS: &[Change] = &[
         sql: &["DELETE FROM hourly_sums WHERE model = 'film' AND outcome = 'succeeded'"],
     },
     Change {
-        name: "an hour that is another",
+        name: "a sum in another hour",
         kind: "hours",
         detail: "the day's sum",
         sql: &[

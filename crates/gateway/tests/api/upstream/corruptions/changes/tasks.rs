@@ -78,7 +78,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "the cost of a task of this program's",
+        name: "the cost of a task of an embedded model",
         kind: "task",
         detail: "its bill says",
         sql: &[
@@ -191,7 +191,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "money in a state that there is not",
+        name: "money in a state that does not exist",
         kind: "task",
         detail: "is not a valid state of its money",
         sql: &[
@@ -215,7 +215,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a task that cancelled is failed",
+        name: "a task that was cancelled is failed",
         kind: "task",
         detail: "it is failed",
         sql: &[
@@ -231,7 +231,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a released task that was cancelled failed",
+        name: "a released task that was cancelled is failed",
         kind: "day",
         detail: "failed; there are",
         sql: &[
@@ -239,7 +239,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a free task that succeeded failed",
+        name: "a free task that succeeded is failed",
         kind: "day",
         detail: "failed; there are",
         sql: &[
@@ -367,7 +367,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a task of this program's that a provider made",
+        name: "a task of an embedded model that a provider made",
         kind: "task",
         detail: "no submission confirms",
         sql: &[
@@ -423,7 +423,7 @@ pub(super) const TASKS: &[Change] = &[
         ],
     },
     Change {
-        name: "a settled task of this program's that is gone",
+        name: "a settled task of an embedded model that is gone",
         kind: "entry",
         detail: "there is no task",
         sql: &[
