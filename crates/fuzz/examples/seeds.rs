@@ -1,4 +1,4 @@
-//! Writes the samples of each target into folders of their names.
+//! Writes the samples of each fuzz target into a folder named after the target.
 
 use std::path::Path;
 

@@ -11,7 +11,8 @@ use mediagate_model::clock::Timestamp;
 /// A process that was silent for this long counts as gone.
 const REPLICA_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The data that a process publishes: fingerprints by the settings' names, and `routes`.
+/// What a process publishes, by name: values or fingerprints of the settings that must agree, its
+/// version, and its route states (`routes`).
 pub type ReplicaMarks = BTreeMap<String, String>;
 
 /// Records that this process runs. Returns the data of the other running processes.

@@ -84,7 +84,8 @@ fn context_matches(clause: &Clause, start: usize, length: usize, context: Phrase
         PhraseContext::OnlyNear(neighbours) => (neighbours, false),
     };
     let is_neighbour = |word: &String| neighbours.contains(&word.as_str());
-    // Two words reach across one small word: "sound of rain", "warm evening light".
+    // Looks two words to each side, so that one other word may stand between: "sound of rain",
+    // "warm evening light".
     let has_neighbour = clause[start.saturating_sub(2)..start]
         .iter()
         .any(is_neighbour)

@@ -32,7 +32,7 @@ pub(crate) fn packets(
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a video's length: small, and a negative one is none"
+        reason = "a video's length is small; a negative one becomes 0"
     )]
     let count = (seconds * f64::from(RATE) / f64::from(PACKET) + 1e-6) as usize;
     // One packet more comes out than goes in: the first only primes the decoder.
@@ -53,11 +53,11 @@ pub(crate) fn packets(
     };
     encoder.feed(&[&left, &right], &mut keep)?;
     let summary = encoder.finish(&mut keep)?;
-    // The edit list skips a fixed number of samples. With another delay, in a newer encoder for
-    // example, sound and picture would drift apart unnoticed.
+    // The file's edit list skips exactly `PRIMING` samples. With another delay, in a newer encoder
+    // for example, sound and picture would be out of step, unnoticed.
     if (summary.priming, summary.aac_frames) != (u64::from(PRIMING), count as u64) {
         return Err(AacEncodeError(
-            "the encoder's delay is not the declared one".to_owned(),
+            "the encoder's delay or number of packets is not the expected one".to_owned(),
         ));
     }
     Ok(packets)

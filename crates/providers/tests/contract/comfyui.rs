@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::suite::{Case, Makes, orders};
 
-/// A graph in the form that the server exports.
+/// A graph in the API form that the editor exports, without the nodes that no test needs.
 fn graph(picture: bool) -> String {
     let mut graph = json!({
         "3": {"class_type": "KSampler", "inputs": {"seed": 1, "steps": 20, "model": ["37", 0], "latent_image": ["50", 0]}},

@@ -1,5 +1,5 @@
-//! `pixverse`: pictures first, then a job, whose status is a number. A trace id that was used
-//! before uploads no second picture.
+//! `pixverse`: pictures first, then a job, whose status is a number. An upload that repeats a
+//! trace id is rejected.
 
 use serde_json::{Value, json};
 
@@ -62,8 +62,8 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
         );
     }
     let trace_id = request.header("ai-trace-id");
-    // According to PixVerse a call whose id was used before never ends. Here it fails at once, so
-    // that a test sees it.
+    // According to PixVerse, a job never ends if the trace id of its call was used before. Here an
+    // upload fails at once, so that a test sees it.
     if request.world.file(trace_id).is_some() {
         return envelope(500_041, "Image upload failed", &Value::Null);
     }

@@ -1,10 +1,10 @@
 //! Concurrency limits of webhook delivery, by receiver, account and process; and pauses for
-//! receivers that do not answer.
+//! receivers whose deliveries fail.
 //!
 //! A lane is one receiver: an endpoint, or the callbacks of an account to one host. Five failures
 //! in a row pause it, so that a dead receiver costs an occasional attempt and not one for each
-//! delivery in its queue. A receiver that has not accepted anything yet, or has not answered for a
-//! short time, gets fewer requests at once. All receivers that have not accepted anything yet
+//! delivery in its queue. A receiver that has not accepted anything yet, or whose requests
+//! have had no outcome for a short time, gets fewer requests at once. All receivers that have not accepted anything yet
 //! together get at most half of the requests of the process, so that a hundred dead ones leave
 //! capacity for the others.
 
@@ -20,13 +20,13 @@ use mediagate_store::webhooks::deliveries::{DeliveryCandidate, LanesWithRoom, Se
 pub(super) const MAX_IN_FLIGHT: usize = 500;
 /// Maximum number of requests at once for an account.
 const MAX_PER_ACCOUNT: usize = 50;
-/// Maximum number of requests at once to a receiver that answers.
+/// Maximum number of requests at once to a receiver that has accepted one.
 const MAX_PER_LANE: usize = 10;
-/// Maximum number of requests at once to a receiver that is not known to answer.
+/// Maximum number of requests at once to a receiver that has accepted none yet, or is silent.
 const MAX_PER_UNPROVEN_LANE: usize = 2;
 /// Maximum number of requests at once to all receivers that have not accepted anything yet.
 const MAX_UNPROVEN: usize = MAX_IN_FLIGHT / 2;
-/// A receiver that has not answered for this long counts as silent.
+/// A receiver whose requests have had no outcome for this long counts as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
 /// Failures in a row that pause a lane.
 const FAILURES_TO_PAUSE: u32 = 5;
@@ -40,7 +40,7 @@ pub(super) struct ReceiverLanes {
     lanes: HashMap<String, ReceiverLane>,
     accounts: HashMap<AccountId, usize>,
     slots: HashMap<DeliveryId, LaneSlot>,
-    /// The number of slots taken by lanes that were not proven then.
+    /// The number of slots whose lanes were not proven when they were taken.
     unproven_in_flight: usize,
 }
 
@@ -56,7 +56,7 @@ struct ReceiverLane {
     /// Whether the receiver has accepted a request.
     is_proven: bool,
     /// The time of the latest outcome, or of the first attempt since the lane was idle.
-    last_outcome_at: Timestamp,
+    silent_since: Timestamp,
     /// The number of failures in a row.
     failures: u32,
     /// The number of pauses in a row.
@@ -69,7 +69,7 @@ impl ReceiverLane {
         Self {
             in_flight: 0,
             is_proven: false,
-            last_outcome_at: now,
+            silent_since: now,
             failures: 0,
             pauses: 0,
             paused_until: None,
@@ -77,7 +77,7 @@ impl ReceiverLane {
     }
 
     fn has_room(&self, now: Timestamp) -> bool {
-        let is_silent = self.in_flight > 0 && now.since(self.last_outcome_at) > SILENT_AFTER;
+        let is_silent = self.in_flight > 0 && now.since(self.silent_since) > SILENT_AFTER;
         let limit = match self.failures {
             // One request is enough to find out whether a dead receiver is back.
             FAILURES_TO_PAUSE.. => 1,
@@ -89,7 +89,7 @@ impl ReceiverLane {
 }
 
 impl ReceiverLanes {
-    /// The lanes and accounts with capacity left; `None` if the process has none.
+    /// Which lanes have room and which accounts are full; `None` if the process is at its limit.
     pub(super) fn room(&self, now: Timestamp) -> Option<SendCapacity> {
         if self.slots.len() >= MAX_IN_FLIGHT {
             return None;
@@ -138,7 +138,7 @@ impl ReceiverLanes {
         // An idle receiver does not count as silent. The time without an answer begins with this
         // request.
         if lane.in_flight == 0 {
-            lane.last_outcome_at = now;
+            lane.silent_since = now;
         }
         lane.in_flight += 1;
         self.unproven_in_flight += usize::from(!is_proven);
@@ -159,7 +159,7 @@ impl ReceiverLanes {
         now: Timestamp,
     ) -> Option<Duration> {
         let lane = self.lanes.get_mut(&outcome.due.lane)?;
-        lane.last_outcome_at = now;
+        lane.silent_since = now;
         if outcome.attempt.error.is_none() {
             (lane.failures, lane.pauses, lane.paused_until) = (0, 0, None);
             lane.is_proven = true;

@@ -50,14 +50,14 @@ async fn check_taken_over(up: LinkState, down: LinkState, refuses: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_of_an_unreachable_process_are_taken_over() {
+async fn tasks_of_a_process_cut_off_from_the_database_are_taken_over() {
     tokio::join!(
         check_taken_over(HELD, HELD, false),
         check_taken_over(OPEN, OPEN, true),
     );
 }
 
-/// One direction of the network fails: what the process sends is lost, or what it is sent.
+/// One direction of the network fails: first the one to the process, then the one from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_a_process_cut_off_in_one_direction_are_taken_over() {
     tokio::join!(

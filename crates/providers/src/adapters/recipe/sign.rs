@@ -1,5 +1,6 @@
-//! `[auth] sign`: calls that are signed with a pair of keys, as Tencent Cloud requires
-//! (TC3-HMAC-SHA256). The scheme is Amazon's Signature Version 4 with other constants.
+//! `[auth] sign`: calls that are signed with a secret key that has an id, as Tencent
+//! Cloud requires (TC3-HMAC-SHA256). The scheme is like Amazon's Signature Version 4, but has no
+//! region, and other constants and headers.
 //!
 //! Source: `tencentcloud-sdk-python-common` 3.1.195 (`abstract_client.py`, `sign.py`), November
 //! 2026; the tests contain a signature that it made.
@@ -27,7 +28,7 @@ pub(super) enum SignatureMethod {
 }
 
 impl SignatureMethod {
-    /// Signs with this pair.
+    /// The signer for this key, written as `ID:KEY`.
     pub(super) fn signer(&self, secret: &Secret) -> Result<Tc3Signer, ProviderError> {
         let Self::Tc3 { service } = self;
         let pair = secret.expose().split_once(':');
@@ -123,12 +124,12 @@ fn host(url: &url::Url) -> Result<String, ProviderError> {
 /// The query sorted by name, with all but unreserved characters escaped (RFC 3986).
 fn query(url: &url::Url) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-    const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
         .remove(b'.')
         .remove(b'_')
         .remove(b'~');
-    let escaped = |text: &str| utf8_percent_encode(text, PLAIN).to_string();
+    let escaped = |text: &str| utf8_percent_encode(text, ESCAPED).to_string();
     let mut pairs: Vec<String> = url
         .query_pairs()
         .map(|(name, value)| format!("{}={}", escaped(&name), escaped(&value)))
