@@ -217,6 +217,7 @@ test("no button writes twice, however it is clicked", () => visit("every button"
 }));
 
 test("a button writes nothing while the page still shows the state before", () => visit("old state", async (page) => {
+  await program.call("POST", "/v1/admin/providers/acme/sora-2/resume");
   const sent = recordWrites(page);
   await page.goto("/console/providers");
   const button = page.getByRole("button", { name: /^Pause acme/ });
