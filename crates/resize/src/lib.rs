@@ -49,40 +49,38 @@ impl CropRect {
     }
 }
 
-/// Resizes RGBA, or a part of it, to fill `to`. Alpha is resized like a colour channel, which is
+/// Resizes RGBA, or a part of it, to fill `target`. Alpha is resized like a colour channel, which is
 /// correct if it is only padding or if the colours are premultiplied.
 pub fn rgba(
     resizer: &mut Resizer,
-    (from, size): (&[u8], (u32, u32)),
-    (to, new_size): (&mut [u8], (u32, u32)),
+    source: (&[u8], (u32, u32)),
+    target: (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: Option<CropRect>,
 ) -> Result<(), ResizeError> {
-    let options = options(filter, part);
-    resize_into::<U8x4>(resizer, (from, size), (to, new_size), &options)
+    resize_into::<U8x4>(resizer, source, target, &options(filter, part))
 }
 
-/// Resizes RGB, or a part of it, to fill `to`.
+/// Resizes RGB, or a part of it, to fill `target`.
 pub fn rgb(
-    (from, size): (&[u8], (u32, u32)),
-    (to, new_size): (&mut [u8], (u32, u32)),
+    source: (&[u8], (u32, u32)),
+    target: (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: Option<CropRect>,
 ) -> Result<(), ResizeError> {
-    let options = options(filter, part);
-    resize_into::<U8x3>(&mut Resizer::new(), (from, size), (to, new_size), &options)
+    let resizer = &mut Resizer::new();
+    resize_into::<U8x3>(resizer, source, target, &options(filter, part))
 }
 
-/// Resizes a part of a plane of one value per pixel to fill `to`.
+/// Resizes a part of a plane of one value per pixel to fill `target`.
 pub fn plane(
     resizer: &mut Resizer,
-    (from, size): (&[u8], (u32, u32)),
-    (to, new_size): (&mut [u8], (u32, u32)),
+    source: (&[u8], (u32, u32)),
+    target: (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: CropRect,
 ) -> Result<(), ResizeError> {
-    let options = options(filter, Some(part));
-    resize_into::<U8>(resizer, (from, size), (to, new_size), &options)
+    resize_into::<U8>(resizer, source, target, &options(filter, Some(part)))
 }
 
 fn resize_into<P: PixelTrait + InnerPixel>(

@@ -148,7 +148,6 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     let (seconds_param, seconds) = length.unzip();
 
     let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
-    let mut end_picture = request.end_image;
     let mut references = request.reference_images.unwrap_or_default();
     let mut first_frames: Vec<NamedPictures> = request.aliases.take_first_frames().collect();
     let mut last_frames: Vec<NamedPictures> =
@@ -159,14 +158,9 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         let name = name.trim_end_matches("[]");
         if name == PARAMS.picture {
             pictures.insert(0, picture);
-        } else if name == PARAMS.end_picture {
-            if end_picture.replace(picture).is_some() {
-                let message = "Set only one last frame.";
-                body.fault(name, ErrorCode::InvalidValue, message);
-            }
         } else if name == PARAMS.references {
             references.push(picture);
-        } else if name == field_aliases::LAST_FRAME {
+        } else if name == PARAMS.end_picture || name == field_aliases::LAST_FRAME {
             add(&mut last_frames, name, picture);
         } else {
             add(&mut first_frames, name, picture);
@@ -178,7 +172,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
     }
     field_aliases::add_first_frame(body, &PARAMS, &mut pictures, first_frames);
-    let end_picture = field_aliases::last_frame(body, &PARAMS, end_picture, last_frames);
+    let end_picture = field_aliases::last_frame(body, &PARAMS, request.end_image, last_frames);
     Some(VideoOrder {
         is_housekeeping: false,
         model: request.model,

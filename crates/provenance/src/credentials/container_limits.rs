@@ -4,6 +4,7 @@
 
 use super::CredentialsError;
 use super::cbor_depth::{be32, check_cbor};
+use crate::marks::id3::without_stuffing;
 
 /// The box that C2PA puts into MP4: D8FEC3D6-1B0E-483C-9297-5828877EC481.
 const C2PA: [u8; 16] = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128.to_be_bytes();
@@ -63,13 +64,7 @@ fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
     if tag.get(5).is_some_and(|flags| flags & 0x80 != 0) {
         // Unsynchronisation: the tag has a zero after every 0xff, so that no decoder takes it for
         // sound.
-        let mut previous = 0;
-        let without_zeros = tag.iter().copied().filter(|byte| {
-            let is_inserted = previous == 0xff && *byte == 0;
-            previous = *byte;
-            !is_inserted
-        });
-        check_frames(&without_zeros.collect::<Vec<u8>>())?;
+        check_frames(&without_stuffing(tag))?;
     }
     Ok(())
 }

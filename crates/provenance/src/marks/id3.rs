@@ -106,7 +106,7 @@ fn frame(
 }
 
 /// The bytes before unsynchronisation, which puts a zero after each 0xff (ID3v2.4, section 6.1).
-fn without_stuffing(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn without_stuffing(bytes: &[u8]) -> Vec<u8> {
     let before = std::iter::once(&0).chain(bytes);
     let kept = bytes.iter().zip(before);
     kept.filter(|&(&byte, &before)| !(before == 0xff && byte == 0))

@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek};
 use std::ops::Range;
 
 mod flac;
-mod id3;
+pub(crate) mod id3;
 mod jpeg;
 mod mp4;
 mod origin_text;

@@ -26,7 +26,7 @@ const REPEATS: u32 = 3;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// The provider accepted the order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum OrderAcceptance {
     /// The provider works on it.
     Job {

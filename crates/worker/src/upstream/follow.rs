@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use opentelemetry::trace::SpanKind;
 use providers::driver::schedule::{EndDoubt, next_poll};
-use providers::driver::{PollOutcome, ProgressWatch};
+use providers::driver::{OrderAcceptance, PollOutcome, ProgressWatch};
 use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::hosted_task::{
-    AcceptedJob, AcceptedWork, HostedTask, RunEnding, failure, unconfirmed_ending,
-};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed_ending};
 use super::results::{self, ResultError};
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
@@ -51,22 +49,22 @@ const STORE_RETRY_PAUSE: Duration = Duration::from_secs(2);
 impl HostedTask<'_> {
     /// Follows a job to its end and stores its results.
     pub(super) async fn follow(&self, mut job: AcceptedJob) -> RunEnding {
-        let result = match job.accepted.clone() {
+        let result = match job.acceptance.clone() {
             // The result is only in this process's memory. Neither a cancellation nor a shutdown
             // interrupts its download.
-            AcceptedWork::Done(outputs) if !job.is_persisted => {
+            OrderAcceptance::Done(outputs) if !job.is_persisted => {
                 Box::pin(self.fetch(&job, &outputs)).await
             }
-            AcceptedWork::Done(outputs) => {
+            OrderAcceptance::Done(outputs) => {
                 tokio::select! {
                     output = Box::pin(self.fetch(&job, &outputs)) => output,
                     () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
                     () = self.context.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
-            AcceptedWork::Job(handle) => {
+            OrderAcceptance::Job { handle, poll_after } => {
                 tokio::select! {
-                    output = self.poll(&mut job, &handle) => output,
+                    output = self.poll(&mut job, &handle, poll_after) => output,
                     // After a cancellation the job is followed as a stray. After a takeover it
                     // belongs to the other process.
                     () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
@@ -110,11 +108,11 @@ impl HostedTask<'_> {
         &self,
         job: &mut AcceptedJob,
         handle: &JobHandle,
+        mut requested_pause: Option<Duration>,
     ) -> Result<RunOutput, FollowError> {
         let app = &self.context.app;
         let pace = job.site.provider.adapter().pace();
         let (mut failures, mut retries) = (0, FetchRetries::with_limit(JOB_FETCH_RETRIES));
-        let mut requested_pause = job.poll_after;
         let mut doubt = EndDoubt::default();
         // The time limit counts only the time during which this process followed the job, by the
         // monotonic clock. The wall clock may be wrong, and the job may have ended well while the

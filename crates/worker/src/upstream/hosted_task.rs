@@ -4,7 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use providers::{ErrorClass, JobHandle, JobOutput, Order, ProviderCost, ProviderError};
+use providers::driver::OrderAcceptance;
+use providers::{ErrorClass, Order, ProviderCost, ProviderError};
 use tokio::time::Instant;
 
 use crate::WorkerContext;
@@ -38,15 +39,6 @@ pub(super) struct PendingAcceptance {
     pub(super) acceptance: JobAcceptance,
 }
 
-/// What a provider sent with its acceptance.
-#[derive(Clone)]
-pub(super) enum AcceptedWork {
-    /// A job to poll.
-    Job(JobHandle),
-    /// The outputs themselves.
-    Done(Vec<JobOutput>),
-}
-
 /// A submission that a provider accepted.
 pub(super) struct AcceptedJob {
     /// The submission as it was when it was created or resumed.
@@ -55,15 +47,13 @@ pub(super) struct AcceptedJob {
     pub(super) credential: Arc<ProviderCredential>,
     pub(super) route_model: String,
     pub(super) accepted_at: Timestamp,
-    pub(super) accepted: AcceptedWork,
+    pub(super) acceptance: OrderAcceptance,
     /// Whether the acceptance is on disk.
     pub(super) is_persisted: bool,
     /// The submission's state in the database.
     pub(super) state: SubmissionState,
     /// The job's cost as reported by the provider.
     pub(super) cost: Option<ProviderCost>,
-    /// The pause that the provider wants before the first poll.
-    pub(super) poll_after: Option<Duration>,
     /// Whether another run had it before, so that the time of the last poll is unknown.
     pub(super) is_resumed: bool,
     pub(super) _open: OpenJob,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use providers::Order;
+use providers::driver::OrderAcceptance;
 
 use super::hosted_task::{
-    AcceptedJob, AcceptedWork, DeclineReason, HostedTask, OutgoingOrder, RouteAttempt, RunEnding,
+    AcceptedJob, DeclineReason, HostedTask, OutgoingOrder, RouteAttempt, RunEnding,
     internal_ending, unconfirmed_ending,
 };
 use super::order::{self, OrderError};
@@ -52,8 +53,8 @@ impl HostedTask<'_> {
     async fn resume(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
-            SubmissionState::Accepted => match accepted_work(&submission) {
-                Some(accepted) => self.resume_job(submission, accepted),
+            SubmissionState::Accepted => match recorded_acceptance(&submission) {
+                Some(acceptance) => self.resume_job(submission, acceptance),
                 // The provider's answer was the result itself and is lost. A second order would
                 // have to be paid for again.
                 None => Err(unconfirmed_ending(
@@ -76,7 +77,7 @@ impl HostedTask<'_> {
     fn resume_job(
         &self,
         submission: Submission,
-        accepted: AcceptedWork,
+        acceptance: OrderAcceptance,
     ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission)
         else {
@@ -93,11 +94,10 @@ impl HostedTask<'_> {
             submission,
             site,
             credential,
-            accepted,
+            acceptance,
             is_persisted: true,
             state: SubmissionState::Accepted,
             cost: None,
-            poll_after: None,
             is_resumed: true,
         })
     }
@@ -190,12 +190,17 @@ fn pause(age: Duration) -> Duration {
 
 /// Where the result of an accepted submission can be obtained: from a job, or directly. `None` if
 /// neither was recorded.
-fn accepted_work(submission: &Submission) -> Option<AcceptedWork> {
+fn recorded_acceptance(submission: &Submission) -> Option<OrderAcceptance> {
     if let Some(handle) = &submission.handle {
-        return Some(AcceptedWork::Job(handle.clone()));
+        return Some(OrderAcceptance::Job {
+            handle: handle.clone(),
+            poll_after: None,
+        });
     }
     let results = submission.results.clone()?;
-    serde_json::from_value(results).ok().map(AcceptedWork::Done)
+    serde_json::from_value(results)
+        .ok()
+        .map(OrderAcceptance::Done)
 }
 
 #[cfg(test)]

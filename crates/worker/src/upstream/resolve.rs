@@ -6,11 +6,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use providers::driver::OrderAcceptance;
 use providers::{JobHandle, Order, ProviderError};
 
 use super::hosted_task::{
-    AcceptedJob, AcceptedWork, HostedTask, OutgoingOrder, RunEnding, internal_ending,
-    unconfirmed_ending,
+    AcceptedJob, HostedTask, OutgoingOrder, RunEnding, internal_ending, unconfirmed_ending,
 };
 use super::order;
 use crate::finish::RunOutcome;
@@ -87,11 +87,13 @@ impl HostedTask<'_> {
                             credential: sent.credential.clone(),
                             route_model: sent.order.model.clone(),
                             accepted_at,
-                            accepted: AcceptedWork::Job(handle),
+                            acceptance: OrderAcceptance::Job {
+                                handle,
+                                poll_after: None,
+                            },
                             is_persisted: true,
                             state: SubmissionState::Accepted,
                             cost: None,
-                            poll_after: None,
                             is_resumed: false,
                             _open: sent.credential.open(),
                         });

@@ -420,8 +420,7 @@ async fn remainder(
     parts: &[FetchedStem],
 ) -> Result<Option<MadeClip>, ResultError> {
     // Without `Other` the sum would lack all sounds that belong to no group.
-    let has_other = parts.iter().any(|part| part.0 == StemTarget::Other);
-    if !has_other || !matches!(target, StemTarget::Without(_)) {
+    if !summed_parts(target, parts).any(|part| part.0 == StemTarget::Other) {
         return Ok(None);
     }
     // A sum is completely in memory, while a single recording is read in pieces.

@@ -8,8 +8,8 @@ use providers::driver::{OrderAcceptance, ProgressWatch, SubmitError};
 use providers::{ErrorClass, JobOutput, Order, ProviderCost, ProviderError};
 
 use super::hosted_task::{
-    AcceptedJob, AcceptedWork, DeclineReason, HostedTask, OutgoingOrder, PendingAcceptance,
-    RouteAttempt, RunEnding, SendFailure, failure, internal_ending,
+    AcceptedJob, DeclineReason, HostedTask, OutgoingOrder, PendingAcceptance, RouteAttempt,
+    RunEnding, SendFailure, failure, internal_ending,
 };
 use super::{order, results};
 use crate::finish::{RunOutcome, SubmissionClose};
@@ -293,11 +293,8 @@ impl HostedTask<'_> {
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
         let report_progress = |progress| self.run.control.raise_progress(progress);
         let answer = watch.run_with_progress(answer, report_progress).await;
-        let (accepted, poll_after) = match answer {
-            Ok(OrderAcceptance::Job { handle, poll_after }) => {
-                (AcceptedWork::Job(handle), poll_after)
-            }
-            Ok(OrderAcceptance::Done(outputs)) => (AcceptedWork::Done(outputs), None),
+        let acceptance = match answer {
+            Ok(acceptance) => acceptance,
             Err(SubmitError::Intent(error)) => {
                 app.models
                     .upstream
@@ -355,7 +352,7 @@ impl HostedTask<'_> {
             .upstream
             .breaker(route, CircuitBreaker::record_success);
         let persisted = self
-            .record_acceptance(route, sent, &accepted, watch.cost())
+            .record_acceptance(route, sent, &acceptance, watch.cost())
             .await?;
         routes::record_acceptance(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "provider accepted the task");
@@ -365,11 +362,10 @@ impl HostedTask<'_> {
             credential: credential.clone(),
             route_model: order.model.clone(),
             accepted_at: persisted.at,
-            accepted,
+            acceptance,
             is_persisted: persisted.is_persisted,
             state: persisted.state,
             cost: watch.cost(),
-            poll_after,
             is_resumed: false,
             _open: open,
         })))
@@ -381,12 +377,12 @@ impl HostedTask<'_> {
         &self,
         route: &Route,
         sent: OutgoingOrder<'_>,
-        accepted: &AcceptedWork,
+        accepted: &OrderAcceptance,
         cost: Option<ProviderCost>,
     ) -> Result<PersistedAcceptance, RunEnding> {
         let (handle, outputs) = match accepted {
-            AcceptedWork::Job(handle) => (Some(handle.clone()), None),
-            AcceptedWork::Done(outputs) => (None, Some(outputs)),
+            OrderAcceptance::Job { handle, .. } => (Some(handle.clone()), None),
+            OrderAcceptance::Done(outputs) => (None, Some(outputs)),
         };
         let acceptance = JobAcceptance {
             handle,

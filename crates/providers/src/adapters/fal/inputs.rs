@@ -26,8 +26,9 @@ pub(super) struct EndpointFamily {
     references: Option<FalEndpoint>,
 }
 
-/// The endpoints of a model.
+/// The endpoints of a model, whose name may have slashes at its ends.
 pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
+    let model = model.trim_matches('/');
     let sibling = |path: String| find_endpoint(&path);
     let Some(named) = find_endpoint(model) else {
         return EndpointFamily {

@@ -113,8 +113,7 @@ impl Adapter for FalAdapter {
                 Some(stable_audio::limits())
             }
             (MediaKind::Video, false) if !stable_audio::is_stable_audio(model) => {
-                let family = inputs::endpoint_family(model.trim_matches('/'));
-                Some(ModelLimits::Video(family.limits()))
+                Some(ModelLimits::Video(inputs::endpoint_family(model).limits()))
             }
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -148,7 +147,7 @@ impl Adapter for FalAdapter {
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
-        is_demucs(model) || inputs::endpoint_family(model.trim_matches('/')).can_express_size(size)
+        is_demucs(model) || inputs::endpoint_family(model).can_express_size(size)
     }
 
     fn pace(&self) -> PollPace {
