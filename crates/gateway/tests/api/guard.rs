@@ -5,6 +5,7 @@ use mediagate_model::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::process::free_port;
 use crate::support::files::Files;
 use crate::support::{Answer, TestGateway, sound};
 
@@ -163,10 +164,7 @@ async fn incomplete_files_are_rejected() {
     order_with_picture(&gateway, &files.url("/oversize-unannounced"))
         .await
         .refused(422, "image_too_large");
-    // Nothing listens at this port.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed_port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let closed_port = free_port();
     let answer =
         order_with_picture(&gateway, &format!("http://127.0.0.1:{closed_port}/x.png")).await;
     answer.refused(422, "image_fetch_failed");

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 use simulator::{Simulator, WebhookReceiver};
 
-use crate::process::Process;
+use crate::process::{Process, free_port};
 use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
 use crate::support::collector::Collector;
 use crate::support::gateway::finished;
@@ -149,9 +149,7 @@ async fn the_programs_metrics_are_documented() {
     );
     let (bucket, provider) = (TestBucket::start().await, Simulator::start().await.unwrap());
     let collector = Collector::start().await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let worker_address = listener.local_addr().unwrap().to_string();
-    drop(listener);
+    let worker_address = format!("127.0.0.1:{}", free_port());
     let settings = format!(
         "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"{}\"\napi_key = \"sk-simulated-0123456789\"\n\
          [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\

@@ -97,13 +97,27 @@ export async function until(action, timeout = 60_000) {
   }
 }
 
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
+/**
+ * A port below those that the kernel hands out (32768 and up): a connection cannot take it before
+ * its server listens. Other tests see the reservation, which lasts as long as this process.
+ */
+async function freePort() {
+  for (let attempt = 0; attempt < 1000; attempt++) {
+    const port = 10_000 + Math.floor(Math.random() * 22_768);
+    const reservation = await listen(port, "127.77.0.1");
+    const probe = reservation && (await listen(port, "127.0.0.1"));
+    if (!probe) continue;
+    await new Promise((closed) => probe.close(closed));
+    return port;
+  }
+  throw new Error("no port is free");
+}
+
+/** A listener that does not keep the process alive; none if the address is taken. */
+function listen(port, host) {
+  return new Promise((resolve) => {
+    const server = createServer().unref();
+    server.once("error", () => resolve(undefined));
+    server.listen(port, host, () => resolve(server));
   });
 }

@@ -1,5 +1,6 @@
 //! The real program as a child process, for every test that starts it.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -20,10 +21,24 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     panic!("not within a minute: {what}");
 }
 
-/// A port of this machine at which nobody listens.
+/// A port of 127.0.0.1 at which nobody listens. No other test gets it while this process lives.
 pub(crate) fn free_port() -> u16 {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
+    // A port that the kernel picks may be picked again, also for a connection, before the caller's
+    // server listens. These are below the kernel's (`ip_local_port_range`, from 32768).
+    const PORTS: std::ops::Range<u16> = 10_000..32_768;
+    // Every test asks here first. No server of the tests listens at this address.
+    const RESERVATIONS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
+    let first = std::process::id() as usize * 31 % PORTS.len();
+    for port in PORTS.cycle().skip(first).take(PORTS.len()) {
+        let Ok(reservation) = TcpListener::bind((RESERVATIONS, port)) else {
+            continue;
+        };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            std::mem::forget(reservation);
+            return port;
+        }
+    }
+    panic!("no port is free");
 }
 
 /// The library that gives a process another time.

@@ -9,6 +9,7 @@ use serde_json::json;
 use simulator::{FaultProxy, NetworkState};
 use tokio_util::sync::CancellationToken;
 
+use crate::process::free_port;
 use crate::support::postgres::proxy_to;
 use crate::support::sse::Events;
 use crate::support::{TestGateway, videos_order};
@@ -198,9 +199,7 @@ async fn processes_ring_each_other_by_postgres() {
 
 #[tokio::test]
 async fn an_unreachable_bell_database_delays_nothing() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("postgres://{}/none", listener.local_addr().unwrap());
-    drop(listener);
+    let address = format!("postgres://127.0.0.1:{}/none", free_port());
     let gateway = TestGateway::builder().on_postgres().without_workers();
     let address = address.parse().unwrap();
     let gateway = gateway.set(|settings| settings.bell.database = Some(address));

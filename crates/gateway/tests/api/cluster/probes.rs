@@ -1,15 +1,14 @@
 //! `metrics_listen` and `first_key`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 
+use crate::process::free_port;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, eventually};
 
-/// An unused address.
 fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    (Ipv4Addr::LOCALHOST, free_port()).into()
 }
 
 #[tokio::test]

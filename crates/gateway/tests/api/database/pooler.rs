@@ -8,6 +8,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::clock::Clock;
 
+use crate::process::free_port;
 use crate::support::cluster::{find_program, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;
 use crate::support::{TestGateway, eventually, videos_order};
@@ -22,9 +23,7 @@ impl Pooler {
     async fn in_front_of(database: &str, mode: &str) -> Self {
         let server = url::Url::parse(database).unwrap();
         let folder = unprivileged_folder();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
+        let port = free_port();
         let users = folder.path().join("users");
         std::fs::write(&users, "\"postgres\" \"\"\n").unwrap();
         let settings = folder.path().join("pgbouncer.ini");

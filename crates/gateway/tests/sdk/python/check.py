@@ -188,7 +188,9 @@ class Models(unittest.TestCase):
         for name, kind in (("animatic-1", "video"), ("stems-dsp-1", "music")):
             model = client().models.retrieve(name)
             self.assertEqual((model.object, model.kind), ("model", kind))
-            self.assertEqual(model.to_dict(), models[name].to_dict())
+            # Other clients' films move this figure.
+            listed, retrieved = models[name].to_dict(), model.to_dict()
+            self.assertEqual({**retrieved, "median_seconds": listed["median_seconds"]}, listed)
 
     def test_an_unknown_one_is_not_found(self):
         with self.assertRaises(openai.NotFoundError) as raised:
