@@ -72,7 +72,7 @@ fn playback_edit(packets: usize) -> SoundEdit {
     SoundEdit {
         rate: sound::RATE,
         first: aac::PRIMING,
-        // The writer's timescale is milliseconds.
+        // In the movie's timescale, milliseconds; each track has one of its own.
         length: u32::try_from(millis).unwrap_or(u32::MAX),
     }
 }

@@ -1,4 +1,4 @@
-//! Limits that apply to prompts and options alike.
+//! Limits that several modules share.
 
 /// The shortest video, in seconds.
 pub const MIN_SECONDS: f64 = 1.0;
@@ -6,5 +6,5 @@ pub const MIN_SECONDS: f64 = 1.0;
 /// The longest video, in seconds.
 pub const MAX_SECONDS: f64 = 20.0;
 
-/// Lines of title that are shown.
+/// How many of a prompt's titles are shown, each of one or more lines.
 pub(crate) const MAX_TITLES: usize = 3;

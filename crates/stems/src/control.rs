@@ -4,7 +4,8 @@
 pub struct SeparationControl<'a> {
     /// Receives the finished part, 0 to 1; never decreasing, and 1 at the end.
     pub progress: &'a mut dyn FnMut(f32),
-    /// Called every few milliseconds of work, from several threads; `true` cancels.
+    /// Called often during the work, from several threads; `true` cancels. While a model runs, a
+    /// thread calls it every 20 ms.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 

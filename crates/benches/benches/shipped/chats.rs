@@ -149,7 +149,7 @@ async fn gateway_row(gateway: &ChatTarget, direct: f64) {
 /// 500 callers of an upstream that takes 50 ms.
 async fn many_callers(upstream: &upstream::Upstream) {
     println!(
-        "| 500 callers, upstream takes 50 ms | chats a second | ratio to direct | p50, ms |\n|---|---|---|---|"
+        "| 500 callers, upstream takes 50 ms | chats a second | ratio to direct | p50, ms | CPU per chat, µs |\n|---|---|---|---|---|"
     );
     let peers = peers::start(upstream.address);
     let mut targets = vec![peers.direct()];
@@ -158,10 +158,10 @@ async fn many_callers(upstream: &upstream::Upstream) {
     targets.extend(["linked", "kept"].map(|model| ChatTarget::gateway(&program, model)));
     let mut direct = None;
     for target in &targets {
-        let (many, _) = target.chat(500).await;
+        let (many, cpu) = target.chat(500).await;
         let share = many.per_second / *direct.get_or_insert(many.per_second);
         println!(
-            "| {} | {:.0} | {share:.3} | {:.0} |",
+            "| {} | {:.0} | {share:.3} | {:.0} | {cpu:.0} |",
             target.name,
             many.per_second,
             many.p50 / 1000.0

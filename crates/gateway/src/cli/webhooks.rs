@@ -1,5 +1,5 @@
-//! `mediagate webhooks`: endpoints of an account and their deliveries; works while a server is
-//! running on the same data, which sends them.
+//! `mediagate webhooks`: webhook endpoints and their deliveries. It can be used while a server runs
+//! on the same data; that server sends the deliveries.
 
 use clap::{Args, Subcommand};
 
@@ -272,7 +272,7 @@ async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError
     if json {
         return show::json(&DeliverySummary::new(&delivery));
     }
-    say(&format!("{id} will be sent again by a worker."))
+    say(&format!("{id} will be sent again by a worker, unless it is being sent now."))
 }
 
 async fn recover(app: &App, id: EndpointId, since: Timestamp, json: bool) -> Result<(), CliError> {

@@ -15,7 +15,7 @@ pub(crate) struct Knobs {
     pub(crate) clocks: bool,
 }
 
-/// How long the long forms take.
+/// How long the long forms run that have no end of their own, unless the environment says otherwise.
 pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 /// Where tasks are kept.
@@ -57,20 +57,22 @@ impl Knobs {
         self.seconds.map_or(default, Duration::from_secs)
     }
 
-    /// The command that repeats a run.
-    pub(crate) fn repeat(&self, database_kind: DatabaseKind) -> String {
+    /// The command that repeats the first `rounds` of a run.
+    pub(crate) fn repeat(&self, database_kind: DatabaseKind, rounds: u32) -> String {
         format!(
-            "MEDIAGATE_TORTURE_SEED={} MEDIAGATE_TORTURE_ROUNDS={} MEDIAGATE_TORTURE_SETTLE={} MEDIAGATE_TORTURE_DATABASE={} \
-             cargo test -p mediagate --test torture torture -- --nocapture",
+            "MEDIAGATE_TORTURE_SEED={} MEDIAGATE_TORTURE_ROUNDS={rounds} MEDIAGATE_TORTURE_SETTLE={} \
+             MEDIAGATE_TORTURE_CLOCKS={} MEDIAGATE_TORTURE_DATABASE={} \
+             cargo test -p mediagate --test torture torture_on -- --nocapture",
             self.seed,
-            self.rounds,
             self.settle_every,
+            u8::from(self.clocks),
             database_kind.name()
         )
     }
 }
 
-/// Whether a run on this database is wanted: both are, unless one is named.
+/// Whether to run on this database: on both, unless the environment names one. Without a server,
+/// Postgres is left out with a message; to name it then is an error.
 pub(crate) fn wants(database_kind: DatabaseKind) -> bool {
     let name = std::env::var("MEDIAGATE_TORTURE_DATABASE").ok();
     let is_wanted = name

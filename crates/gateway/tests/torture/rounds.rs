@@ -45,7 +45,8 @@ async fn torture(database_kind: DatabaseKind, time: Option<Duration>) {
     if !wants(database_kind) {
         return;
     }
-    let knobs = Knobs::read();
+    let mut knobs = Knobs::read();
+    knobs.clocks |= time.is_some();
     println!(
         "MEDIAGATE_TORTURE_SEED={} on {}",
         knobs.seed,
@@ -53,12 +54,13 @@ async fn torture(database_kind: DatabaseKind, time: Option<Duration>) {
     );
     let points = names();
     let mut repeat = Repeat {
-        command: knobs.repeat(database_kind),
+        knobs,
+        database_kind,
         round: 0,
     };
     let stage = Stage::prepare(database_kind).await;
     let mut run = Run::new(stage, Dice::new(knobs.seed));
-    run.clocks = knobs.clocks || time.is_some();
+    run.clocks = knobs.clocks;
     let until = time.map(|default_time| Instant::now() + knobs.duration_or(default_time));
     let is_last = |round| until.map_or(round >= knobs.rounds, |until| Instant::now() >= until);
     for round in 1.. {
@@ -85,7 +87,8 @@ async fn torture(database_kind: DatabaseKind, time: Option<Duration>) {
 
 /// Says how to repeat it when it fails.
 struct Repeat {
-    command: String,
+    knobs: Knobs,
+    database_kind: DatabaseKind,
     round: u32,
 }
 
@@ -94,7 +97,8 @@ impl Drop for Repeat {
         if std::thread::panicking() {
             println!(
                 "failed at round {}; repeat it with\n  {}",
-                self.round, self.command
+                self.round,
+                self.knobs.repeat(self.database_kind, self.round)
             );
         }
     }

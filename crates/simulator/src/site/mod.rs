@@ -125,6 +125,7 @@ impl SimulatedSite {
                 .await
             }
         };
+        // Never called: `refuse` sends the reply that it is given.
         let no_handler: RouteHandler = |_| SimulatedReply::empty(404);
         // axum's own 404 would leave no trace. An adapter that calls a wrong path must show up in
         // the journal.

@@ -35,8 +35,8 @@ struct ServerInner {
 impl PostgresServer {
     pub(crate) fn new(url: &str) -> Result<Self, StoreError> {
         let config: Config = url.parse().map_err(StoreError::Postgres)?;
-        // Unreadable certificates matter only if the server needs them, and then connecting fails
-        // with a reason.
+        // If some certificates are unreadable, connecting fails with a reason when the server needs
+        // them. It is an error at once only if none of the system's can be read.
         let (tls, _unreadable) = MakeRustlsConnect::with_native_certs()
             .map_err(|error| StoreError::Tls(format!("{error:?}")))?;
         Ok(Self(Arc::new(ServerInner {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_tried_one_by_one_with_the_shared_settings() {
+    fn each_host_has_its_own_port_and_the_shared_settings() {
         let config: Config = "postgres://me:secret@a:1,b:2/db?target_session_attrs=read-write"
             .parse()
             .unwrap();

@@ -86,7 +86,7 @@ pub struct AdminUsageList {
     pub from: String,
     /// The last day, in UTC.
     pub to: String,
-    /// The rows, grouped by time, account, provider, model, key and outcome.
+    /// One row for each group, in order of time, account, provider, model, key and outcome.
     pub data: Vec<AdminUsageRow>,
     /// The sum of all rows.
     pub total: AdminUsageSum,

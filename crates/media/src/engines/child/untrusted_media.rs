@@ -1,6 +1,6 @@
 //! Untrusted media, the parent's side: pictures, recordings, and files to be checked. Blocks. If a
-//! child dies while reading a file, the file counts as unusable: whatever the cause, its owner gets
-//! the error that it cannot be read.
+//! child dies while it reads a file, the file counts as unreadable, unless the child was asked to
+//! stop. [`check`] returns the death as an error, which its caller reports as a finding.
 
 use std::path::Path;
 
@@ -91,7 +91,7 @@ pub fn clip_of(
     }
 }
 
-/// Checks a file.
+/// Looks for everything that shows where a file comes from: credentials, watermarks, fingerprints.
 pub fn check(
     launcher: &ChildLauncher,
     file: &Path,
