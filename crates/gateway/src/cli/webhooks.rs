@@ -272,7 +272,9 @@ async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError
     if json {
         return show::json(&DeliverySummary::new(&delivery));
     }
-    say(&format!("{id} will be sent again by a worker, unless it is being sent now."))
+    say(&format!(
+        "{id} will be sent again by a worker, unless it is being sent now."
+    ))
 }
 
 async fn recover(app: &App, id: EndpointId, since: Timestamp, json: bool) -> Result<(), CliError> {
