@@ -5,11 +5,21 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::{cpu_time_of, folder_on_disk, resident_memory_of};
 
-/// A running `mediagate serve`. Dropping it kills the process and deletes its data.
+/// Data of ended processes, kept until the benchmark ends: ext4 without a journal searches longer
+/// for a free inode after thousands were deleted, which would slow the next process.
+static ENDED: Mutex<Vec<tempfile::TempDir>> = Mutex::new(Vec::new());
+
+/// Deletes the data of all ended processes, at the end of a benchmark.
+pub fn delete_data() {
+    ENDED.lock().unwrap().clear();
+}
+
+/// A running `mediagate serve`. Dropping it kills the process; [`delete_data`] deletes its data.
 pub struct GatewayProcess {
     child: Child,
     /// Where it listens.
@@ -18,13 +28,17 @@ pub struct GatewayProcess {
     pub key: String,
     /// Time from the start of the process until its first response.
     pub started_in: Duration,
-    folder: tempfile::TempDir,
+    /// `None` only once a restarted process has it.
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Drop for GatewayProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
+        if let (Some(folder), Ok(mut ended)) = (self.folder.take(), ENDED.lock()) {
+            ended.push(folder);
+        }
     }
 }
 
@@ -67,7 +81,7 @@ impl GatewayProcess {
             address,
             key,
             started_in: Duration::ZERO,
-            folder,
+            folder: Some(folder),
         };
         program.get("/healthz");
         program.started_in = started.elapsed();
@@ -92,7 +106,7 @@ impl GatewayProcess {
     }
 
     fn restart(mut self) -> Self {
-        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        let folder = self.folder.take().unwrap();
         Self::start_on(folder, self.key.clone())
     }
 
@@ -112,7 +126,8 @@ impl GatewayProcess {
 
     /// Its database, for reading.
     pub fn database(&self) -> rusqlite::Connection {
-        let file = self.folder.path().join("data/mediagate.db");
+        let folder = self.folder.as_ref().unwrap();
+        let file = folder.path().join("data/mediagate.db");
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         rusqlite::Connection::open_with_flags(file, flags).unwrap()
     }

@@ -60,4 +60,5 @@ fn main() {
             rest::measure().await;
         }
     });
+    benches::gateway_process::delete_data();
 }
