@@ -91,6 +91,22 @@ impl Intents {
         store::await_within_limit(write).await
     }
 
+    /// Whether an intent's tasks failed in a way that a retry can fix. The stored answer does not
+    /// show that: an order is answered before its tasks end.
+    pub(super) async fn needs_new_tasks(&self, intent: &Intent) -> Result<bool, Error> {
+        let Some(IntentResult::Tasks(ids)) = intent.result.clone() else {
+            return Ok(false);
+        };
+        let account = intent.account;
+        let read = self.0.store.read(move |conn| tasks(conn, account, ids));
+        match read.await {
+            Ok(state) => Ok(!state.can_be_joined),
+            // The record is gone, but the stored answer can still be repeated.
+            Err(error) if error.code() == ErrorCode::TaskNotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The current state of an intent's result, if a request may still get it.
     pub(super) async fn joinable(
         &self,

@@ -287,6 +287,37 @@ async fn a_request_with_a_retryable_failure_is_retried_and_a_final_failure_is_re
     gateway.stop().await;
 }
 
+/// These endpoints answer before their task ends, so the stored answer does not show its failure.
+#[tokio::test]
+async fn a_key_makes_a_new_task_after_a_retryable_failure_although_it_was_answered() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let clip = gateway.upload("Song").await["id"].clone();
+    let stems = json!({"task": "gen_stem", "continue_clip_id": clip});
+    for (path, body) in [
+        ("/v1/videos", prompt("a lake")),
+        ("/musicgen/submit/music", stems),
+    ] {
+        let order = async || {
+            let request = request_with_key(&gateway, path, path, &body);
+            let answer = gateway.send(request).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+            answer
+        };
+        let first = order().await;
+        let task = gateway.claim().await;
+        gateway.fail(task.id, ErrorCode::GenerationFailed).await;
+        let second = order().await;
+        assert_eq!(second.header("idempotent-replayed"), None, "{path}");
+        assert_ne!(task_of(&second), task_of(&first), "{path}");
+        // The failure of a task that a retry cannot fix is final.
+        let task = gateway.claim().await;
+        gateway.fail(task.id, ErrorCode::ContentPolicy).await;
+        assert_replayed(&second, &order().await);
+    }
+    assert_eq!(tasks(&gateway).await.len(), 4);
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_joined_stream_starts_with_the_current_state() {
     let gateway = TestGateway::builder().without_workers().start().await;
