@@ -10,7 +10,6 @@ mod last_use;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -60,8 +59,9 @@ pub struct NewKey {
     pub budget_period: Option<BudgetPeriod>,
     /// Whether to refuse the requests that a chat interface sends on its own, for titles and tags.
     pub refuses_housekeeping: bool,
-    /// Lifetime; unlimited if `None`.
-    pub expires_in: Option<Duration>,
+    /// Never if `None`. An instant, not a lifetime: creating the account takes time, which would be
+    /// added to it.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Creates a key for this account, for the command `keys create`. The secret is returned once and
@@ -85,7 +85,6 @@ fn draft(app: &Ctx, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), 
 }
 
 fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> ApiKey {
-    let now = app.clock.now();
     ApiKey {
         id: KeyId::new(),
         account: account.id,
@@ -104,8 +103,8 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
         budget: new.budget,
         budget_period: new.budget_period,
         refuses_housekeeping: new.refuses_housekeeping,
-        created_at: now,
-        expires_at: new.expires_in.map(|time| now.plus(time)),
+        created_at: app.clock.now(),
+        expires_at: new.expires_at,
         revoked_at: None,
     }
 }

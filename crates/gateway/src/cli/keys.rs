@@ -278,7 +278,7 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
         budget: args.budget,
         budget_period: args.budget_period,
         refuses_housekeeping: args.refuse_housekeeping,
-        expires_in: args.expires,
+        expires_at: args.expires.map(|length| app.clock.now().plus(length)),
     };
     let author = ChangeAuthor::command("keys create").into();
     print_secret(&keys::issue(app, author, &account, new_key).await?, json)

@@ -89,10 +89,11 @@ async fn every_endpoint_rejects_a_request_without_a_valid_key_first() {
         .header("authorization", format!("bearer {good}"));
     assert_eq!(anyone.send(lower_case).await.status, 200);
 
+    let now = gateway.app.clock.now();
     let short_lived = gateway
         .caller(
             "default",
-            key(|new| new.expires_in = Some(Duration::from_mins(1))),
+            key(|new| new.expires_at = Some(now.plus(Duration::from_mins(1)))),
         )
         .await;
     assert_eq!(short_lived.get("/v1/models").await.status, 200);

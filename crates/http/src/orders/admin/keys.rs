@@ -9,7 +9,7 @@ use super::fields::{
     AmountField, DurationField, InstantField, ListField, ModelName, PeriodField, or_removed,
 };
 use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
-use crate::fields::{self, BodyFields, request};
+use crate::fields::{self, request};
 use mediagate_core::domain::keys::{KeyChanges, NewKey};
 use mediagate_model::account::Scope;
 use mediagate_model::clock::Timestamp;
@@ -95,9 +95,10 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             let message = "This field is required if budget_period is set.";
             body.fault("budget_usd", ErrorCode::MissingField, message);
         }
-        let expires_in = request
-            .expires_at
-            .map(|expires_at| lifetime(body, expires_at, now));
+        if request.expires_at.is_some_and(|at| at <= now) {
+            let message = "Must be in the future.";
+            body.fault("expires_at", ErrorCode::InvalidValue, message);
+        }
         let new_key = NewKey {
             name: request.name?,
             scopes: request.scopes.unwrap_or_default(),
@@ -108,7 +109,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             budget: request.budget_usd,
             budget_period: request.budget_period,
             refuses_housekeeping: request.refuse_housekeeping.unwrap_or(false),
-            expires_in,
+            expires_at: request.expires_at,
         };
         Some((request.account, new_key))
     })
@@ -140,17 +141,6 @@ pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
         let grace = request.grace.unwrap_or_default();
         Some((grace, request.end_webhooks.unwrap_or(false)))
     })
-}
-
-fn lifetime(body: &BodyFields<'_>, expires_at: Timestamp, now: Timestamp) -> Duration {
-    if expires_at <= now {
-        body.fault(
-            "expires_at",
-            ErrorCode::InvalidValue,
-            "Must be in the future.",
-        );
-    }
-    expires_at.since(now)
 }
 
 fn names(names: Vec<ModelName>) -> Vec<String> {
