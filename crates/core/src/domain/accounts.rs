@@ -115,6 +115,9 @@ pub async fn handles(
     read.await
 }
 
+/// What a handle must be, for error messages.
+pub const HANDLE_RULE: &str = "Must be 1 to 40 characters from a-z, 0-9, - and _.";
+
 /// Whether a text is a valid handle.
 pub fn is_handle(text: &str) -> bool {
     (1..=40).contains(&text.len())
@@ -130,7 +133,7 @@ fn check_handle(handle: &str) -> Result<(), Error> {
         Err(Error::at_field(
             ErrorCode::InvalidValue,
             "handle",
-            "Must be 1 to 40 characters from a-z, 0-9, - and _.",
+            HANDLE_RULE,
         ))
     }
 }

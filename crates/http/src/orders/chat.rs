@@ -149,6 +149,7 @@ const PARAMS: ParamNames = ParamNames {
     picture: "messages",
     end_picture: "video.end_image",
     references: "video.reference_images",
+    provider_options: "video.provider_options",
 };
 
 impl ApiOrder for ChatOrder {
@@ -178,7 +179,7 @@ impl QuotableOrder for ChatOrder {
 fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     // No `?` until every field was read, so that the caller gets all mistakes at once.
     let token_limit = token_limit(&request);
-    let provider_options = provider_options(body, &mut request);
+    let (options_param, provider_options) = provider_options(body, &mut request);
     let callback = CallbackFields {
         callback_url: request.callback_url.take(),
         notify_hook: request.notify_hook.take(),
@@ -246,6 +247,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         callback,
         params: ParamNames {
             seconds: seconds_param.unwrap_or(PARAMS.seconds),
+            provider_options: options_param,
             ..PARAMS
         },
     };
@@ -298,20 +300,25 @@ fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> Option<(&'static str
     field_aliases::length(body, &PARAMS, lengths.chain(others))
 }
 
-fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<String, Value> {
+/// The fields for the provider, and the name of the field that has them.
+fn provider_options(
+    body: &BodyFields<'_>,
+    request: &mut ChatRequest,
+) -> (&'static str, Map<String, Value>) {
+    let name = "provider_options";
     let video = request.video.as_mut();
     let nested = video.and_then(|video| video.provider_options.take());
-    let (nested, mut options) = (
-        nested.unwrap_or_default(),
-        request.provider_options.take().unwrap_or_default(),
-    );
-    // If both were merged, one of two values for the same field would win silently.
-    if !nested.is_empty() && !options.is_empty() {
-        let message = "Set this field either here or in `video`, not both.";
-        body.fault("provider_options", ErrorCode::InvalidValue, message);
+    let nested = nested.unwrap_or_default();
+    let options = request.provider_options.take().unwrap_or_default();
+    if options.is_empty() {
+        return (PARAMS.provider_options, nested);
     }
-    options.extend(nested);
-    options
+    // If both were merged, one of two values for the same field would win silently.
+    if !nested.is_empty() {
+        let message = "Set this field either here or in `video`, not both.";
+        body.fault(name, ErrorCode::InvalidValue, message);
+    }
+    (name, options)
 }
 
 #[cfg(test)]

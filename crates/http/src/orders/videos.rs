@@ -87,6 +87,7 @@ const PARAMS: ParamNames = ParamNames {
     picture: "input_reference",
     end_picture: "end_image",
     references: "reference_images",
+    provider_options: "provider_options",
 };
 
 /// The fields of a form that may be files.

@@ -67,6 +67,7 @@ pub struct ParamNames {
     pub picture: &'static str,
     pub end_picture: &'static str,
     pub references: &'static str,
+    pub provider_options: &'static str,
 }
 
 impl VideoOrder {

@@ -81,7 +81,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
     // First against all routes together: a fault here is one for every route, and the message names
     // all that the model can do. What passes may still fit no single route.
     let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
-    faults.extend(blocked_options(model, &order.provider_options));
+    faults.extend(blocked_options(model, order));
     if faults.is_empty() && is_hosted {
         let mut first_faults = None;
         for route in model.routes() {
@@ -250,7 +250,8 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
 }
 
 /// Faults for provider options that the operator does not allow to be passed.
-fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
+fn blocked_options(model: &Model, order: &VideoOrder) -> Vec<FieldError> {
+    let (options, param) = (&order.provider_options, order.params.provider_options);
     let mut names = Vec::new();
     collect_blocked(&model.passthrough_fields, "", options, &mut names);
     let passes = match model.passthrough_fields.as_slice() {
@@ -263,7 +264,7 @@ fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldErro
     );
     names
         .into_iter()
-        .map(|name| fault(&format!("provider_options.{name}"), message.clone()))
+        .map(|name| fault(&format!("{param}.{name}"), message.clone()))
         .collect()
 }
 

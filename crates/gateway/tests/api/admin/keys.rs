@@ -78,7 +78,7 @@ async fn wrong_fields_are_named() {
     for (field, value, param, code) in [
         ("name", json!(null), "name", "missing_field"),
         ("name", json!(" "), "name", "invalid_value"),
-        ("account", json!("Not A Handle"), "handle", "invalid_value"),
+        ("account", json!("Not A Handle"), "account", "invalid_value"),
         ("scopes", json!([]), "scopes", "invalid_value"),
         ("scopes", json!(["root"]), "scopes[0]", "invalid_value"),
         ("budget_usd", json!("-1"), "budget_usd", "invalid_value"),

@@ -78,7 +78,8 @@ async fn callers_can_set_the_fields_listed_in_pass() {
         refused.refused(400, "unsupported_value").on_param(param);
         let in_video = chat(&json!({"provider_options": options}));
         let refused = gateway.post(CHAT, &in_video).await;
-        refused.refused(400, "unsupported_value").on_param(param);
+        let param = format!("video.{param}");
+        refused.refused(400, "unsupported_value").on_param(&param);
     }
     let quote = json!({"endpoint": VIDEOS, "body": order(&json!({"provider_options": {"n": 2}}))});
     let refused = gateway.post("/v1/quote", &quote).await;

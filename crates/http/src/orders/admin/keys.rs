@@ -10,6 +10,7 @@ use super::fields::{
 };
 use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
 use crate::fields::{self, request};
+use mediagate_core::domain::accounts;
 use mediagate_core::domain::keys::{KeyChanges, NewKey};
 use mediagate_model::account::Scope;
 use mediagate_model::clock::Timestamp;
@@ -90,6 +91,12 @@ request! {
 pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey), Error> {
     fields::read(body, |body| {
         let request = KeyRequest::read(body);
+        // Creating the account checks this too, but knows only its own name of the field.
+        let handle = request.account.as_deref();
+        if handle.is_some_and(|handle| !accounts::is_handle(handle)) {
+            let message = accounts::HANDLE_RULE;
+            body.fault("account", ErrorCode::InvalidValue, message);
+        }
         // A period without an amount would look like a limit and limit nothing.
         if request.budget_period.is_some() && request.budget_usd.is_none() {
             let message = "This field is required if budget_period is set.";
