@@ -38,6 +38,11 @@ const RANDOM_CHARS: usize = 43;
 const CHECKSUM_CHARS: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// Requests per minute of a key that no limit was set for.
+pub const DEFAULT_RPM: u32 = 600;
+/// Open tasks of a key that no limit was set for.
+pub const DEFAULT_MAX_RUNNING: u32 = 100;
+
 /// Settings of a new key.
 #[derive(Debug, Clone, Default)]
 pub struct NewKey {
@@ -49,9 +54,9 @@ pub struct NewKey {
     pub models: Option<Vec<String>>,
     /// Addresses it may be used from; any if `None`.
     pub networks: Option<Vec<IpNet>>,
-    /// Requests per minute; 600 if `None`.
+    /// Requests per minute; [`DEFAULT_RPM`] if `None`.
     pub rpm: Option<u32>,
-    /// Limit of open tasks; 100 if `None`.
+    /// Limit of open tasks; [`DEFAULT_MAX_RUNNING`] if `None`.
     pub max_running: Option<u32>,
     /// Limit on the cost of its tasks.
     pub budget: Option<MicroDollars>,
@@ -98,8 +103,8 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
         },
         models: new.models,
         networks: new.networks,
-        rpm: new.rpm.unwrap_or(600),
-        max_running: new.max_running.unwrap_or(100),
+        rpm: new.rpm.unwrap_or(DEFAULT_RPM),
+        max_running: new.max_running.unwrap_or(DEFAULT_MAX_RUNNING),
         budget: new.budget,
         budget_period: new.budget_period,
         refuses_housekeeping: new.refuses_housekeeping,

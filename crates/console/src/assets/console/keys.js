@@ -85,7 +85,7 @@ function Edit({ of, close, done }) {
     action.run(async (send) => {
       // An empty field removes the limit; a new key has none to remove.
       const none = isNew ? undefined : null;
-      const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : undefined, max_running: form.max_running ? Number(form.max_running) : undefined, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, refuse_housekeeping: form.refuse_housekeeping, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
+      const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : none, max_running: form.max_running ? Number(form.max_running) : none, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, refuse_housekeeping: form.refuse_housekeeping, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
       done(await send(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body));
     });
   };

@@ -176,9 +176,15 @@ pub async fn change(
                 mut key, account, ..
             } = changeable_key(conn, id, now)?;
             let before = audit_value(&key, &account);
+            let sets_period = change.budget_period.flatten().is_some();
             change.apply(&mut key);
-            // A period without a budget would silently apply to the next budget.
             if key.budget.is_none() {
+                if sets_period {
+                    let message = "A key without a budget cannot have a budget period.";
+                    let code = ErrorCode::MissingField;
+                    return Err(Error::at_field(code, "budget_usd", message));
+                }
+                // The period of a removed budget would silently apply to the next budget.
                 key.budget_period = None;
             }
             accounts::update_key(conn, &key)?;

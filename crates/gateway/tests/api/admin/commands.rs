@@ -175,6 +175,18 @@ async fn a_key_is_changed_rotated_and_listed() {
         (&["keys", "update", id][..], 2),
         (&["keys", "update", id, "--budget-period", "year"], 2),
         (&["keys", "update", id, "--model", "nobody"], 1),
+        (
+            &[
+                "keys",
+                "update",
+                id,
+                "--budget",
+                "none",
+                "--budget-period",
+                "day",
+            ],
+            1,
+        ),
         (&["keys", "rotate", "sk-mg-000000"], 1),
         (
             &["keys", "create", "--name", "x", "--budget-period", "day"],

@@ -55,24 +55,6 @@ async fn a_key_is_created_with_every_limit_and_shown_once() {
 }
 
 #[tokio::test]
-async fn an_expiry_is_kept_as_it_was_given() {
-    for postgres in [false, true] {
-        let (_gateway, operator) = start(postgres).await;
-        let instant = "2100-01-01T00:00:00.000Z";
-        // Creating the account takes time, which must not be added.
-        for account in ["brand-new", "brand-new", "another"] {
-            let body = json!({"name": "k", "account": account, "expires_at": instant});
-            let created = operator.post("/v1/admin/keys", &body).await.ok();
-            assert_eq!(created["expires_at"], instant, "{account}");
-            let path = format!("/v1/admin/keys/{}", text(&created["id"]));
-            let later = json!({"expires_at": "2100-01-01T01:00:00.5+01:00"});
-            let changed = patch(&operator, &path, &later).await.ok();
-            assert_eq!(changed["expires_at"], "2100-01-01T00:00:00.500Z");
-        }
-    }
-}
-
-#[tokio::test]
 async fn wrong_fields_are_named() {
     let (_gateway, operator) = start(false).await;
     for (field, value, param, code) in [

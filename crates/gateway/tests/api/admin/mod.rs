@@ -3,6 +3,7 @@
 mod audit;
 mod commands;
 mod events;
+mod key_limits;
 mod keys;
 mod money;
 mod sessions;

@@ -9,9 +9,9 @@ use super::fields::{
     AmountField, DurationField, InstantField, ListField, ModelName, PeriodField, or_removed,
 };
 use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
-use crate::fields::{self, request};
+use crate::fields::{self, BodyFields, request};
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::keys::{KeyChanges, NewKey};
+use mediagate_core::domain::keys::{self, KeyChanges, NewKey};
 use mediagate_model::account::Scope;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -49,7 +49,8 @@ request! {
 }
 
 request! {
-    /// Changes to an API key. Omitted fields stay unchanged. Null removes a limit.
+    /// Changes to an API key. Omitted fields stay unchanged. Null removes a limit. `rpm` and
+    /// `max_running` then have their defaults.
     pub struct KeyChange {
         /// Display name, at most 100 characters.
         name: NonBlankText<100>,
@@ -57,11 +58,12 @@ request! {
         scopes: ListField<Scope>,
         /// Spending limit in US dollars, as a string.
         budget_usd: AmountField<false>,
-        /// Period after which the budget renews: `day`, `week` or `month`, in UTC.
+        /// Period after which the budget renews: `day`, `week` or `month`, in UTC. The key must
+        /// have a budget.
         budget_period: PeriodField,
-        /// Maximum number of requests per minute.
+        /// Maximum number of requests per minute. Null for 600.
         rpm: IntegerField<1, MAX_LIMIT>,
-        /// Maximum number of open tasks.
+        /// Maximum number of open tasks. Null for 100.
         max_running: IntegerField<1, MAX_LIMIT>,
         /// Models that the key may use.
         models: ListField<ModelName>,
@@ -131,8 +133,13 @@ pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
             scopes: request.scopes,
             models: or_removed(body, "models", request.models.map(names)),
             networks: or_removed(body, "networks", request.networks),
-            rpm: request.rpm.and_then(to_u32),
-            max_running: request.max_running.and_then(to_u32),
+            rpm: or_default(body, "rpm", request.rpm, keys::DEFAULT_RPM),
+            max_running: or_default(
+                body,
+                "max_running",
+                request.max_running,
+                keys::DEFAULT_MAX_RUNNING,
+            ),
             budget: or_removed(body, "budget_usd", request.budget_usd),
             budget_period: or_removed(body, "budget_period", request.budget_period),
             refuses_housekeeping: request.refuse_housekeeping,
@@ -148,6 +155,12 @@ pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
         let grace = request.grace.unwrap_or_default();
         Some((grace, request.end_webhooks.unwrap_or(false)))
     })
+}
+
+/// A limit of a change, which null sets to its default: every key has this limit.
+fn or_default(body: &BodyFields<'_>, name: &str, limit: Option<i64>, default: u32) -> Option<u32> {
+    let limit = or_removed(body, name, limit.and_then(to_u32))?;
+    Some(limit.unwrap_or(default))
 }
 
 fn names(names: Vec<ModelName>) -> Vec<String> {

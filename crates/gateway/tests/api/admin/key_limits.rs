@@ -1,0 +1,86 @@
+//! Limits of keys: kept as they were given, and removed again.
+
+use serde_json::{Value, json};
+
+use super::{patch, start};
+
+/// The URL of a key in an answer.
+fn path_of(key: &Value) -> String {
+    format!("/v1/admin/keys/{}", key["id"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn an_expiry_is_kept_as_it_was_given() {
+    for postgres in [false, true] {
+        let (_gateway, operator) = start(postgres).await;
+        let instant = "2100-01-01T00:00:00.000Z";
+        // Creating the account takes time, which must not be added.
+        for (name, account) in [("first", "brand-new"), ("second", "brand-new")] {
+            let body = json!({"name": name, "account": account, "expires_at": instant});
+            let created = operator.post("/v1/admin/keys", &body).await.ok();
+            assert_eq!(created["expires_at"], instant, "{name}");
+            let path = path_of(&created);
+            let later = json!({"expires_at": "2100-01-01T01:00:00.5+01:00"});
+            let changed = patch(&operator, &path, &later).await.ok();
+            assert_eq!(changed["expires_at"], "2100-01-01T00:00:00.500Z");
+        }
+    }
+}
+
+#[tokio::test]
+async fn null_removes_every_limit_of_a_key() {
+    for postgres in [false, true] {
+        let (_gateway, operator) = start(postgres).await;
+        let body = json!({"name": "k", "budget_usd": "5", "budget_period": "day", "rpm": 7, "max_running": 2,
+            "models": ["animatic-1"], "networks": ["127.0.0.0/8"], "expires_at": "2100-01-01"});
+        let created = operator.post("/v1/admin/keys", &body).await.ok();
+        let path = path_of(&created);
+        let change = json!({"name": null, "scopes": null, "refuse_housekeeping": null, "budget_usd": null,
+            "rpm": null, "max_running": null, "models": null, "networks": null, "expires_at": null});
+        let changed = patch(&operator, &path, &change).await.ok();
+        for removed in [
+            "budget_usd",
+            "budget_period",
+            "models",
+            "networks",
+            "expires_at",
+        ] {
+            assert_eq!(changed[removed], Value::Null, "{removed}");
+        }
+        // Every key has these two, so that null is the value of a new key.
+        assert_eq!(
+            (&changed["rpm"], &changed["max_running"]),
+            (&json!(600), &json!(100))
+        );
+        for kept in ["name", "scopes", "refuse_housekeeping"] {
+            assert_eq!(changed[kept], created[kept], "{kept}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_budget_period_needs_a_budget_also_in_a_change() {
+    for postgres in [false, true] {
+        let (_gateway, operator) = start(postgres).await;
+        let created = operator
+            .post("/v1/admin/keys", &json!({"name": "k"}))
+            .await
+            .ok();
+        let path = path_of(&created);
+        let week = json!({"budget_period": "week"});
+        let refused = patch(&operator, &path, &week).await;
+        refused.refused(400, "missing_field").on_param("budget_usd");
+        let both = json!({"budget_usd": "5", "budget_period": "month"});
+        patch(&operator, &path, &both).await.ok();
+        let changed = patch(&operator, &path, &week).await.ok();
+        assert_eq!(
+            (&changed["budget_usd"], &changed["budget_period"]),
+            (&json!("5.00"), &json!("week"))
+        );
+        let without_budget = json!({"budget_usd": null, "budget_period": "day"});
+        let refused = patch(&operator, &path, &without_budget).await;
+        refused.refused(400, "missing_field").on_param("budget_usd");
+        let unchanged = operator.get(&path).await.ok();
+        assert_eq!(unchanged["budget_usd"], "5.00");
+    }
+}
