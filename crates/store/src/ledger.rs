@@ -165,13 +165,17 @@ pub fn of_key(
     )
 }
 
-/// Which entries to list.
+/// Which entries to list; what is `None` selects all.
 #[derive(Debug, Clone, Default)]
 pub struct LedgerFilter {
     /// Only entries of this account.
     pub account: Option<AccountId>,
-    /// Only this task's; the other fields are ignored.
+    /// Only entries of this task.
     pub task: Option<TaskId>,
+    /// Only entries that were written at or after this time.
+    pub from: Option<Timestamp>,
+    /// Only entries that were written before this time.
+    pub before: Option<Timestamp>,
     /// Only entries after this one: its time and id.
     pub after: Option<(Timestamp, String)>,
 }
@@ -203,89 +207,89 @@ pub fn list(
     filter: &LedgerFilter,
     limit: u32,
 ) -> Result<Vec<MoneyEntry>, StoreError> {
-    // Entries of one transaction may have the same time, so the id decides between them.
+    let from = filter.from.map_or(i64::MIN, Timestamp::micros);
+    // Entries of one transaction may have the same time, so the id decides between them. Every id
+    // sorts after "", so the first entry may have been written at `from`.
     let (at, id) = match &filter.after {
-        Some((at, id)) => (at.micros(), id.as_str()),
-        None => (i64::MIN, ""),
+        Some((at, id)) if at.micros() >= from => (at.micros(), id.as_str()),
+        _ => (from, ""),
     };
-    // A statement for each case, because planners use no index for an optional condition.
-    let (sql, owner_id) = match (filter.task, filter.account) {
-        (Some(task), _) => (
+    let before = filter.before.map_or(i64::MAX, Timestamp::micros);
+    let (task, account) = owners(filter);
+    let mut values: Vec<SqlValue<'_>> =
+        vec![at.into(), id.into(), i64::from(limit).into(), before.into()];
+    // A statement for each case, because planners use no index for an optional condition. A task
+    // has few entries, so there the account may be one.
+    let sql = match (&task, &account) {
+        (Some(task), account) => {
+            values.push(task.into());
+            values.push(account.as_ref().into());
             entries!(
-                "WHERE task_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
-            ),
-            Some(task.to_string()),
-        ),
-        (None, Some(account)) => (
+                "WHERE task_id = ?5 AND (created_at, id) > (?1, ?2) AND created_at < ?4
+                 AND (CAST(?6 AS TEXT) IS NULL OR account_id = ?6) ORDER BY created_at, id LIMIT ?3"
+            )
+        }
+        (None, Some(account)) => {
+            values.push(account.into());
             entries!(
-                "WHERE account_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
-            ),
-            Some(account.to_string()),
-        ),
-        (None, None) => (
-            entries!("WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"),
-            None,
+                "WHERE account_id = ?5 AND (created_at, id) > (?1, ?2) AND created_at < ?4
+                 ORDER BY created_at, id LIMIT ?3"
+            )
+        }
+        (None, None) => entries!(
+            "WHERE (created_at, id) > (?1, ?2) AND created_at < ?4 ORDER BY created_at, id LIMIT ?3"
         ),
     };
-    let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
-    values.extend(owner_id.as_ref().map(SqlValue::from));
     conn.all(sql, &values, MoneyEntry::from_row)
 }
 
-/// At most `limit` entries, newest first.
+/// At most `limit` entries, newest first, from the one before this time and id on; `filter.after`
+/// is ignored.
 pub fn newest(
-    conn: &mut Conn<'_>,
-    filter: &LedgerFilter,
-    limit: u32,
-) -> Result<Vec<MoneyEntry>, StoreError> {
-    let (sql, owner_id) = match (filter.task, filter.account) {
-        (Some(task), _) => (
-            entries!("WHERE task_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
-            Some(task.to_string()),
-        ),
-        (None, Some(account)) => (
-            entries!("WHERE account_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
-            Some(account.to_string()),
-        ),
-        (None, None) => (entries!("ORDER BY created_at DESC, id DESC LIMIT ?1"), None),
-    };
-    let mut values = vec![i64::from(limit).into()];
-    values.extend(owner_id.as_ref().map(SqlValue::from));
-    conn.all(sql, &values, MoneyEntry::from_row)
-}
-
-/// At most `limit` entries before the one with this time and id, newest first; `filter.after` is
-/// ignored.
-pub fn newest_before(
     conn: &mut Conn<'_>,
     filter: &LedgerFilter,
     before: Option<(Timestamp, &str)>,
     limit: u32,
 ) -> Result<Vec<MoneyEntry>, StoreError> {
-    let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.micros(), id));
-    let (sql, owner_id) = match (filter.task, filter.account) {
-        (Some(task), _) => (
+    let end = filter.before.map_or(i64::MAX, Timestamp::micros);
+    // Every id sorts after "", so this excludes entries written at `end`.
+    let (at, id) = match before {
+        Some((at, id)) if at.micros() < end => (at.micros(), id),
+        _ => (end, ""),
+    };
+    let from = filter.from.map_or(i64::MIN, Timestamp::micros);
+    let (task, account) = owners(filter);
+    let mut values: Vec<SqlValue<'_>> =
+        vec![at.into(), id.into(), i64::from(limit).into(), from.into()];
+    let sql = match (&task, &account) {
+        (Some(task), account) => {
+            values.push(task.into());
+            values.push(account.as_ref().into());
             entries!(
-                "WHERE task_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
-            ),
-            Some(task.to_string()),
-        ),
-        (None, Some(account)) => (
+                "WHERE task_id = ?5 AND (created_at, id) < (?1, ?2) AND created_at >= ?4
+                 AND (CAST(?6 AS TEXT) IS NULL OR account_id = ?6)
+                 ORDER BY created_at DESC, id DESC LIMIT ?3"
+            )
+        }
+        (None, Some(account)) => {
+            values.push(account.into());
             entries!(
-                "WHERE account_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
-            ),
-            Some(account.to_string()),
-        ),
-        (None, None) => (
-            entries!(
-                "WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
-            ),
-            None,
+                "WHERE account_id = ?5 AND (created_at, id) < (?1, ?2) AND created_at >= ?4
+                 ORDER BY created_at DESC, id DESC LIMIT ?3"
+            )
+        }
+        (None, None) => entries!(
+            "WHERE (created_at, id) < (?1, ?2) AND created_at >= ?4
+             ORDER BY created_at DESC, id DESC LIMIT ?3"
         ),
     };
-    let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
-    values.extend(owner_id.as_ref().map(SqlValue::from));
     conn.all(sql, &values, MoneyEntry::from_row)
+}
+
+/// The ids of a filter's task and account.
+fn owners(filter: &LedgerFilter) -> (Option<String>, Option<String>) {
+    let task = filter.task.map(|id| id.to_string());
+    (task, filter.account.map(|id| id.to_string()))
 }
 
 /// When an entry was written.

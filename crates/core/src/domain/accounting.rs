@@ -308,7 +308,7 @@ pub async fn entries(
     app.store
         .long_read(move |conn| -> Result<Vec<MoneyEntry>, Error> {
             Ok(if newest_first {
-                store::ledger::newest(conn, &filter, limit)?
+                store::ledger::newest(conn, &filter, None, limit)?
             } else {
                 store::ledger::list(conn, &filter, limit)?
             })
@@ -409,12 +409,7 @@ pub async fn page(
                 None => return Ok(Vec::new()),
             },
         };
-        Ok(store::ledger::newest_before(
-            conn,
-            &filter,
-            start,
-            limit + 1,
-        )?)
+        Ok(store::ledger::newest(conn, &filter, start, limit + 1)?)
     });
     let mut entries = store::await_within_limit(read).await?;
     let has_more = store::page::truncate_to_limit(&mut entries, limit);

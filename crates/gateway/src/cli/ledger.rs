@@ -11,6 +11,7 @@ use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::usage::{EpochDay, start_of};
 use mediagate_core::domain::{accounting, keys, ledger};
 use mediagate_http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
 use mediagate_model::clock::Clock;
@@ -28,7 +29,7 @@ const PAGE: u32 = 1000;
 pub(super) enum LedgerCommand {
     /// List entries, newest first
     List(LedgerListArgs),
-    /// Write all entries to standard output, oldest first
+    /// Write entries to standard output, oldest first
     Export(ExportArgs),
     /// Verify the ledger; exits with code 1 if a total does not match
     Verify,
@@ -44,6 +45,8 @@ pub(super) struct LedgerListArgs {
     /// Only entries of this task
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
+    #[command(flatten)]
+    days: DayRange,
     /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -54,9 +57,31 @@ pub(super) struct ExportArgs {
     /// Only entries of this account
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
+    #[command(flatten)]
+    days: DayRange,
     /// Output format
     #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
     format: ExportFormat,
+}
+
+/// The days on which entries were written.
+#[derive(Debug, Args)]
+struct DayRange {
+    /// Only entries written on or after this day in UTC, for example 2026-01-31
+    #[arg(long, value_name = "DAY", value_parser = amount::day)]
+    from: Option<EpochDay>,
+    /// Only entries written on or before this day in UTC
+    #[arg(long, value_name = "DAY", value_parser = amount::day)]
+    to: Option<EpochDay>,
+}
+
+impl DayRange {
+    fn check(&self) -> Result<(), CliError> {
+        if self.from.zip(self.to).is_some_and(|(from, to)| from > to) {
+            return Err(CliError::Usage("--from: must not be after --to".into()));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -85,8 +110,11 @@ pub(super) fn run(
     settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
-    if let LedgerCommand::Adjust(args) = command {
-        amount::check_amount("--amount", args.amount)?;
+    match command {
+        LedgerCommand::List(args) => args.days.check()?,
+        LedgerCommand::Export(args) => args.days.check()?,
+        LedgerCommand::Verify => {}
+        LedgerCommand::Adjust(args) => amount::check_amount("--amount", args.amount)?,
     }
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
@@ -128,6 +156,7 @@ async fn filter(
     app: &App,
     account: Option<&str>,
     task: Option<TaskId>,
+    days: &DayRange,
 ) -> Result<LedgerFilter, CliError> {
     let account = match account {
         Some(handle) => Some(accounts::find(app, handle).await?.id),
@@ -136,12 +165,14 @@ async fn filter(
     Ok(LedgerFilter {
         account,
         task,
+        from: days.from.map(start_of),
+        before: days.to.map(|last| start_of(last + 1)),
         after: None,
     })
 }
 
 async fn list(app: &App, args: &LedgerListArgs, json: bool) -> Result<(), CliError> {
-    let filter = filter(app, args.account.as_deref(), args.task).await?;
+    let filter = filter(app, args.account.as_deref(), args.task, &args.days).await?;
     let entries = accounting::entries(app, filter, args.limit, true).await?;
     if json {
         let handles = accounting::handles(app, &entries).await?;
@@ -272,7 +303,7 @@ impl ExportRow {
 
 /// Writes entries while reading them: a ledger may not fit into memory.
 async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError> {
-    let mut filter = filter(app, args.account.as_deref(), None).await?;
+    let mut filter = filter(app, args.account.as_deref(), None, &args.days).await?;
     let names = DisplayNames::read(app).await?;
     let mut writer = ExportWriter {
         stdout: StdoutStream::new(),

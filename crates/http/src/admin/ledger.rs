@@ -16,8 +16,10 @@ use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
 use crate::wire::list::List;
+use crate::wire::usage::given_days;
 use mediagate_core::app::App;
 use mediagate_core::domain::operator::OperatorAction;
+use mediagate_core::domain::usage::start_of;
 use mediagate_core::domain::{accounting, ledger};
 use mediagate_model::money::MicroDollars;
 use mediagate_store::ledger::LedgerFilter;
@@ -26,6 +28,8 @@ use mediagate_store::ledger::LedgerFilter;
 #[utoipa::path(get, path = "/v1/admin/ledger", tag = "admin", params(
     ("account" = Option<String>, Query, description = "Only for the account with this handle"),
     ("task" = Option<String>, Query, description = "Only for this task"),
+    ("from" = Option<String>, Query, description = "Only entries written on or after this day in UTC, for example 2026-01-31"),
+    ("to" = Option<String>, Query, description = "Only entries written on or before this day in UTC"),
     ("limit" = Option<u32>, Query, description = "Number of entries, 1 to 100, default 20. For CSV 1 to 10000, default 1000"),
     ("after" = Option<String>, Query, description = "`last_id` of the previous page. For CSV, the id in the last line"),
     ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
@@ -37,17 +41,20 @@ pub(crate) async fn list(
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (account, task, page, is_csv) = query.read(|query| {
+    let (account, mut filter, page, is_csv) = query.read(|query| {
         let is_csv = wants_csv(query, &headers);
         let page = page_of(query, is_csv, |text| Some(text.to_owned()));
         let account = query.filled_string("account", 100);
-        Some((account, query.id("task"), page, is_csv))
+        let (from, to) = given_days(query);
+        let filter = LedgerFilter {
+            task: query.id("task"),
+            from: from.map(start_of),
+            before: to.map(|last| start_of(last + 1)),
+            ..LedgerFilter::default()
+        };
+        Some((account, filter, page, is_csv))
     })?;
-    let filter = LedgerFilter {
-        account: account_of_filter(&app, account).await?,
-        task,
-        after: None,
-    };
+    filter.account = account_of_filter(&app, account).await?;
     let (entries, has_more) = accounting::page(&app, filter, page.after, page.limit).await?;
     let handles = accounting::handles(&app, &entries).await?;
     let objects: Vec<_> = entries

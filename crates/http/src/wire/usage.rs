@@ -30,16 +30,23 @@ pub struct UsageQuery {
     pub to: EpochDay,
 }
 
+/// The first and the last day as far as they are given.
+pub fn given_days(query: &BodyFields<'_>) -> (Option<EpochDay>, Option<EpochDay>) {
+    let to = date(query, "to");
+    let from = date(query, "from");
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        query.fault("from", ErrorCode::InvalidValue, "Must not be after `to`.");
+    }
+    (from, to)
+}
+
 /// The first and the last day. The defaults depend on the day of `now`.
 pub fn days(query: &BodyFields<'_>, now: Timestamp) -> (EpochDay, EpochDay) {
     let today = day_of(now);
-    let to = date(query, "to");
-    let from = date(query, "from");
+    let (from, to) = given_days(query);
     let last = to.unwrap_or_else(|| today.max(from.unwrap_or(today)));
     let first = from.unwrap_or(last - DEFAULT_DAYS + 1);
-    if first > last {
-        query.fault("from", ErrorCode::InvalidValue, "Must not be after `to`.");
-    } else if last - first >= MAX_DAYS {
+    if last - first >= MAX_DAYS {
         let message = format!("Must be at most {MAX_DAYS} days up to `to`.");
         query.fault("from", ErrorCode::InvalidValue, message);
     }

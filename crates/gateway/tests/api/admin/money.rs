@@ -1,10 +1,12 @@
 //! Accounts and the ledger.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{audit_entries, patch, send_with_key, settle_one, start};
-use crate::support::videos_order;
+use super::{audit_entries, operator, patch, send_with_key, settle_one, start};
+use crate::support::{TestGateway, videos_order};
 use mediagate_core::domain::keys::NewKey;
 
 #[tokio::test]
@@ -195,6 +197,103 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             text.contains("adjust,0.00,-0.05,0.00,It was late."),
             "{text}"
         );
+        let of_another = format!("/v1/admin/ledger?account=staff&task={task}");
+        let entries = operator.get(&of_another).await.ok();
+        assert_eq!(entries["data"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_is_listed_by_day() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder().without_workers().manual_clock();
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let operator = operator(&gateway).await;
+        let (clock, day) = (&gateway.app.clock, Duration::from_hours(24));
+        operator
+            .post("/v1/admin/accounts", &json!({"handle": "owls"}))
+            .await
+            .ok();
+        // Entries are written at midnight and a second later, on three days.
+        let mut days = Vec::new();
+        for credits in [
+            &[("staff", "1.00"), ("owls", "2.00")][..],
+            &[("staff", "3.00"), ("staff", "4.00")],
+            &[("staff", "5.00")],
+        ] {
+            let now = clock.now();
+            clock.advance(day.saturating_sub(now.since(now.start_of_day())));
+            days.push(clock.now().rfc3339()[..10].to_owned());
+            for (account, amount) in credits {
+                let path = format!("/v1/admin/accounts/{account}/credits");
+                let body = json!({"amount_usd": amount});
+                operator.post(&path, &body).await.ok();
+                clock.advance(Duration::from_secs(1));
+            }
+        }
+        let (first, second) = (&days[0], &days[1]);
+        let page = async |query: &str| {
+            let path = format!("/v1/admin/ledger?{query}");
+            operator.get(&path).await.ok()
+        };
+        let credits = |page: &Value| {
+            let entries = page["data"].as_array().unwrap().clone();
+            let amounts = entries.iter().map(|entry| entry["credit_usd"].as_str());
+            amounts
+                .map(|amount| amount.unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let all = page("").await;
+        assert_eq!(credits(&all), ["5.00", "4.00", "3.00", "2.00", "1.00"]);
+        for (query, expected) in [
+            (format!("from={second}"), &["5.00", "4.00", "3.00"][..]),
+            (format!("to={second}"), &["4.00", "3.00", "2.00", "1.00"]),
+            (format!("from={second}&to={second}"), &["4.00", "3.00"]),
+            (format!("to={second}&account=owls"), &["2.00"]),
+            (format!("from={second}&account=owls"), &[]),
+            (
+                format!("to={first}&after={}", all["first_id"].as_str().unwrap()),
+                &["2.00", "1.00"],
+            ),
+        ] {
+            assert_eq!(credits(&page(&query).await), expected, "{query}");
+        }
+        let range = format!("from={second}&to={second}");
+        let newest = page(&format!("{range}&limit=1")).await;
+        assert_eq!(
+            (credits(&newest), &newest["has_more"]),
+            (vec!["4.00".to_owned()], &json!(true))
+        );
+        let after = newest["last_id"].as_str().unwrap();
+        let next = page(&format!("{range}&limit=1&after={after}")).await;
+        assert_eq!(
+            (credits(&next), &next["has_more"]),
+            (vec!["3.00".to_owned()], &json!(false))
+        );
+        let csv = format!("/v1/admin/ledger?format=csv&{range}");
+        let csv = operator.get(&csv).await.whole_text();
+        assert_eq!(csv.lines().count(), 3, "{csv}");
+        assert!(csv.contains("4.00") && csv.contains("3.00"), "{csv}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_days_of_the_ledger_are_named() {
+    let (_gateway, operator) = start(false).await;
+    for (query, param) in [
+        ("from=garbage", "from"),
+        ("from=2026-01-02T03:04:05Z", "from"),
+        ("to=2026-13-01", "to"),
+        ("from=2026-02-02&to=2026-02-01", "from"),
+    ] {
+        for format in ["json", "csv"] {
+            let path = format!("/v1/admin/ledger?format={format}&{query}");
+            let answer = operator.get(&path).await;
+            answer.refused(400, "invalid_value").on_param(param);
+        }
     }
 }
 

@@ -171,6 +171,10 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         empty_listing.contains("No ledger entries"),
         "{empty_listing}"
     );
+    for (option, day) in [("--from", "2099-01-01"), ("--to", "2001-01-01")] {
+        let listing = assert_success(run(data, &["ledger", "list", option, day]).await);
+        assert!(listing.contains("No ledger entries"), "{listing}");
+    }
 
     export(data, &task).await;
     let stdout = assert_success(run(data, &["ledger", "verify"]).await);
@@ -248,6 +252,14 @@ async fn export(data: &Path, task: &str) {
         .await,
     );
     assert_eq!(serde_json::from_str::<Value>(&empty).unwrap(), json!([]));
+    let export_days = async |from: &str, to: &str| {
+        let args = ["ledger", "export", "--from", from, "--to", to];
+        assert_success(run(data, &args).await)
+    };
+    assert_eq!(export_days("2001-01-01", "2099-01-01").await, csv);
+    let header = format!("{}\r\n", lines[0]);
+    assert_eq!(export_days("2001-01-01", "2001-01-31").await, header);
+    assert_eq!(export_days("2099-01-01", "2099-01-31").await, header);
 }
 
 #[tokio::test]
@@ -279,6 +291,16 @@ async fn invalid_arguments_are_rejected_and_change_nothing() {
             "ledger", "adjust", "--task", "that one", "--amount", "1", "--note", "x",
         ],
         &["ledger", "list", "--limit", "0"],
+        &["ledger", "list", "--from", "soon"],
+        &["ledger", "list", "--to", "2026-01-02T03:04:05Z"],
+        &[
+            "ledger",
+            "export",
+            "--from",
+            "2026-02-02",
+            "--to",
+            "2026-02-01",
+        ],
         &["ledger", "export", "--format", "xml"],
         &[
             "keys",

@@ -377,14 +377,13 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     ledger::counts(conn)?;
     ledger::time_of(conn, "x")?;
     for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {
-        let after = None;
         let filter = ledger::LedgerFilter {
             account,
             task,
-            after,
+            from: Some(at(0)),
+            ..ledger::LedgerFilter::default()
         };
-        ledger::newest(conn, &filter, 50)?;
-        ledger::newest_before(conn, &filter, None, 50)?;
+        ledger::newest(conn, &filter, None, 50)?;
         ledger::list(conn, &filter, 50)?;
     }
     for state in [None, Some(TaskState::Queued), Some(TaskState::Failed)] {

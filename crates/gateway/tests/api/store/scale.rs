@@ -48,7 +48,7 @@ const OPERATIONS: [(&str, Duration, Work); 9] = [
             account: Some(account),
             ..ledger::LedgerFilter::default()
         };
-        ledger::newest(conn, &filter, 50).map(|entries| entries.len())
+        ledger::newest(conn, &filter, None, 50).map(|entries| entries.len())
     }),
     ("a page of the export", SHORT, |conn, _| {
         let filter = ledger::LedgerFilter {
