@@ -279,7 +279,8 @@ pub(super) async fn cancel(
     Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
 }
 
-fn parse(id: &str) -> Result<TaskId, Error> {
+/// The id of a task in a path.
+pub(super) fn parse(id: &str) -> Result<TaskId, Error> {
     id.parse().map_err(|_| tasks::not_found())
 }
 

@@ -66,7 +66,7 @@ pub struct TaskView {
     /// The caller's id of its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The handle of the account. Present only in the operator's list.
+    /// The handle of the account. Present only for operators, in `/v1/admin/tasks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
 }

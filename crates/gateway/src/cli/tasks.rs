@@ -8,8 +8,11 @@ use crate::cli::{CliError, accounts, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::webhooks::delivery_log;
 use mediagate_core::domain::{accounts as all_accounts, tasks};
+use mediagate_core::records::Links;
 use mediagate_core::records::task::TaskView;
+use mediagate_http::wire::admin::tasks::AdminTask;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::TaskId;
 use mediagate_model::search_terms;
@@ -20,7 +23,7 @@ use mediagate_store::tasks::{PageQuery, TaskFilter};
 pub(super) enum TasksCommand {
     /// List tasks, newest first
     List(TaskListArgs),
-    /// Show a task as JSON
+    /// Show a task as JSON, with its attempts and webhook deliveries
     Show {
         /// Id of the task
         id: TaskId,
@@ -62,10 +65,7 @@ pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Re
     runtime()?.block_on(async {
         match command {
             TasksCommand::List(args) => list(&app, args, json).await,
-            TasksCommand::Show { id } => {
-                let task = find(&app, *id).await?;
-                show::json(&view(&app, &task).await?)
-            }
+            TasksCommand::Show { id } => show_task(&app, *id).await,
             TasksCommand::Cancel { id, abandon } => cancel(&app, *id, *abandon, json).await,
         }
     })
@@ -75,15 +75,27 @@ async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
     Ok(tasks::by_id_any_account(app, id).await?)
 }
 
-/// A task as the API shows it to an operator.
-async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
+/// Shows a task with its attempts and deliveries, as the API does.
+async fn show_task(app: &App, id: TaskId) -> Result<(), CliError> {
+    let task = find(app, id).await?;
+    let attempts = tasks::attempts(app, task.account, id).await?;
+    let deliveries = delivery_log::task_deliveries(app, task.account, id).await?;
+    let view = view(app, &task).await?;
+    show::json(&AdminTask::new(view, &links(app), &attempts, &deliveries))
+}
+
+fn links(app: &App) -> Links {
     // A command has no request whose host the links could use.
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
-    let links = app.links(origin).showing_providers(true);
+    app.links(origin).showing_providers(true)
+}
+
+/// A task as lists of the API show it to an operator.
+async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     let extras = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
     let extras = extras.first().ok_or_else(tasks::not_found)?;
-    let mut view = TaskView::new(&links, task, extras);
+    let mut view = TaskView::new(&links(app), task, extras);
     let handles = all_accounts::handles(app, std::iter::once(task.account)).await?;
     view.account = handles.get(&task.account).cloned();
     Ok(view)

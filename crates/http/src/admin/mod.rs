@@ -36,6 +36,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(ledger::verify))
         .routes(routes!(ledger::adjust))
         .routes(routes!(tasks::list))
+        .routes(routes!(tasks::get))
         .routes(routes!(providers::list))
         .routes(routes!(providers::try_again))
         .routes(routes!(providers::pause))

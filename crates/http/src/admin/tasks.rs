@@ -1,7 +1,8 @@
 //! `/v1/admin/tasks`: the tasks of every account.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
 
 use super::account_of_filter;
 use crate::auth::{Admin, AllowedCaller};
@@ -9,9 +10,11 @@ use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::page_params::page;
 use crate::query::Query;
-use crate::tasks::filter;
+use crate::tasks::{filter, parse, task_id_header, view};
+use crate::wire::admin::tasks::AdminTask;
 use crate::wire::list::List;
 use mediagate_core::app::App;
+use mediagate_core::domain::webhooks::delivery_log;
 use mediagate_core::domain::{accounts, tasks};
 use mediagate_core::records::task::TaskView;
 use mediagate_store::tasks::TaskFilter;
@@ -64,3 +67,26 @@ const PARAMETERS: [&str; 13] = [
     "limit", "after", "order", "account", "provider", "kind", "status", "model", "key", "error",
     "since", "until", "q",
 ];
+
+/// Get a task of any account, with its attempts and its webhook deliveries.
+#[utoipa::path(get, path = "/v1/admin/tasks/{id}", tag = "admin",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The task", body = AdminTask)))]
+pub(crate) async fn get(
+    _: AllowedCaller<Admin>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let id = parse(&id)?;
+    let task = tasks::by_id_any_account(&app, id).await?;
+    let attempts = tasks::attempts(&app, task.account, id).await?;
+    let deliveries = delivery_log::task_deliveries(&app, task.account, id).await?;
+    let handles = accounts::handles(&app, std::iter::once(task.account)).await?;
+    let view = TaskView {
+        account: handles.get(&task.account).cloned(),
+        ..view(&app, &links, &task).await?
+    };
+    let object = AdminTask::new(view, &links, &attempts, &deliveries);
+    Ok((task_id_header(id), Json(object)).into_response())
+}

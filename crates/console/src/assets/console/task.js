@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { Act, useAction } from "./act.js";
-import { ApiError, address, call, follow, origin, query as asQuery } from "./api.js";
+import { ApiError, address, call, follow, origin } from "./api.js";
 import { Made } from "./create.js";
 import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, ended, lasting, useLoad, usd } from "./ui.js";
 import { named } from "./tasks.js";
@@ -26,15 +26,13 @@ export function TaskPage({ id, may }) {
     ${!task.data && html`<p><a href="/console/tasks">All tasks</a></p>`}`;
 }
 
-/** Reads a task; for an operator also one of another account, which is found in the list of all tasks. */
+/** Reads a task; for an operator also one of another account, with its attempts and deliveries. */
 async function read(path, id, isOperator, signal) {
   try {
     return await call("GET", path, undefined, { signal });
   } catch (error) {
     if (!isOperator || !(error instanceof ApiError) || error.status !== 404) throw error;
-    const list = await call("GET", `/v1/admin/tasks${asQuery({ q: id, limit: 1 })}`, undefined, { signal });
-    if (!list.data.length) throw error;
-    return list.data[0];
+    return call("GET", `/v1/admin/tasks/${encodeURIComponent(id)}`, undefined, { signal });
   }
 }
 
@@ -42,8 +40,8 @@ function Shown({ task, may, isLost, reload, path }) {
   const [tab, setTab] = useState("result");
   const cancel = useAction();
   const isOpen = !ended(task);
-  const attempts = useLoad((signal) => optional(call("GET", `${path}/attempts`, undefined, { signal })), [path, task.status]);
-  const deliveries = useLoad((signal) => (may("webhooks:manage") ? optional(call("GET", `${path}/deliveries`, undefined, { signal })) : Promise.resolve([])), [path, task.status]);
+  const attempts = useLoad((signal) => (task.attempts ? Promise.resolve(task.attempts) : optional(call("GET", `${path}/attempts`, undefined, { signal }))), [path, task.status]);
+  const deliveries = useLoad((signal) => (task.deliveries ? Promise.resolve(task.deliveries) : may("webhooks:manage") ? optional(call("GET", `${path}/deliveries`, undefined, { signal })) : Promise.resolve([])), [path, task.status]);
   const title = named(task);
   return html`<${Head} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
       ${isOpen && may("tasks:cancel") && html`<${Act} of=${cancel} kind="danger small" does=${(send) => send("POST", `${path}/cancel`).finally(reload)}>Cancel the task<//>`}

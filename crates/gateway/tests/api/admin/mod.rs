@@ -130,6 +130,7 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::GET, "/v1/admin/ledger/verify".to_owned()),
         (Method::POST, "/v1/admin/ledger/adjustments".to_owned()),
         (Method::GET, "/v1/admin/tasks".to_owned()),
+        (Method::GET, format!("/v1/admin/tasks/{id}")),
         (Method::GET, "/v1/admin/audit".to_owned()),
         (Method::GET, "/v1/admin/submissions".to_owned()),
         (Method::GET, "/v1/admin/config".to_owned()),

@@ -156,6 +156,13 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
 
     adjust(data, &task, &client).await;
 
+    let shown = assert_success(run(data, &["tasks", "show", &task]).await);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(
+        (&shown["id"], &shown["attempts"], &shown["deliveries"]),
+        (&json!(task), &json!([]), &json!([]))
+    );
+
     let listing = assert_success(run(data, &["ledger", "list", "--account", "owls"]).await);
     let kinds = ["adjust", "credit", "settle", "reserve"].map(|kind| listing.find(kind).unwrap());
     assert!(kinds.is_sorted(), "the newest first: {listing}");

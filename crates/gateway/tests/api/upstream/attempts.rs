@@ -88,6 +88,51 @@ async fn attempts_show_who_refused_and_who_accepted() {
 }
 
 #[tokio::test]
+async fn an_operator_sees_a_task_of_another_account_with_attempts_and_deliveries() {
+    let simulator = simulator().await;
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let operator = crate::admin::operator(&gateway).await;
+    let body =
+        json!({"model": "film", "prompt": "a boat", "callback_url": "https://nobody.invalid/"});
+    let answer = gateway.post("/v1/videos", &body).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    let own = format!("/v1/tasks/{task}");
+    operator.get(&own).await.refused(404, "task_not_found");
+    let answer = operator.get(&format!("/v1/admin/tasks/{task}")).await;
+    assert_eq!(answer.header("x-task-id"), Some(&*task));
+    let shown = answer.ok();
+    // It has everything that the list has.
+    let list = operator.get("/v1/admin/tasks").await.ok();
+    for name in list["data"][0].as_object().unwrap().keys() {
+        assert!(shown.get(name).is_some(), "{name}");
+    }
+    assert_eq!(
+        (&shown["id"], &shown["account"], &shown["provider"]),
+        (&json!(task), &json!("default"), &json!("acme"))
+    );
+    let attempts_seen = attempts(&gateway, &task).await;
+    assert_eq!(attempts_seen.len(), 1);
+    assert_eq!(shown["attempts"], json!(attempts_seen));
+    let deliveries = gateway.get(&format!("{own}/deliveries")).await.ok();
+    let delivery = &shown["deliveries"][0];
+    assert_eq!(
+        (&delivery["id"], &delivery["url"], &delivery["task_id"]),
+        (
+            &deliveries["data"][0]["id"],
+            &json!("https://nobody.invalid/"),
+            &json!(task)
+        )
+    );
+    for unknown in ["x", "0193b000-0000-7000-8000-000000000001"] {
+        let path = format!("/v1/admin/tasks/{unknown}");
+        operator.get(&path).await.refused(404, "task_not_found");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_failed_attempt_has_the_providers_message() {
     let simulator = simulator().await;
     plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Failure);

@@ -7,4 +7,5 @@ pub mod keys;
 pub mod money;
 pub mod providers;
 pub mod submissions;
+pub mod tasks;
 pub mod usage;
