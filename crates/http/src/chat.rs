@@ -32,7 +32,7 @@ use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
-use mediagate_model::money::MicroDollars;
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::{Task, TaskPayload};
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
@@ -145,6 +145,7 @@ impl ChatResponse {
                 return Err(still_running(task));
             }
         }
+        self.read_held_again().await?;
         let close_time = intents::close_time(&self.tasks);
         if let Some(error) = self.no_video_error() {
             // Films that were made and have been removed were paid for. The caller must see the
@@ -164,6 +165,17 @@ impl ChatResponse {
             (headers, Json(completion)),
             close_time,
         ))
+    }
+
+    /// Reads the cancelled tasks again whose money was held when they ended: since then their
+    /// providers' jobs may have ended, and the money with them.
+    async fn read_held_again(&mut self) -> Result<(), Error> {
+        for task in &mut self.tasks {
+            if task.money == ChargeState::Held {
+                *task = tasks::get(&self.app, task.account, task.id).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The completion, with a choice for each task that succeeded, at its index.
@@ -270,6 +282,10 @@ impl ChatResponse {
                 }
                 last_chunk.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
                 yield Ok(data(&last_chunk));
+            }
+            if let Err(error) = response.read_held_again().await {
+                yield Ok(response.failure(&error));
+                return;
             }
             // Called before the last chunks are sent, because no code here runs after the body's
             // end. It takes effect only once the body is written completely.
@@ -378,7 +394,8 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
     };
     let cost = tasks
         .iter()
-        .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.cost));
+        .map(Task::charged_or_reserved)
+        .fold(MicroDollars::ZERO, MicroDollars::plus);
     // A message's content is the URL, so its tokens are those of the URL.
     let contents = videos.iter().map(|video| video.url.as_str());
     let mut usage = usage_of_texts(prompt, contents);

@@ -293,14 +293,14 @@ pub(super) fn task_id_header(id: TaskId) -> HeaderMap {
     headers
 }
 
-/// Headers for responses that create tasks: the first task's id, and the total cost or its upper
-/// limit.
+/// Headers for responses that create tasks: the first task's id, and the total cost, in which an
+/// open task counts with its reservation.
 pub(super) fn created_tasks_headers(tasks: &[Task]) -> HeaderMap {
     let mut headers = tasks
         .first()
         .map(|task| task_id_header(task.id))
         .unwrap_or_default();
-    let costs = tasks.iter().map(|task| task.cost);
+    let costs = tasks.iter().map(Task::charged_or_reserved);
     headers.extend(cost(costs.fold(MicroDollars::ZERO, MicroDollars::plus)));
     headers
 }

@@ -321,6 +321,17 @@ impl Task {
     pub const fn kind(&self) -> MediaKind {
         self.payload.kind()
     }
+
+    /// The reservation while the task is open, then what was charged. A cancelled task whose
+    /// provider's job continues is not charged yet: whether it will be is decided when the job
+    /// ends.
+    pub fn charged_or_reserved(&self) -> MicroDollars {
+        if self.state.is_terminal() && self.money == ChargeState::Held {
+            MicroDollars::ZERO
+        } else {
+            self.cost
+        }
+    }
 }
 
 /// One change of a task.

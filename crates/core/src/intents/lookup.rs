@@ -178,7 +178,7 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: Vec<TaskId>) -> Result<Re
                 id: *id,
                 state: task.state,
                 failure: task.failure.as_ref().map(|failure| failure.code),
-                cost: task.cost,
+                cost: task.charged_or_reserved(),
             });
             tasks.push(task);
         } else {

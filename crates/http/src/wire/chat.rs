@@ -79,7 +79,8 @@ pub struct ChatUsage {
     pub prompt_tokens_details: PromptDetails,
     /// Details of the completion tokens.
     pub completion_tokens_details: CompletionDetails,
-    /// Amount charged, in US dollars.
+    /// Amount charged, in US dollars. A cancelled task whose provider may still complete the job
+    /// is not charged yet, so it counts 0.
     pub cost: f64,
 }
 

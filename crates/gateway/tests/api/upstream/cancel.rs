@@ -6,13 +6,15 @@ use std::time::Duration;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::domain::{accounting, accounts};
+use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{
-    LONG, film, gateway, one_provider, order_film, plan, provider, simulator, submissions,
-    wait_for_requests, without_workers,
+    BRIEF, LONG, chat_order, film, gateway, one_provider, order_film, plan, provider, simulator,
+    submissions, wait_for_requests, without_workers,
 };
+use crate::support::sse::Events;
 use crate::support::{Answer, Client, TestGateway, eventually};
 
 /// A provider that cannot cancel a job.
@@ -313,6 +315,71 @@ async fn a_job_that_the_provider_cancels_is_not_charged() {
     assert_eq!(super::request_count(&simulator, RequestRole::Cancel), 1);
     assert_eq!(billing(&gateway, &task).await.0, "0.00");
     gateway.stop().await;
+}
+
+/// Orders two films in one chat, cancels the first one while the provider works on it, and returns
+/// what the chat says about the cost, and its task ids.
+async fn chat_with_a_cancelled_task(
+    simulator: &Simulator,
+    gateway: &TestGateway,
+    stream: bool,
+) -> (f64, Vec<String>) {
+    let submitted = submissions(simulator);
+    let mut order = chat_order("a lake");
+    order["n"] = json!(2);
+    order["stream"] = json!(stream);
+    order["stream_options"] = json!({"include_usage": true});
+    let request = gateway
+        .request(Method::POST, "/v1/chat/completions")
+        .json(&order);
+    let client = gateway.client.clone();
+    let waiting = tokio::spawn(async move {
+        if !stream {
+            let answer = client.send(request).await;
+            let header: f64 = answer.header("x-cost-usd").unwrap().parse().unwrap();
+            let usage = answer.ok()["usage"]["cost"].as_f64().unwrap();
+            assert!((usage - header).abs() < 1e-9, "{usage} and {header}");
+            return usage;
+        }
+        let mut events = Events::open(request).await.rest().await;
+        assert_eq!(events.pop().unwrap().data, "[DONE]");
+        let usage = events.pop().unwrap().json();
+        usage["usage"]["cost"].as_f64().unwrap()
+    });
+    wait_for_requests(simulator, RequestRole::Submit, submitted + 2).await;
+    let open = eventually("both tasks run", async || {
+        let list = gateway.get("/v1/tasks?status=running").await.ok();
+        let tasks = list["data"].as_array()?.iter();
+        let mut ids: Vec<String> = tasks
+            .filter_map(|task| task["id"].as_str().map(str::to_owned))
+            .collect();
+        // In the order of their creation, which is that of the choices.
+        ids.sort();
+        (ids.len() == 2).then_some(ids)
+    })
+    .await;
+    cancel(gateway, &open[0]).await;
+    (waiting.await.unwrap(), open)
+}
+
+#[tokio::test]
+async fn a_chat_does_not_count_what_was_only_reserved_for_a_cancelled_task() {
+    for stream in [false, true] {
+        let simulator = simulator().await;
+        plan(&simulator, BRIEF, PlannedEnd::Success);
+        let gateway = gateway(&with_cancellation(&simulator, "charge")).await;
+        let (cost, tasks) = chat_with_a_cancelled_task(&simulator, &gateway, stream).await;
+        let view = wait_for_settlement(&gateway, &tasks[0]).await;
+        assert_eq!(view["billing"]["status"], "released", "{view}");
+        let other = gateway.finished(&tasks[1]).await;
+        assert_eq!(other["status"], "succeeded", "{other}");
+        let charged: f64 = other["cost_usd"].as_str().unwrap().parse().unwrap();
+        assert!(
+            charged > 0.0 && (cost - charged).abs() < 1e-9,
+            "{cost} for {charged}"
+        );
+        gateway.stop().await;
+    }
 }
 
 #[tokio::test]
