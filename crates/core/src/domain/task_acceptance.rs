@@ -188,6 +188,18 @@ pub fn write(
     ledger::reserve(conn, tasks)
 }
 
+/// Refuses an order of more tasks than the key may ever have open at once. Waiting for other tasks
+/// to end cannot help it, so the error is not one that clients retry. `param` is the field with the
+/// number.
+pub fn check_count(key: &ApiKey, new_tasks: u32, param: &str) -> Result<(), Error> {
+    let limit = key.max_running;
+    if new_tasks <= limit {
+        return Ok(());
+    }
+    let message = format!("Must be at most {limit}: the API key may have {limit} open tasks.");
+    Err(Error::at_field(ErrorCode::InvalidValue, param, message))
+}
+
 fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
     let message = format!(
         "The API key has {open} open tasks. Its limit is {}.",

@@ -71,6 +71,7 @@ pub async fn prepare(
 ) -> Result<(Vec<NewTask>, Vec<SpooledPicture>), Error> {
     let (model, requested_model) = choose(app, caller, order)?;
     order_check::check(app, &model, order)?;
+    task_acceptance::check_count(&caller.key, order.count, order.params.count)?;
     if purpose == OrderPurpose::Order {
         task_acceptance::check_available(app, &model)?;
     }

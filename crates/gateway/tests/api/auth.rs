@@ -378,6 +378,40 @@ async fn open_tasks_are_limited_even_for_concurrent_requests() {
 }
 
 #[tokio::test]
+async fn an_order_beyond_the_keys_limit_of_open_tasks_is_refused_for_good() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let limited = gateway
+        .caller("default", key(|new| new.max_running = Some(2)))
+        .await;
+    let mut order = video_order();
+    order["n"] = json!(3);
+    for stream in [false, true] {
+        order["stream"] = json!(stream);
+        let answer = limited.post("/v1/chat/completions", &order).await;
+        answer.refused(400, "invalid_value").on_param("n");
+        assert!(
+            answer.message().contains("at most 2"),
+            "{}",
+            answer.message()
+        );
+    }
+    let quote = json!({"endpoint": "/v1/chat/completions", "body": order});
+    limited
+        .post("/v1/quote", &quote)
+        .await
+        .refused(400, "invalid_value")
+        .on_param("body.n");
+    // An order that fits once another task has ended can be retried.
+    limited.post("/v1/videos", &videos_order()).await.ok();
+    order["n"] = json!(2);
+    limited
+        .post("/v1/chat/completions", &order)
+        .await
+        .refused(429, "too_many_tasks");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_budget_includes_reservations_and_recovers_what_is_released() {
     let gateway = TestGateway::builder()
         .without_workers()

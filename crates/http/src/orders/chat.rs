@@ -150,6 +150,7 @@ const PARAMS: ParamNames = ParamNames {
     end_picture: "video.end_image",
     references: "video.reference_images",
     provider_options: "video.provider_options",
+    count: "n",
 };
 
 impl ApiOrder for ChatOrder {

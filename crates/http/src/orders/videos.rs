@@ -88,6 +88,8 @@ const PARAMS: ParamNames = ParamNames {
     end_picture: "end_image",
     references: "reference_images",
     provider_options: "provider_options",
+    // A request of this API makes one video, so no error names this field.
+    count: "n",
 };
 
 /// The fields of a form that may be files.

@@ -68,6 +68,8 @@ pub struct ParamNames {
     pub end_picture: &'static str,
     pub references: &'static str,
     pub provider_options: &'static str,
+    /// The number of videos.
+    pub count: &'static str,
 }
 
 impl VideoOrder {
