@@ -40,7 +40,7 @@ pub(super) fn answer(error: &Arc<Error>) -> Response {
 }
 
 fn status(error: &Error) -> StatusCode {
-    StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// Marks a response whose error has been written.
@@ -147,17 +147,13 @@ fn headers(error: &Error) -> HeaderMap {
         // OpenAI's SDKs obey this header. Otherwise they would also retry 409, for example a
         // cancelled task.
         "x-should-retry",
-        HeaderValue::from_static(if error.code().retryable() {
-            "true"
-        } else {
-            "false"
-        }),
+        HeaderValue::from_static(if error.retryable() { "true" } else { "false" }),
     );
     if let Some(seconds) = error.retry_after() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     // RFC 9110 (15.5.2) requires this header with a 401.
-    if error.code().status() == 401 {
+    if error.status() == 401 {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Some(Ok(task)) = error

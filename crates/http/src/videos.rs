@@ -281,7 +281,7 @@ pub(super) async fn content(
     }
     let Some(TaskResult::VideoV1(output)) = &task.output else {
         let error = match &task.failure {
-            Some(failure) => failure.to_error(),
+            Some(failure) => failure.to_missing_result_error(),
             None => Error::plain(ErrorCode::VideoNotReady, "The video is not finished yet."),
         };
         return Err(error.with_task(task.id).into());

@@ -261,6 +261,13 @@ pub enum Error {
         /// Seconds to wait before the retry.
         retry_after: u32,
     },
+    /// What a failed task did not make was requested. The failure stays, so repeating this request
+    /// cannot help, even if its code is one for which the order can be repeated.
+    NotMade {
+        code: ErrorCode,
+        /// For the caller.
+        message: String,
+    },
     /// An error about an existing task.
     WithTask { task: TaskId, error: Box<Error> },
     /// The database does not answer, or cannot be written to.
@@ -357,6 +364,7 @@ impl Error {
             Self::Invalid(_)
             | Self::Plain { .. }
             | Self::RetryAfter { .. }
+            | Self::NotMade { .. }
             | Self::MediaUnavailable { .. }
             | Self::Overtaken
             | Self::CallerLeft => false,
@@ -377,7 +385,9 @@ impl Error {
             Self::Invalid(faults) => faults
                 .first()
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
-            Self::Plain { code, .. } | Self::RetryAfter { code, .. } => *code,
+            Self::Plain { code, .. }
+            | Self::RetryAfter { code, .. }
+            | Self::NotMade { code, .. } => *code,
             Self::WithTask { error, .. } => error.code(),
             // All of these are temporary, so the code is one that clients retry.
             Self::Unavailable { .. }
@@ -388,11 +398,29 @@ impl Error {
         }
     }
 
+    /// The status of a response with this error.
+    pub fn status(&self) -> u16 {
+        /// The state of the task does not allow the request.
+        const CONFLICT: u16 = 409;
+        match self {
+            Self::NotMade { code, .. } if code.retryable() => CONFLICT,
+            Self::WithTask { error, .. } => error.status(),
+            _ => self.code().status(),
+        }
+    }
+
+    /// Whether the same request can succeed later.
+    pub fn retryable(&self) -> bool {
+        self.retry_after().is_some()
+    }
+
     /// The text for the caller.
     pub fn message(&self) -> String {
         match self {
             Self::Invalid(faults) => summarize_errors(faults),
-            Self::Plain { message, .. } | Self::RetryAfter { message, .. } => message.clone(),
+            Self::Plain { message, .. }
+            | Self::RetryAfter { message, .. }
+            | Self::NotMade { message, .. } => message.clone(),
             Self::WithTask { error, .. } => error.message(),
             Self::Unavailable { .. } => {
                 "The gateway's database does not respond in time. Try again in a moment.".to_owned()
@@ -418,6 +446,7 @@ impl Error {
             Self::Plain { param, .. } => param.as_deref(),
             Self::WithTask { error, .. } => error.param(),
             Self::RetryAfter { .. }
+            | Self::NotMade { .. }
             | Self::Unavailable { .. }
             | Self::MediaUnavailable { .. }
             | Self::Overtaken
@@ -426,12 +455,13 @@ impl Error {
         }
     }
 
-    /// Seconds to wait before a retry; `Some` exactly if the code is retryable.
+    /// Seconds to wait before a retry; `Some` exactly if the status is 429, 500 or 503.
     pub fn retry_after(&self) -> Option<u32> {
         match self {
             Self::RetryAfter { retry_after, .. } => Some(*retry_after),
             Self::WithTask { error, .. } => error.retry_after(),
             Self::Overtaken => Some(1),
+            Self::NotMade { .. } => None,
             Self::Invalid(_)
             | Self::Plain { .. }
             | Self::Unavailable { .. }
@@ -502,6 +532,22 @@ mod tests {
         for code in ErrorCode::ALL {
             let advised = Error::plain(*code, "").retry_after().is_some();
             assert_eq!(advised, matches!(code.status(), 429 | 500 | 503), "{code}");
+        }
+    }
+
+    #[test]
+    fn asking_again_for_what_a_failed_task_did_not_make_is_never_advised() {
+        for code in ErrorCode::ALL {
+            let message = String::new();
+            let error = Error::NotMade {
+                code: *code,
+                message,
+            };
+            let error = error.with_task(TaskId::new());
+            assert_eq!(error.code(), *code);
+            assert!(!error.retryable(), "{code}");
+            let status = if code.retryable() { 409 } else { code.status() };
+            assert_eq!(error.status(), status, "{code}");
         }
     }
 

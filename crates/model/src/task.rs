@@ -256,6 +256,14 @@ impl TaskFailure {
             Error::plain(self.code, &self.message)
         }
     }
+
+    /// The error for a caller who asks for the result that there is not.
+    pub fn to_missing_result_error(&self) -> Error {
+        Error::NotMade {
+            code: self.code,
+            message: self.message.clone(),
+        }
+    }
 }
 
 /// A task as stored.

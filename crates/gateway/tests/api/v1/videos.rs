@@ -309,6 +309,30 @@ async fn the_list_pages_in_both_orders() {
     gateway.stop().await;
 }
 
+/// A failed video stays failed, so a program that repeats what can be retried must not repeat this.
+#[tokio::test]
+async fn the_content_of_a_failed_video_is_not_asked_for_again() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    for (code, status) in [
+        (ErrorCode::GenerationFailed, 409),
+        (ErrorCode::ProviderUnavailable, 409),
+        (ErrorCode::ContentPolicy, 422),
+        (ErrorCode::SubmissionUnconfirmed, 424),
+    ] {
+        let answer = gateway.post(PATH, &videos_order()).await;
+        let video = answer.ok()["id"].as_str().unwrap().to_owned();
+        let task = gateway.claim().await.id;
+        gateway.fail(task, code).await;
+        let answer = gateway.get(&format!("{PATH}/{video}/content")).await;
+        answer.refused(status, code.name());
+        assert_eq!(answer.message(), "The script says so.");
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+        assert_eq!(answer.header("retry-after"), None);
+        assert_eq!(answer.header("x-task-id"), Some(task.to_string().as_str()));
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
     let gateway = TestGateway::builder().without_workers().start().await;
@@ -338,7 +362,7 @@ async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
     gateway
         .get(&format!("{PATH}/{failed}/content"))
         .await
-        .refused(503, "generation_failed");
+        .refused(409, "generation_failed");
 
     for is_running in [false, true] {
         let (task, video) = make().await;
