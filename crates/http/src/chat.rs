@@ -9,7 +9,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use axum::response::sse::{Event, Sse};
-use futures_util::Stream;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt as _};
 
 use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
@@ -31,9 +32,9 @@ use mediagate_core::intents::{self, IntentAttempt};
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::RequestId;
+use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::task::{Task, TaskPayload};
+use mediagate_model::task::{Task, TaskEvent, TaskPayload};
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = EventSchema<ChatChunk>;
@@ -227,60 +228,57 @@ impl ChatResponse {
         async_stream::stream! {
             let mut response = self;
             let Some(mut chunk) = response.blank_chunk(include_usage) else { return };
-            for index in 0..u32::try_from(response.tasks.len()).unwrap_or(0) {
+            // All tasks are followed at once, so that each choice shows its progress as it happens.
+            // More events of a task are requested only when its last ones were sent, so those of
+            // one choice stay in order.
+            let mut following = FuturesUnordered::new();
+            for index in 0..response.tasks.len() {
                 let delta = ChunkDelta { role: Some("assistant"), ..ChunkDelta::default() };
-                chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
-                yield Ok(data(&chunk));
+                yield Ok(data(&choice_chunk(&chunk, index, delta, None)));
+                let task = &response.tasks[index];
+                // A request that joined an order gets the latest state, not the whole history.
+                let seq = if is_repeated { task.event_seq.saturating_sub(1) } else { 0 };
+                following.push(next_events(response.app.clone(), task.account, task.id, index, seq));
             }
             let mut videos = Vec::new();
-            for task_index in 0..response.tasks.len() {
-                let index = u32::try_from(task_index).unwrap_or(0);
-                let latest_seq = response.tasks[task_index].event_seq;
-                // A request that joined an order gets the latest state, not the whole history.
-                let mut seq = if is_repeated { latest_seq.saturating_sub(1) } else { 0 };
-                // One task after the other. The later ones run meanwhile, and their events are
-                // kept.
-                loop {
-                    let (id, account) = (response.tasks[task_index].id, response.tasks[task_index].account);
-                    let (task, events) = match tasks::next_events(&response.app, account, id, seq).await {
-                        Ok(batch) => batch,
-                        Err(error) => {
-                            // The 200 is already sent, so the error is an event. `[DONE]` must not
-                            // follow: it would say that the answer is complete.
-                            yield Ok(response.failure(&error));
-                            return;
-                        }
-                    };
-                    for event in &events {
-                        seq = event.seq;
-                        let status = event.state.name();
-                        let chunk_task = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
-                        let choice = ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: None };
-                        yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(chunk_task), ..chunk.clone() }));
+            while let Some(batch) = following.next().await {
+                let ChoiceEvents { index, task, events, seq } = match batch {
+                    Ok(batch) => batch,
+                    Err(error) => {
+                        // The 200 is already sent, so the error is an event. `[DONE]` must not
+                        // follow: it would say that the answer is complete.
+                        yield Ok(response.failure(&error));
+                        return;
                     }
-                    // The task is read after its events. It may already have changed again, and the
-                    // event of that change is still to come.
-                    let has_ended = task.state.is_terminal() && task.event_seq <= seq;
-                    response.tasks[task_index] = task;
-                    if has_ended {
-                        break;
-                    }
+                };
+                let (account, id) = (task.account, task.id);
+                for event in &events {
+                    let status = event.state.name();
+                    let chunk_task = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
+                    let choice = choice_chunk(&chunk, index, ChunkDelta::default(), None);
+                    yield Ok(data(&ChatChunk { task: Some(chunk_task), ..choice }));
                 }
-                let task = &response.tasks[task_index];
-                let mut last_chunk = chunk.clone();
+                // The task is read after its events. It may already have changed again, and the
+                // event of that change is still to come.
+                let has_ended = task.state.is_terminal() && task.event_seq <= seq;
+                response.tasks[index] = task;
+                if !has_ended {
+                    following.push(next_events(response.app.clone(), account, id, index, seq));
+                    continue;
+                }
+                let task = &response.tasks[index];
+                let mut last_chunk = choice_chunk(&chunk, index, ChunkDelta::default(), Some("stop"));
                 match response.playable(task) {
                     Some(video) => {
                         videos.push(video.clone());
                         let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
-                        chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
-                        yield Ok(data(&chunk));
+                        yield Ok(data(&choice_chunk(&chunk, index, delta, None)));
                     }
                     // If other videos were ordered too, this choice ends without one. If no video
                     // can be delivered, an error follows below.
                     None if response.tasks.len() > 1 => last_chunk.task = Some(failed_task(task)),
                     None => continue,
                 }
-                last_chunk.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
                 yield Ok(data(&last_chunk));
             }
             if let Err(error) = response.read_held_again().await {
@@ -295,7 +293,6 @@ impl ChatResponse {
                 return;
             }
             if include_usage {
-                chunk.choices = Vec::new();
                 chunk.usage = Some(Some(usage(&response.tasks, &videos)));
                 yield Ok(data(&chunk));
             }
@@ -340,6 +337,53 @@ impl ChatResponse {
         let produced: Vec<&Task> = produced.collect();
         let first = produced.first()?;
         Some(video::link_expired(&produced).with_task(first.id))
+    }
+}
+
+/// New events of a choice's task.
+struct ChoiceEvents {
+    /// Index of the choice and of its task.
+    index: usize,
+    /// The task, read after the events.
+    task: Task,
+    events: Vec<TaskEvent>,
+    /// The number of the task's last event that is known.
+    seq: u32,
+}
+
+/// The events of a choice's task after number `seq`; waits until there are some.
+async fn next_events(
+    app: App,
+    account: AccountId,
+    id: TaskId,
+    index: usize,
+    seq: u32,
+) -> Result<ChoiceEvents, Error> {
+    let (task, events) = tasks::next_events(&app, account, id, seq).await?;
+    let seq = events.last().map_or(seq, |event| event.seq);
+    Ok(ChoiceEvents {
+        index,
+        task,
+        events,
+        seq,
+    })
+}
+
+/// A chunk about one choice.
+fn choice_chunk(
+    blank: &ChatChunk,
+    index: usize,
+    delta: ChunkDelta,
+    finish_reason: Option<&'static str>,
+) -> ChatChunk {
+    let choice = ChunkChoice {
+        index: u32::try_from(index).unwrap_or(u32::MAX),
+        delta,
+        finish_reason,
+    };
+    ChatChunk {
+        choices: vec![choice],
+        ..blank.clone()
     }
 }
 

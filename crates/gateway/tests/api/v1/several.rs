@@ -1,5 +1,7 @@
 //! Orders of several videos, of which some fail.
 
+use std::time::Duration;
+
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -83,6 +85,60 @@ async fn a_stream_names_failed_videos_too() {
         .filter(|chunk| chunk["choices"][0]["delta"]["video"].is_object());
     assert_eq!(videos.count(), 1);
     assert_eq!(chunks.last().unwrap()["usage"]["cost"], 0.3);
+    gateway.stop().await;
+}
+
+/// Reads the stream until a chunk shows this status and progress of a choice's task. Fails if
+/// the chunk does not come soon.
+async fn read_until(stream: &mut Events, index: u64, status: &str, progress: u64) {
+    let reading = async {
+        loop {
+            let chunk = stream.next().await.expect("more chunks").json();
+            let task = &chunk["task"];
+            if chunk["choices"][0]["index"] == index
+                && task["status"] == status
+                && task["progress"] == progress
+            {
+                return;
+            }
+        }
+    };
+    let soon = Duration::from_secs(60);
+    let read = tokio::time::timeout(soon, reading).await;
+    read.unwrap_or_else(|_| panic!("choice {index} is not {status} at {progress} %"));
+}
+
+#[tokio::test]
+async fn a_stream_shows_the_progress_of_every_choice_as_it_happens() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let request = gateway
+        .request(Method::POST, "/v1/chat/completions")
+        .json(&two_videos(true));
+    let mut stream = Events::open(request).await;
+    for index in [0, 1] {
+        let chunk = stream.next().await.unwrap().json();
+        assert_eq!(
+            chunk["choices"],
+            json!([{"index": index, "delta": {"role": "assistant"}, "finish_reason": null}])
+        );
+    }
+    let first = gateway.claim().await;
+    let second = gateway.claim().await;
+    // The other choice is shown while choice 0 does not end, and the other way round.
+    read_until(&mut stream, 1, "running", 0).await;
+    gateway.progress(second.id, 40).await;
+    read_until(&mut stream, 1, "running", 40).await;
+    gateway.progress(first.id, 30).await;
+    read_until(&mut stream, 0, "running", 30).await;
+    gateway.progress(second.id, 70).await;
+    read_until(&mut stream, 1, "running", 70).await;
+    gateway.fail(second.id, ErrorCode::GenerationFailed).await;
+    read_until(&mut stream, 1, "failed", 70).await;
+    gateway.progress(first.id, 60).await;
+    read_until(&mut stream, 0, "running", 60).await;
+    gateway.fail(first.id, ErrorCode::ContentPolicy).await;
+    let last = stream.rest().await.pop().unwrap().json();
+    assert_eq!(last["error"]["code"], "content_policy", "{last}");
     gateway.stop().await;
 }
 
