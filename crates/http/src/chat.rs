@@ -186,10 +186,9 @@ impl ChatResponse {
             .first()
             .ok_or_else(|| Error::internal("an order without a task"))?;
         let mut choices = Vec::new();
-        let mut incomplete = Vec::new();
         for (task, index) in self.tasks.iter().zip(0..) {
-            match self.playable(task) {
-                Some(video) => choices.push(ChatChoice {
+            if let Some(video) = self.playable(task) {
+                choices.push(ChatChoice {
                     index,
                     message: ChatAnswer {
                         role: "assistant",
@@ -197,8 +196,7 @@ impl ChatResponse {
                         video: Some(video),
                     },
                     finish_reason: "stop",
-                }),
-                None => incomplete.push(missing_choice(task, index)),
+                });
             }
         }
         let videos: Vec<VideoFile> = choices
@@ -213,8 +211,18 @@ impl ChatResponse {
             system_fingerprint: first.fingerprint.clone(),
             choices,
             usage: usage(&self.tasks, &videos),
-            incomplete: (!incomplete.is_empty()).then_some(incomplete),
+            incomplete: self.incomplete(),
         })
+    }
+
+    /// The choices without a film; `None` if there are none.
+    fn incomplete(&self) -> Option<Vec<MissingChoice>> {
+        let tasks = self.tasks.iter().zip(0..);
+        let missing = tasks.filter(|(task, _)| self.playable(task).is_none());
+        let missing: Vec<MissingChoice> = missing
+            .map(|(task, index)| missing_choice(task, index))
+            .collect();
+        (!missing.is_empty()).then_some(missing)
     }
 
     /// The completion as a stream of chunks, starting at once. If the request joined an order, the
@@ -266,24 +274,28 @@ impl ChatResponse {
                     following.push(next_events(response.app.clone(), account, id, index, seq));
                     continue;
                 }
+                if let Err(error) = response.read_held_again().await {
+                    yield Ok(response.failure(&error));
+                    return;
+                }
                 let task = &response.tasks[index];
-                let mut last_chunk = choice_chunk(&chunk, index, ChunkDelta::default(), Some("stop"));
-                match response.playable(task) {
+                // OpenAI's SDKs raise at an error at the top level of an event, and their caller
+                // would lose the other videos. So the choice itself says why it has none. If no
+                // video can be delivered, an error event follows below.
+                let mut last_chunk = match response.playable(task) {
                     Some(video) => {
                         videos.push(video.clone());
                         let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
                         yield Ok(data(&choice_chunk(&chunk, index, delta, None)));
+                        choice_chunk(&chunk, index, ChunkDelta::default(), Some("stop"))
                     }
-                    // If other videos were ordered too, this choice ends without one. If no video
-                    // can be delivered, an error follows below.
-                    None if response.tasks.len() > 1 => last_chunk.task = Some(failed_task(task)),
+                    None if response.tasks.len() > 1 => response.failed_choice(&chunk, index, task),
                     None => continue,
+                };
+                if following.is_empty() {
+                    last_chunk.incomplete = response.incomplete();
                 }
                 yield Ok(data(&last_chunk));
-            }
-            if let Err(error) = response.read_held_again().await {
-                yield Ok(response.failure(&error));
-                return;
             }
             // Called before the last chunks are sent, because no code here runs after the body's
             // end. It takes effect only once the body is written completely.
@@ -310,8 +322,24 @@ impl ChatResponse {
             system_fingerprint: first.fingerprint.clone(),
             choices: Vec::new(),
             task: None,
+            incomplete: None,
             usage: include_usage.then_some(None),
         })
+    }
+
+    /// The last chunk of a choice without a film.
+    fn failed_choice(&self, blank: &ChatChunk, index: usize, task: &Task) -> ChatChunk {
+        let error = missing_error(task);
+        let chunk_task = ChunkTask {
+            id: task.id.to_string(),
+            status: task.state.name(),
+            progress: task.progress,
+            error: Some(super::error::body(&error, &self.request_id).error),
+        };
+        ChatChunk {
+            task: Some(chunk_task),
+            ..choice_chunk(blank, index, ChunkDelta::default(), Some("error"))
+        }
     }
 
     fn failure(&self, error: &Error) -> Event {
@@ -407,27 +435,22 @@ fn failure(tasks: &[Task]) -> Option<Error> {
     Some(failure.to_error().with_task(failed_task.id))
 }
 
-fn missing_choice(task: &Task, index: u32) -> MissingChoice {
-    let (code, message) = if let Some(failure) = &task.failure {
-        (failure.code, failure.message.clone())
-    } else {
-        let error = video::link_expired(&[task]);
-        (error.code(), error.message())
+/// Why a task that has ended delivers no film.
+fn missing_error(task: &Task) -> Error {
+    let error = match &task.failure {
+        Some(failure) => failure.to_error(),
+        None => video::link_expired(&[task]),
     };
+    error.with_task(task.id)
+}
+
+fn missing_choice(task: &Task, index: u32) -> MissingChoice {
+    let error = missing_error(task);
     MissingChoice {
         index,
         task_id: task.id.to_string(),
-        code: code.name(),
-        message,
-    }
-}
-
-fn failed_task(task: &Task) -> ChunkTask {
-    ChunkTask {
-        id: task.id.to_string(),
-        status: task.state.name(),
-        progress: task.progress,
-        error: Some(missing_choice(task, 0).message),
+        code: error.code().name(),
+        message: error.message(),
     }
 }
 

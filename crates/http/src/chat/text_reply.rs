@@ -79,6 +79,7 @@ fn chunks(completion: ChatCompletion, include_usage: bool) -> Vec<Event> {
         system_fingerprint: completion.system_fingerprint,
         choices: Vec::new(),
         task: None,
+        incomplete: None,
         usage: include_usage.then_some(None),
     };
     let mut events = Vec::new();

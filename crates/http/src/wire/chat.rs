@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::error::ErrorObject;
 use mediagate_core::records::video::VideoFile;
 
 /// Response to a request without `stream`.
@@ -29,8 +30,8 @@ pub struct ChatCompletion {
     pub incomplete: Option<Vec<MissingChoice>>,
 }
 
-/// A requested video that is missing from `choices`.
-#[derive(Debug, Serialize, ToSchema)]
+/// A requested video that cannot be delivered.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct MissingChoice {
     /// Index of the choice, starting at 0.
     pub index: u32,
@@ -118,6 +119,10 @@ pub struct ChatChunk {
     /// The task's status and progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<ChunkTask>,
+    /// Requested videos that cannot be delivered, in the last chunk of the choice that ends last.
+    /// The same as in a response without `stream`. Absent if none are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<Vec<MissingChoice>>,
     /// Token usage and cost, in the usage chunk. Null in the other chunks if usage was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ChatUsage>)]
@@ -131,7 +136,8 @@ pub struct ChunkChoice {
     pub index: u32,
     /// New content.
     pub delta: ChunkDelta,
-    /// In the last chunk of the choice: `stop` for a video, `length` for a truncated text reply.
+    /// In the last chunk of the choice: `stop` for a video, `error` if the video cannot be
+    /// delivered, `length` for a truncated text reply.
     #[schema(required = true)]
     pub finish_reason: Option<&'static str>,
 }
@@ -159,7 +165,7 @@ pub struct ChunkTask {
     pub status: &'static str,
     /// Progress in percent, 0–100.
     pub progress: u8,
-    /// Why the task failed, if other tasks of the request succeeded.
+    /// Why the choice has no video. Only with `finish_reason` `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    pub error: Option<ErrorObject>,
 }

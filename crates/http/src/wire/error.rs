@@ -11,7 +11,7 @@ pub struct ErrorBody {
 }
 
 /// An error.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ErrorObject {
     /// Human-readable message. Lists every mistake found in the request.
     pub message: String,

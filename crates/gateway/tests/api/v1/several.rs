@@ -71,20 +71,52 @@ async fn a_stream_names_failed_videos_too() {
         .request(Method::POST, "/v1/chat/completions")
         .json(&two_videos(true));
     let stream = Events::open(request).await;
+    let first_task = stream.response.headers()["x-task-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
     fail_one(&mut gateway, ErrorCode::ContentPolicy).await;
     let events = stream.rest().await;
     let (last, chunks) = events.split_last().unwrap();
     assert_eq!(last.data, "[DONE]");
     let chunks: Vec<Value> = chunks.iter().map(Event::json).collect();
-    let failed_chunk = chunks
-        .iter()
-        .find(|chunk| chunk["task"]["error"].is_string());
-    assert_eq!(failed_chunk.unwrap()["choices"][0]["index"], 0);
+    // An error at the top level would make SDKs drop the video that was made.
+    assert!(chunks.iter().all(|chunk| chunk.get("error").is_none()));
     let videos = chunks
         .iter()
         .filter(|chunk| chunk["choices"][0]["delta"]["video"].is_object());
     assert_eq!(videos.count(), 1);
-    assert_eq!(chunks.last().unwrap()["usage"]["cost"], 0.3);
+    let (usage, chunks) = chunks.split_last().unwrap();
+    assert_eq!(usage["usage"]["cost"], 0.3);
+    let ends: Vec<&Value> = chunks
+        .iter()
+        .filter(|chunk| chunk["choices"][0]["finish_reason"].is_string())
+        .collect();
+    let reasons: Vec<[&Value; 2]> = ends
+        .iter()
+        .map(|chunk| {
+            let choice = &chunk["choices"][0];
+            [&choice["index"], &choice["finish_reason"]]
+        })
+        .collect();
+    assert_eq!(
+        reasons,
+        [[&json!(0), &json!("error")], [&json!(1), &json!("stop")]]
+    );
+    let error = &ends[0]["task"]["error"];
+    assert_eq!(
+        [&error["code"], &error["type"], &error["task_id"]],
+        [
+            &json!("content_policy"),
+            &json!("provider_error"),
+            &json!(first_task)
+        ]
+    );
+    assert_eq!(error["message"], "The script says so.");
+    let missing = json!([{"index": 0, "task_id": first_task, "code": "content_policy",
+        "message": "The script says so."}]);
+    assert_eq!(ends[1]["incomplete"], missing);
+    assert_eq!(ends[0].get("incomplete"), None);
     gateway.stop().await;
 }
 
