@@ -135,7 +135,7 @@ async fn read_until(stream: &mut Events, index: u64, status: &str, progress: u64
             }
         }
     };
-    let soon = Duration::from_secs(60);
+    let soon = Duration::from_mins(1);
     let read = tokio::time::timeout(soon, reading).await;
     read.unwrap_or_else(|_| panic!("choice {index} is not {status} at {progress} %"));
 }
