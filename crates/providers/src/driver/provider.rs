@@ -236,6 +236,10 @@ impl Provider {
     /// would fetch. The error gives the reason why it may not.
     pub fn link(&self, address: &str) -> Result<Url, String> {
         let address = address.trim();
+        // Joined to the base URL, it would be the provider's own.
+        if address.is_empty() {
+            return Err("it is empty".into());
+        }
         let call = Call::get("link", "").with_target(CallTarget::Address(address.to_owned()));
         let destination = self.destination(&call).map_err(|error| error.message)?;
         if destination.url.as_str().chars().count() > LONGEST_LINK {

@@ -105,6 +105,7 @@ async fn clips(gateway: &Client, task: &Value) -> Vec<Value> {
 async fn check_clips(gateway: &TestGateway, clips: &[Value]) {
     for clip in clips {
         assert_eq!(clip["status"], "complete", "{clip}");
+        assert_eq!(clip["video_url"], "", "the provider made none");
         for (field, kind) in [("audio_url", "audio/flac"), ("image_url", "image/png")] {
             let url = clip[field].as_str().unwrap();
             assert!(url.starts_with(&gateway.base), "{field}: {url}");

@@ -35,6 +35,7 @@ async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) 
     let clips = record["clips"].as_array().unwrap().clone();
     for clip in &clips {
         assert_eq!(clip["status"], "complete", "{clip}");
+        assert_eq!(clip["video_url"], "", "the provider made none");
         let url = clip["audio_url"].as_str().unwrap();
         assert!(url.starts_with(&gateway.base), "{url}");
         assert_eq!(gateway.without_key().get(url).await.status, 200);
