@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use std::ops::Range;
 use std::time::Duration;
 
+use http_range_header::StartPosition;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::ErrorResponse;
@@ -273,8 +274,12 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
     let Ok(parsed) = http_range_header::parse_range_header(text) else {
         return RequestedRange::Whole;
     };
-    if parsed.ranges.len() != 1 {
+    let [requested] = parsed.ranges.as_slice() else {
         return RequestedRange::Whole;
+    };
+    // The last bytes of a shorter file are all of it (RFC 9110, 14.1.2); the parser refuses that.
+    if size > 0 && matches!(requested.start, StartPosition::FromLast(length) if length > size) {
+        return RequestedRange::Part(0..size);
     }
     match parsed.validate(size) {
         Ok(ranges) => match ranges.first() {
@@ -331,6 +336,8 @@ mod tests {
         assert_eq!(parse_range("bytes=10-19"), RequestedRange::Part(10..20));
         assert_eq!(parse_range("bytes=90-500"), RequestedRange::Part(90..100));
         assert_eq!(parse_range("bytes=-5"), RequestedRange::Part(95..100));
+        assert_eq!(parse_range("bytes=-100"), RequestedRange::Part(0..100));
+        assert_eq!(parse_range("bytes=-99999999"), RequestedRange::Part(0..100));
         assert_eq!(parse_range("bytes=100-"), RequestedRange::Unsatisfiable);
         assert_eq!(parse_range("bytes=0-1,5-6"), RequestedRange::Whole);
         assert_eq!(parse_range("nonsense"), RequestedRange::Whole);
