@@ -65,9 +65,9 @@ impl OutboundClient {
         })
     }
 
-    /// Checks a URL as far as possible before its name is resolved.
+    /// Checks a URL that is stored for later, as far as possible without resolving its name.
     pub fn check(&self, url: &Url) -> Result<(), AddressRefusal> {
-        AddressGuard::new(&self.rules).check_url(url)
+        AddressGuard::new(&self.rules).check_name(url)
     }
 
     /// A request to a URL, which is checked as far as possible before its name is resolved.

@@ -11,7 +11,7 @@
 mod address;
 mod client;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -84,6 +84,35 @@ impl<'a> AddressGuard<'a> {
             Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
         };
         self.check_address(address, self.is_usual_port(url))
+    }
+
+    /// Like [`Self::check_url`], but also refuses a name that no resolution could make acceptable: a
+    /// loopback one (RFC 6761), or one with a port that only the operator's networks may use if
+    /// there are none.
+    pub fn check_name(&self, url: &Url) -> Result<(), AddressRefusal> {
+        const LOOPBACK: [IpAddr; 2] = [
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ];
+        self.check_url(url)?;
+        let Some(Host::Domain(name)) = url.host() else {
+            return Ok(());
+        };
+        let name = name.trim_end_matches('.');
+        if name == "localhost" || name.ends_with(".localhost") {
+            let usual_port = self.is_usual_port(url);
+            let mut addresses = LOOPBACK.into_iter();
+            let is_allowed = |address| self.check_address(address, usual_port).is_ok();
+            return if addresses.any(is_allowed) {
+                Ok(())
+            } else {
+                Err(AddressRefusal::NotPublic)
+            };
+        }
+        if self.rules.allow_networks.is_empty() && !self.is_usual_port(url) {
+            return Err(AddressRefusal::Port);
+        }
+        Ok(())
     }
 
     /// Like [`Self::check_url`], but also checks the addresses that its name resolves to now. A
