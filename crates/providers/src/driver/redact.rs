@@ -1,8 +1,10 @@
 //! Redaction of text that a provider wrote: removes the credential and its parts, strings that look
-//! like keys, URLs, and file paths.
+//! like keys, URLs, hosts, and file paths.
 //!
 //! Providers quote requests in their errors, and their errors reach callers,
 //! logs and the console.
+
+use std::net::{IpAddr, SocketAddr};
 
 use crate::error::ProviderError;
 use crate::secret::Secret;
@@ -35,7 +37,7 @@ pub fn redact(text: &str, secret: &Secret) -> String {
 pub fn short(text: &str, secret: &Secret, max_chars: usize) -> String {
     let text = one_line(text);
     let text = without_secret(&text, secret);
-    let text = without_keys(&without_addresses(&text));
+    let text = without_keys(&without_hosts(&without_addresses(&text)));
     // A placeholder such as `[address]` may itself be the secret, or complete it.
     let text = without_secret(&text, secret);
     if text.chars().count() <= max_chars {
@@ -93,6 +95,64 @@ fn without_addresses(text: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Removes IP addresses, hosts with a port, and names that exist only in private networks.
+fn without_hosts(text: &str) -> String {
+    let in_host = |c: char| c.is_ascii_alphanumeric() || ".:-_[]".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (gap, from_run) = rest.split_at(rest.find(in_host).unwrap_or(rest.len()));
+        let end = from_run.find(|c| !in_host(c)).unwrap_or(from_run.len());
+        let (run, after) = from_run.split_at(end);
+        // A sentence may end after the host.
+        let name = run.trim_end_matches(['.', ':', '-']);
+        // `peer:10.0.0.1`
+        let label_end = name.find(':').map_or(0, |colon| colon + 1);
+        let starts = [0, label_end];
+        let start = starts.into_iter().find(|start| is_host(&name[*start..]));
+        out.push_str(gap);
+        match start {
+            Some(start) => {
+                out.push_str(&name[..start]);
+                out.push_str("[address]");
+                out.push_str(&run[name.len()..]);
+            }
+            None => out.push_str(run),
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Whether a text is an IP address, a dotted name with a port, or a private name.
+fn is_host(text: &str) -> bool {
+    const PRIVATE_ENDINGS: [&str; 6] =
+        [".internal", ".local", ".localhost", ".lan", ".corp", ".svc"];
+    let literal = text.trim_start_matches('[').trim_end_matches(']');
+    // `::` alone is more often a separator.
+    if literal.len() > 2 && literal.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok()
+    {
+        return true;
+    }
+    let is_port = |port: &str| port.len() >= 2 && port.parse::<u16>().is_ok();
+    let (name, has_port) = match text.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => (name, true),
+        _ => (text, false),
+    };
+    let labels = name.split('.');
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    let mut last_label = name.rsplit('.').next().unwrap_or_default().chars();
+    let is_dotted = name.contains('.') && last_label.all(|c| c.is_ascii_alphabetic());
+    let lower_case = name.to_ascii_lowercase();
+    let is_private = PRIVATE_ENDINGS.iter().any(|end| lower_case.ends_with(end));
+    is_dotted && labels.into_iter().all(is_label) && (has_port || is_private)
 }
 
 /// Removes keys and paths, by examining runs of the characters that they consist of.
@@ -204,6 +264,22 @@ mod tests {
             ("{\"api_key\": \"a1b2c3d4\"}", "{\"api_key\": \"…\"}"),
             ("see https://x.com/a?sig=1, then", "see [address] then"),
             ("(http://10.0.0.1:8000/x)", "([address])"),
+            ("host 10.1.2.3 said no", "host [address] said no"),
+            ("peer 192.168.0.5:8443 reset", "peer [address] reset"),
+            ("peer:192.168.0.5, reset.", "peer:[address], reset."),
+            (
+                "at [fd00::1]:80 and fe80::1.",
+                "at [address] and [address].",
+            ),
+            (
+                "connect to render-7.internal.acme.example:9000 failed",
+                "connect to [address] failed",
+            ),
+            ("no Gpu-3.Render.SVC: gone", "no [address]: gone"),
+            (
+                "veo-3.1 v1.2.3 at 12:30:45: std::vec, x::y, input.seconds: 10, see docs.acme.com.",
+                "veo-3.1 v1.2.3 at 12:30:45: std::vec, x::y, input.seconds: 10, see docs.acme.com.",
+            ),
             ("no /home/me/models/wan.safetensors", "no [path]"),
             ("no C:\\Users\\me\\x.mp4", "no C:[path]"),
             (
