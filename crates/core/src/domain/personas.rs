@@ -21,7 +21,7 @@ use mediagate_store::{self as store, Conn};
 
 mod upstream;
 
-/// Maximum number of clips per persona.
+/// Maximum number of clips in a request, beside the root clip.
 pub const MAX_CLIPS: usize = 20;
 
 /// A persona to create; lengths and counts have been checked.
@@ -91,11 +91,6 @@ pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec
         if clips.iter().all(|added| added.id != clip.id) {
             clips.push(clip);
         }
-    }
-    if clips.len() > MAX_CLIPS {
-        let message =
-            format!("A persona can have at most {MAX_CLIPS} clips, including the root clip.");
-        return Err(Error::at_field(ErrorCode::InvalidValue, "clips", message));
     }
     Ok(clips)
 }

@@ -115,6 +115,22 @@ async fn only_the_root_clip_and_the_name_are_needed() {
 }
 
 #[tokio::test]
+async fn twenty_clips_can_be_listed_beside_the_root() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let root = song(&gateway, "Root").await;
+    let mut clips = Vec::new();
+    for number in 1..=20 {
+        let clip = song(&gateway, &format!("Song {number}")).await;
+        clips.push(clip["id"].clone());
+    }
+    let body = json!({"root_clip_id": root["id"], "name": "Voice", "clips": clips});
+    let answer = gateway.post("/musicgen/persona/create", &body).await;
+    let persona = answer.ok();
+    assert_eq!(persona["persona_clips"].as_array().unwrap().len(), 21);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn wrong_fields_are_named() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let root = song(&gateway, "Root").await;
