@@ -389,7 +389,8 @@ class Errors(unittest.TestCase):
         while 429 not in statuses:
             gateway.models.list()
             self.assertLess(len(statuses), 200)
-        self.assertEqual((statuses.count(429), statuses[-1]), (1, 200))
+        # Other clients use this key at the same time, so a repetition may be refused as well.
+        self.assertEqual((set(statuses), statuses[-1]), ({200, 429}, 200))
 
     def test_without_retries_the_limit_is_an_error(self):
         gateway = client(os.environ["MEDIAGATE_SLOW_KEY"], max_retries=0)
