@@ -274,10 +274,6 @@ impl ChatResponse {
                     following.push(next_events(response.app.clone(), account, id, index, seq));
                     continue;
                 }
-                if let Err(error) = response.read_held_again().await {
-                    yield Ok(response.failure(&error));
-                    return;
-                }
                 let task = &response.tasks[index];
                 // OpenAI's SDKs raise at an error at the top level of an event, and their caller
                 // would lose the other videos. So the choice itself says why it has none. If no
@@ -296,6 +292,10 @@ impl ChatResponse {
                     last_chunk.incomplete = response.incomplete();
                 }
                 yield Ok(data(&last_chunk));
+            }
+            if let Err(error) = response.read_held_again().await {
+                yield Ok(response.failure(&error));
+                return;
             }
             // Called before the last chunks are sent, because no code here runs after the body's
             // end. It takes effect only once the body is written completely.

@@ -162,6 +162,13 @@ pub const fn start_of(day: EpochDay) -> Timestamp {
     Timestamp::from_micros(day.saturating_mul(DAY_MICROS))
 }
 
+/// The day of a text such as `2026-01-31`.
+pub fn parse_day(text: &str) -> Option<EpochDay> {
+    // `Timestamp::parse` also takes times; a date has ten characters.
+    let date = Some(text).filter(|text| text.len() == 10);
+    date.and_then(Timestamp::parse).map(day_of)
+}
+
 /// `2026-01-31`.
 pub fn format_day(day: EpochDay) -> String {
     let mut text = start_of(day).rfc3339();

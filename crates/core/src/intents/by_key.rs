@@ -96,11 +96,11 @@ impl Intents {
         request: &IntentRequest,
         intent: Intent,
     ) -> Result<Option<Lookup>, Error> {
-        if self.needs_new_tasks(&intent).await? {
-            self.free_key(intent.id).await?;
-            return Ok(None);
-        }
         if let Some(answer) = &intent.answer {
+            if self.needs_new_tasks(&intent).await? {
+                self.free_key(intent.id).await?;
+                return Ok(None);
+            }
             let answer = serde_json::from_str(answer).map_err(Error::internal)?;
             counters::request_joined("key");
             return Ok(Some(Lookup::Answered(answer)));

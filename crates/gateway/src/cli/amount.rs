@@ -2,7 +2,7 @@
 
 use crate::cli::CliError;
 use mediagate_core::domain::accounting::MAX_AMOUNT;
-use mediagate_core::domain::usage::{EpochDay, day_of};
+use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
 
@@ -38,10 +38,7 @@ pub(super) fn time(text: &str) -> Result<Timestamp, String> {
 
 /// A date.
 pub(super) fn day(text: &str) -> Result<EpochDay, String> {
-    // `parse` also takes times; a date has ten characters.
-    let date = Some(text).filter(|text| text.len() == 10);
-    let date = date.and_then(Timestamp::parse).map(day_of);
-    date.ok_or_else(|| "must be a date such as 2026-01-31".to_owned())
+    parse_day(text).ok_or_else(|| "must be a date such as 2026-01-31".to_owned())
 }
 
 /// Checks a note for the ledger.

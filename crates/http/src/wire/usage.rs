@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 
 use crate::fields::BodyFields;
 use mediagate_core::domain::usage::{
-    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
+    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, parse_day,
+    start_of,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
@@ -78,9 +79,7 @@ pub fn read(query: &BodyFields<'_>, account: AccountId, now: Timestamp) -> Usage
 
 fn date(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
     let text = query.filled_string(name, 40)?;
-    // `parse` also takes times; a date has ten characters.
-    let day = Some(&text).filter(|text| text.len() == 10);
-    let day = day.and_then(|text| Timestamp::parse(text)).map(day_of);
+    let day = parse_day(&text);
     if day.is_none() {
         let message = "Must be a date such as \"2026-01-31\".";
         query.fault(name, ErrorCode::InvalidValue, message);

@@ -16,7 +16,7 @@ use super::clients::ProviderClients;
 use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
-use crate::outbound::{self, AddressGuard, AddressRefusal};
+use crate::outbound::{self, AddressGuard, AddressRefusal, is_loopback_name};
 use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -311,9 +311,9 @@ impl Provider {
 
 /// Replaces the name `localhost`, which means the same everywhere, by its address.
 fn resolve_localhost(url: &Url) -> Cow<'_, Url> {
-    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    let is_loopback = url.host_str().is_some_and(is_loopback_name);
     let mut url = Cow::Borrowed(url);
-    if host == "localhost" || host.ends_with(".localhost") {
+    if is_loopback {
         // Cannot fail for a URL that has a host.
         let _ = url.to_mut().set_host(Some("127.0.0.1"));
     }

@@ -141,7 +141,6 @@ fn is_host(text: &str) -> bool {
         Some((name, port)) if is_port(port) => (name, true),
         _ => (text, false),
     };
-    let labels = name.split('.');
     let is_label = |label: &str| {
         !label.is_empty()
             && label
@@ -152,7 +151,7 @@ fn is_host(text: &str) -> bool {
     let is_dotted = name.contains('.') && last_label.all(|c| c.is_ascii_alphabetic());
     let lower_case = name.to_ascii_lowercase();
     let is_private = PRIVATE_ENDINGS.iter().any(|end| lower_case.ends_with(end));
-    is_dotted && labels.into_iter().all(is_label) && (has_port || is_private)
+    is_dotted && name.split('.').all(is_label) && (has_port || is_private)
 }
 
 /// Removes keys and paths, by examining runs of the characters that they consist of.

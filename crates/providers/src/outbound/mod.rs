@@ -87,7 +87,7 @@ impl<'a> AddressGuard<'a> {
     }
 
     /// Like [`Self::check_url`], but also refuses a name that no resolution could make acceptable: a
-    /// loopback one (RFC 6761), or one with a port that only the operator's networks may use if
+    /// loopback one, or one with a port that only the operator's networks may use if
     /// there are none.
     pub fn check_name(&self, url: &Url) -> Result<(), AddressRefusal> {
         const LOOPBACK: [IpAddr; 2] = [
@@ -98,8 +98,7 @@ impl<'a> AddressGuard<'a> {
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
         };
-        let name = name.trim_end_matches('.');
-        if name == "localhost" || name.ends_with(".localhost") {
+        if is_loopback_name(name) {
             let usual_port = self.is_usual_port(url);
             let mut addresses = LOOPBACK.into_iter();
             let is_allowed = |address| self.check_address(address, usual_port).is_ok();
@@ -153,6 +152,12 @@ impl<'a> AddressGuard<'a> {
             Ok(())
         }
     }
+}
+
+/// Whether a name means this machine wherever it is resolved (RFC 6761, 6.3).
+pub fn is_loopback_name(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 impl AddressRefusal {
