@@ -233,7 +233,7 @@ impl Provider {
     }
 
     /// The URL of a result as it may be passed to a caller: absolute, and one that this gateway
-    /// would fetch. The error gives the reason why it may not.
+    /// would fetch. The error gives the reason why it may not. An empty address is no URL.
     pub fn link(&self, address: &str) -> Result<Url, String> {
         let address = address.trim();
         // Joined to the base URL, it would be the provider's own.
@@ -284,9 +284,12 @@ impl Provider {
             let message = "a name in the request would change the path of the URL";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
-        // The parser drops tabs and line breaks, so the URL would differ from the text.
+        // The parser drops tabs and line breaks, so the URL would differ from the text. An empty
+        // text is no URL, although it could be resolved: to the provider's origin.
         if let CallTarget::Address(address) = target
-            && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
+            && (address.trim().is_empty()
+                || address.len() > LONGEST_ADDRESS
+                || address.trim().contains(char::is_control))
         {
             return Err(blocked_error("the provider returned an invalid URL"));
         }

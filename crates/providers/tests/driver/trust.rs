@@ -65,6 +65,25 @@ async fn a_private_address_that_an_answer_names_is_not_connected_to() {
     assert!(other.received().is_empty());
 }
 
+#[test]
+fn an_empty_address_is_no_link_to_the_provider() {
+    let base_url = "https://api.example.com/v1";
+    let provider = provider(base_url, &json!({}), ProviderRules::default());
+    for address in ["", " ", "\n"] {
+        assert!(provider.link(address).is_err(), "{address:?}");
+    }
+    for (address, url) in [
+        ("/a.mp4", "https://api.example.com/a.mp4"),
+        ("a.mp4", "https://api.example.com/a.mp4"),
+        (
+            " https://cdn.example.com/a.mp4 ",
+            "https://cdn.example.com/a.mp4",
+        ),
+    ] {
+        assert_eq!(provider.link(address).unwrap().as_str(), url, "{address:?}");
+    }
+}
+
 #[tokio::test]
 async fn another_host_is_followed_without_the_credential() {
     let other = other_server().await;

@@ -57,6 +57,9 @@ async fn check_stems(protocol: &str, model: &str, options: &str, splits: &[&str]
         let view = gateway.finished(task.as_str().unwrap()).await;
         assert_eq!(view["status"], "succeeded", "{view}");
         let clips = clips(&gateway, task).await;
+        for clip in &clips {
+            assert_eq!(clip["video_url"], "", "the provider made none");
+        }
         let groups: Vec<&str> = clips
             .iter()
             .map(|clip| clip["metadata"]["stem_type_group_name"].as_str().unwrap())
