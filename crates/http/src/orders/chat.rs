@@ -1,6 +1,7 @@
 //! The requests of the chat-completions API.
 
 pub mod answer_format;
+mod film_options;
 pub mod housekeeping;
 pub mod messages;
 
@@ -17,15 +18,18 @@ use crate::fields::types::{
     AnyObject, BooleanField, IntegerField, NonEmptyText, NumberField, OptionalText, RequiredField,
 };
 use crate::fields::{self, BodyFields, request};
-use answer_format::{AnswerModalities, ResponseFormat, StopSequences, ToolChoice};
+use answer_format::{AnswerAudio, AnswerModalities, ResponseFormat, StopSequences, ToolChoice};
+use film_options::film_options;
 use mediagate_core::domain::quotes::QuotedOrder;
-use mediagate_core::domain::video::{FrameShape, ParamNames, VideoOrder};
+use mediagate_core::domain::video::{ParamNames, VideoOrder};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use messages::{ChatPrompt, MessageList};
 
 /// With fewer tokens than this, an answer cannot hold a video's URL.
 const MIN_URL_TOKENS: i64 = 16;
+/// The fault of a field that is set at the top level and in `video`.
+const ONE_LEVEL: &str = "Set this field either here or in `video`, not both.";
 
 request! {
     /// A chat completion request that creates videos.
@@ -62,6 +66,22 @@ request! {
         modalities: AnswerModalities,
         /// Same as `video.seconds`.
         seconds: SecondsField,
+        /// Same as `video.size`.
+        size: SizeField,
+        /// Same as `video.resolution`.
+        resolution: ResolutionField,
+        /// Same as `video.aspect_ratio`.
+        aspect_ratio: AspectRatio,
+        /// `true` or `false`: same as `video.audio`. An object has no effect on a video.
+        audio: AnswerAudio,
+        /// Same as `video.label`.
+        label: LabelField,
+        /// Same as `video.negative_prompt`.
+        negative_prompt: OptionalText<MAX_PROMPT>,
+        /// Same as `video.end_image`.
+        end_image: PictureField,
+        /// Same as `video.reference_images`.
+        reference_images: PictureList,
         /// Video options that the chat API has no fields for.
         video: VideoOptions,
         /// Fields that are passed to the provider if the operator allows them. Also accepted in
@@ -75,6 +95,8 @@ request! {
         webhook_url: CallbackUrlField,
         /// Number of videos, 1–4.
         n: IntegerField<1, 4>,
+        /// Same as `n`. A name used by other services.
+        num_videos: IntegerField<1, 4>,
         /// Your id of the end user.
         user: OptionalText<512>,
         /// Whether to stream the response as server-sent events.
@@ -188,6 +210,9 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     };
     let callback = callback.single_callback(body);
     let (seconds_param, seconds) = seconds(body, &request).unzip();
+    let options = film_options(body, &mut request);
+    let counts = [(PARAMS.count, request.n), ("num_videos", request.num_videos)];
+    let (count_param, count) = field_aliases::single_value(body, PARAMS.count, counts).unzip();
     let mut video = request.video.take();
     let mut aliases = request.aliases;
     let mut nested = video.as_mut().map(|video| &mut video.aliases);
@@ -210,7 +235,9 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         pictures.unwrap_or(&mut Vec::new()),
         first_frames,
     );
-    let last_frames = aliases.take_last_frames().into_iter();
+    let outer_end = request.end_image.take();
+    let outer_end = outer_end.map(|picture| ("end_image".to_owned(), vec![picture]));
+    let last_frames = outer_end.into_iter().chain(aliases.take_last_frames());
     let nested_last_frames = nested.and_then(AliasFields::take_last_frames);
     let nested_last_frames =
         nested_last_frames.map(|(name, pictures)| (format!("video.{name}"), pictures));
@@ -227,46 +254,32 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         pictures,
         conversation,
     } = chat_prompt?;
-    let mut order = VideoOrder {
+    let order = VideoOrder {
         is_housekeeping: housekeeping::is_housekeeping(&prompt, &conversation),
         model: Some(request.model?),
         prompt,
         pictures,
         end_picture,
-        references: Vec::new(),
+        references: options.references,
         seconds,
-        size: None,
-        frame: FrameShape::default(),
-        audio: None,
-        label: false,
-        seed: None,
-        negative_prompt: None,
+        size: options.size,
+        frame: options.frame,
+        audio: options.audio,
+        label: options.label,
+        seed: video.and_then(|video| video.seed),
+        negative_prompt: options.negative_prompt,
         provider_options,
-        count: request.n.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        count: count.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         conversation,
         user: request.user,
         callback,
         params: ParamNames {
             seconds: seconds_param.unwrap_or(PARAMS.seconds),
             provider_options: options_param,
-            ..PARAMS
+            count: count_param.unwrap_or(PARAMS.count),
+            ..options.params
         },
     };
-    if let Some(video) = video {
-        order = VideoOrder {
-            references: video.reference_images.unwrap_or_default(),
-            size: video.size,
-            frame: FrameShape {
-                resolution: video.resolution,
-                aspect_ratio: video.aspect_ratio,
-            },
-            audio: video.audio,
-            label: video.label.unwrap_or(false),
-            seed: video.seed,
-            negative_prompt: video.negative_prompt,
-            ..order
-        };
-    }
     let stream_options = request.stream_options;
     Some(ChatOrder {
         order,
@@ -298,7 +311,7 @@ fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> Option<(&'static str
     ];
     let others = request.aliases.lengths(false);
     let lengths = ours.into_iter().chain(nested.into_iter().flatten());
-    field_aliases::length(body, &PARAMS, lengths.chain(others))
+    field_aliases::single_value(body, PARAMS.seconds, lengths.chain(others))
 }
 
 /// The fields for the provider, and the name of the field that has them.
@@ -316,8 +329,7 @@ fn provider_options(
     }
     // If both were merged, one of two values for the same field would win silently.
     if !nested.is_empty() {
-        let message = "Set this field either here or in `video`, not both.";
-        body.fault(name, ErrorCode::InvalidValue, message);
+        body.fault(name, ErrorCode::InvalidValue, ONE_LEVEL);
     }
     (name, options)
 }

@@ -1,4 +1,4 @@
-//! Alias fields: other services' names of a video's length, its first frame and its last.
+//! Alias fields: other services' names of a video's length, its frames, its shape and its sound.
 //!
 //! They determine the result and its price, so each is used or refused, never ignored. If several
 //! names of one field are set, their values must agree.
@@ -7,13 +7,15 @@ use serde_json::Value;
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::video_fields::{PictureField, SecondsField, picture};
+use super::video_fields::{AspectRatio, PictureField, SecondsField, picture};
+use crate::fields::types::{BooleanField, IntegerField};
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::video::{ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
 
 request! {
-    /// Names of other services for the length, the first frame and the last frame.
+    /// Names of other services for the length, the first frame, the last frame, the aspect ratio and
+    /// the sound, and fields of theirs that are refused.
     #[expect(non_snake_case, reason = "the field name of another service")]
     pub struct AliasFields {
         /// Same as `seconds`. A name used by other services.
@@ -39,6 +41,14 @@ request! {
         frame_images: FirstFrames,
         /// Same as `end_image`.
         last_frame_image: LastFrames,
+        /// Same as `aspect_ratio`. A name used by other services.
+        aspectRatio: AspectRatio,
+        /// Same as `audio`. A name used by other services.
+        generate_audio: BooleanField,
+        /// Refused: the model decides the frame rate.
+        fps: FrameCount,
+        /// Refused: the model decides the frame rate, and `seconds` the length.
+        num_frames: FrameCount,
     }
 }
 
@@ -63,15 +73,15 @@ pub const FIRST_FRAMES: [&str; 6] = [
 /// The name of the last frame.
 pub const LAST_FRAME: &str = "last_frame_image";
 
-/// The name of a field, and the length that it sets.
-pub type NamedLength = (&'static str, Option<f64>);
+/// The name of a field, and the value that it sets.
+pub type NamedValue<T> = (&'static str, Option<T>);
 
 /// The name of a field, and its pictures.
 pub type NamedPictures = (String, Vec<RequestedPicture>);
 
 impl AliasFields {
     /// The length under each of its names: those in an object `video`, or those outside.
-    pub fn lengths(&self, is_in_video: bool) -> impl Iterator<Item = NamedLength> {
+    pub fn lengths(&self, is_in_video: bool) -> impl Iterator<Item = NamedValue<f64>> {
         let values = [
             self.duration,
             self.durationSeconds,
@@ -102,24 +112,22 @@ impl AliasFields {
     }
 }
 
-/// The length on which all fields agree, and the first field that sets it. Our own field comes
-/// first.
-pub fn length(
+/// The value on which all fields agree, and the first field that sets it. Our own field comes
+/// first; an error names it as `param`.
+pub fn single_value<T: PartialEq>(
     body: &BodyFields<'_>,
-    params: &ParamNames,
-    lengths: impl IntoIterator<Item = NamedLength>,
-) -> Option<(&'static str, f64)> {
-    let lengths = lengths.into_iter();
-    let mut lengths = lengths.filter_map(|(name, seconds)| Some((name, seconds?)));
-    let (first, seconds) = lengths.next()?;
+    param: &str,
+    values: impl IntoIterator<Item = NamedValue<T>>,
+) -> Option<(&'static str, T)> {
+    let values = values.into_iter();
+    let mut values = values.filter_map(|(name, value)| Some((name, value?)));
+    let (first, value) = values.next()?;
     // Two lengths are two prices, so neither may win silently.
-    let differing = lengths.find(|(_, differing)| (differing - seconds).abs() > f64::EPSILON);
-    if let Some((differing, _)) = differing {
-        let param = params.seconds;
-        let message = format!("{first} and {differing} set different lengths. Set only {param}.");
+    if let Some((differing, _)) = values.find(|(_, other)| *other != value) {
+        let message = format!("{first} and {differing} set different values. Set only {param}.");
         body.fault(param, ErrorCode::InvalidValue, message);
     }
-    Some((first, seconds))
+    Some((first, value))
 }
 
 /// Adds the first frame from its alias fields to the source pictures, of which the first one is the
@@ -194,6 +202,24 @@ fn agree(
             first.1, other.1
         );
         body.fault(param, ErrorCode::InvalidValue, message);
+    }
+}
+
+/// How many frames a video has, or shows in a second. No model offers the choice.
+pub struct FrameCount;
+
+impl FieldType for FrameCount {
+    type Value = ();
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
+        body.value(name)?;
+        let message = "The model decides the frame rate. Set the length in seconds.";
+        body.fault(name, ErrorCode::UnsupportedValue, message);
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        IntegerField::<1, { i64::MAX }>::schema()
     }
 }
 
@@ -354,6 +380,57 @@ mod tests {
             "duration": 4, "video": {"seconds": 8}});
         let error = ChatOrder::read(&body).unwrap_err();
         assert_eq!(error.param(), Some("video.seconds"));
+    }
+
+    #[test]
+    fn shape_and_sound_are_taken_by_their_other_names() {
+        for (fields, param) in [
+            (json!({"aspectRatio": "9:16"}), "aspectRatio"),
+            (json!({"aspect_ratio": "9:16"}), "aspect_ratio"),
+            (
+                json!({"aspect_ratio": "9:16", "aspectRatio": "9/16"}),
+                "aspect_ratio",
+            ),
+        ] {
+            for order in everywhere(&fields) {
+                let order = order.unwrap();
+                assert_eq!(order.frame.aspect_ratio, Some((9, 16)));
+                assert!(order.params.aspect_ratio.ends_with(param), "{fields}");
+            }
+        }
+        for order in everywhere(&json!({"generate_audio": false})) {
+            let order = order.unwrap();
+            assert_eq!(order.audio, Some(false));
+            assert!(order.params.audio.ends_with("generate_audio"));
+        }
+        for (fields, param) in [
+            (json!({"audio": true, "generate_audio": false}), "audio"),
+            (
+                json!({"aspect_ratio": "1:1", "aspectRatio": "9:16"}),
+                "aspect_ratio",
+            ),
+            (json!({"size": "1x1", "aspectRatio": "9:16"}), "aspectRatio"),
+            (json!({"generate_audio": "yes"}), "generate_audio"),
+        ] {
+            for order in everywhere(&fields) {
+                let error = order.unwrap_err();
+                assert!(error.param().unwrap().ends_with(param), "{fields}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_rate_is_refused() {
+        for name in ["fps", "num_frames"] {
+            for order in everywhere(&json!({ name: 24 })) {
+                let error = order.unwrap_err();
+                assert!(error.param().unwrap().ends_with(name), "{error}");
+                assert!(error.to_string().contains("seconds"), "{error}");
+            }
+            for order in everywhere(&json!({ name: null })) {
+                order.unwrap();
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::video_fields::{
     ProviderOptions, ResolutionField, SecondsField, SeedField, SizeField,
 };
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
-use crate::fields::types::{BooleanField, NonBlankText, OptionalText, RequiredField};
+use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
 use crate::fields::{self, BodyFields, FieldType, request};
 use mediagate_core::domain::pictures::PictureSource;
 use mediagate_core::domain::quotes::QuotedOrder;
@@ -61,6 +61,10 @@ request! {
         webhook_url: CallbackUrlField,
         /// Your id of the end user.
         user: OptionalText<512>,
+        /// Must be 1: a request makes one video.
+        n: SingleVideo,
+        /// Same as `n`. A name used by other services.
+        num_videos: SingleVideo,
         + aliases: AliasFields,
     }
 }
@@ -147,8 +151,21 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     let callback = callback.single_callback(body);
     let own_length = [(PARAMS.seconds, request.seconds)].into_iter();
     let alias_lengths = request.aliases.lengths(false);
-    let length = field_aliases::length(body, &PARAMS, own_length.chain(alias_lengths));
+    let lengths = own_length.chain(alias_lengths);
+    let length = field_aliases::single_value(body, PARAMS.seconds, lengths);
     let (seconds_param, seconds) = length.unzip();
+    let ratios = [
+        (PARAMS.aspect_ratio, request.aspect_ratio),
+        ("aspectRatio", request.aliases.aspectRatio),
+    ];
+    let ratio = field_aliases::single_value(body, PARAMS.aspect_ratio, ratios);
+    let (aspect_ratio_param, aspect_ratio) = ratio.unzip();
+    let sounds = [
+        (PARAMS.audio, request.audio),
+        ("generate_audio", request.aliases.generate_audio),
+    ];
+    let sound = field_aliases::single_value(body, PARAMS.audio, sounds);
+    let (audio_param, audio) = sound.unzip();
 
     let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
     let mut references = request.reference_images.unwrap_or_default();
@@ -187,9 +204,9 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         size: request.size,
         frame: FrameShape {
             resolution: request.resolution,
-            aspect_ratio: request.aspect_ratio,
+            aspect_ratio,
         },
-        audio: request.audio,
+        audio,
         label: request.label.unwrap_or(false),
         seed: request.seed,
         negative_prompt: request.negative_prompt,
@@ -200,6 +217,8 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         callback,
         params: ParamNames {
             seconds: seconds_param.unwrap_or(PARAMS.seconds),
+            aspect_ratio: aspect_ratio_param.unwrap_or(PARAMS.aspect_ratio),
+            audio: audio_param.unwrap_or(PARAMS.audio),
             ..PARAMS
         },
     })
@@ -213,6 +232,26 @@ fn add(named_pictures: &mut Vec<NamedPictures>, name: &str, picture: RequestedPi
     {
         Some((_, pictures)) => pictures.push(picture),
         None => named_pictures.push((name.to_owned(), vec![picture])),
+    }
+}
+
+/// The number of videos. This API makes one for each request.
+pub struct SingleVideo;
+
+impl FieldType for SingleVideo {
+    type Value = ();
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
+        if body.integer(name, i64::MIN..=i64::MAX)? != 1 {
+            let message = "Must be 1. For several videos send several requests, or n in a chat \
+                           completion.";
+            body.fault(name, ErrorCode::UnsupportedValue, message);
+        }
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        IntegerField::<1, 1>::schema()
     }
 }
 

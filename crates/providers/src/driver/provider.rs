@@ -235,11 +235,6 @@ impl Provider {
     /// The URL of a result as it may be passed to a caller: absolute, and one that this gateway
     /// would fetch. The error gives the reason why it may not. An empty address is no URL.
     pub fn link(&self, address: &str) -> Result<Url, String> {
-        let address = address.trim();
-        // Joined to the base URL, it would be the provider's own.
-        if address.is_empty() {
-            return Err("it is empty".into());
-        }
         let call = Call::get("link", "").with_target(CallTarget::Address(address.to_owned()));
         let destination = self.destination(&call).map_err(|error| error.message)?;
         if destination.url.as_str().chars().count() > LONGEST_LINK {

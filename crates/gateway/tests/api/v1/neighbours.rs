@@ -1,4 +1,4 @@
-//! Lengths and pictures under the names that other services use.
+//! Lengths, pictures and other options under the names and at the places that other services use.
 
 use mediagate_model::task::{TaskPayload, VideoJob};
 use reqwest::Method;
@@ -253,15 +253,53 @@ async fn too_many_pictures_are_refused_under_the_native_name() {
     for (endpoint, body) in
         in_each_place(&json!({"last_frame_image": url(64), "end_image": url(72)}))
     {
-        if body.get("end_image").is_some() && endpoint == CHAT {
-            // At the top level of a chat `end_image` is not a known field.
-            continue;
-        }
         let answer = gateway.post(endpoint, &body).await;
         answer.refused(400, "invalid_value");
         assert!(answer.message().contains("end_image"));
     }
     assert_eq!(gateway.get("/v1/tasks").await.ok()["data"], json!([]));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn options_are_accepted_or_refused_at_each_place() {
+    let gateway = priced_gateway().await;
+    for fields in [
+        json!({"size": "480x854"}),
+        json!({"resolution": "480p", "aspect_ratio": "9:16"}),
+        json!({"resolution": "480p", "aspectRatio": "9:16"}),
+    ] {
+        for (endpoint, body) in in_each_place(&fields) {
+            let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
+            assert_eq!((job.width, job.height), (480, 854), "{body}");
+        }
+    }
+    for (field, value) in [
+        ("fps", json!(24)),
+        ("num_frames", json!(120)),
+        ("negative_prompt", json!("rain")),
+        ("size", json!("100x100")),
+    ] {
+        for (endpoint, body) in in_each_place(&json!({ field: value })) {
+            let answer = gateway.post(endpoint, &body).await;
+            answer.refused(400, "unsupported_value");
+            let param = answer.json["error"]["param"].as_str().unwrap();
+            assert!(param.ends_with(field), "{param}");
+        }
+    }
+    // This API makes one video for each request.
+    for name in ["n", "num_videos"] {
+        let order = |count: u32| json!({"model": "animatic-1", "prompt": "a lake", name: count});
+        let answer = gateway.post(VIDEOS, &order(2)).await;
+        answer.refused(400, "unsupported_value").on_param(name);
+        accepted_job(&gateway, gateway.post(VIDEOS, &order(1)).await).await;
+    }
+    let chat = json!({"model": "animatic-1", "num_videos": 2, "size": "480x480", "seconds": 1,
+        "seed": 7, "audio": {"voice": "alloy", "format": "wav"},
+        "messages": [{"role": "user", "content": "a lake"}]});
+    let quote = json!({"endpoint": CHAT, "body": chat});
+    let quote = gateway.post("/v1/quote", &quote).await.ok();
+    assert_eq!(quote["reserve_usd"], "0.20");
     gateway.stop().await;
 }
 
@@ -284,6 +322,13 @@ async fn the_openapi_document_has_these_names() {
             "images",
             "frame_images",
             "last_frame_image",
+            "aspectRatio",
+            "generate_audio",
+            "end_image",
+            "reference_images",
+            "size",
+            "audio",
+            "negative_prompt",
         ] {
             assert!(fields[name].is_object(), "{request}.{name}");
         }

@@ -156,6 +156,27 @@ impl FieldType for AnswerModalities {
     }
 }
 
+/// Whether the video has sound: `true` or `false`. An object under this name is the chat API's own
+/// field, which describes a spoken answer and has no effect on a video.
+pub struct AnswerAudio;
+
+impl FieldType for AnswerAudio {
+    type Value = bool;
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<bool> {
+        if body.value(name)?.is_object() {
+            return None;
+        }
+        body.boolean(name)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let flag = ObjectBuilder::new().schema_type(Type::Boolean);
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        AnyOfBuilder::new().item(flag).item(object).into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
