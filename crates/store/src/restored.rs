@@ -67,14 +67,15 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
     )
 }
 
-/// Holds the open tasks for hosted providers that have no submission except refused ones. Returns
-/// how many.
+/// Holds the open tasks for hosted providers whose resumption would send an order: those with no
+/// submission, and those whose latest one was refused or was being sent. Returns how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     // Without an unexpired row any process would free these tasks as those of a dead worker.
     workers::register(conn, HOLDER, NEVER_EXPIRES)?;
     conn.execute(
         "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'
-         AND NOT EXISTS (SELECT 1 FROM submissions WHERE task_id = tasks.id AND submissions.state <> 'refused')",
+         AND COALESCE((SELECT state FROM submissions WHERE task_id = tasks.id ORDER BY attempt DESC LIMIT 1), 'refused')
+             IN ('refused', 'intended')",
         &[HOLDER.into()],
     )
 }

@@ -5,7 +5,9 @@
 //! and the bucket if there is one, have the same mark. The database also stores its own location,
 //! and a copy is at another one. If the database is behind a mark, is at another location, or was
 //! promoted without proof that nothing was lost, its open tasks for hosted providers are held until
-//! the operator decides. Tasks that the database knows were submitted are simply followed.
+//! the operator decides. So are orders that were being sent: the provider may have refused them
+//! since, and another one may have made them. Tasks that a provider is known to have accepted are
+//! simply followed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,11 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Ctx};
 use crate::domain::audit::ChangeAuthor;
-use crate::domain::endings;
+use crate::domain::{costs, endings};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AssetId, TaskId};
-use mediagate_model::task::TaskFailure;
+use mediagate_model::submission::SubmissionState;
+use mediagate_model::task::{Task, TaskFailure};
 use mediagate_store::restored::{DatabaseMark, HOLDER};
 use mediagate_store::{self as store, Conn, DatabaseLocation, StoreError};
 use mediagate_telemetry::counters;
@@ -322,10 +325,28 @@ pub async fn fail(app: &App, id: TaskId, author: ChangeAuthor) -> Result<bool, E
             // With the hold as owner: a task that was released meanwhile may be at a provider and
             // is not ended.
             endings::end(conn, &app_handle, &task, Some(HOLDER), &ending, now, |conn| {
+                close_interrupted(conn, &task, now)?;
                 author.note(conn, "task.fail", &id, audit_values("failed"), now)
             })
         })
         .await
+}
+
+/// Closes the submission of a task that was being sent: its outcome will not become known.
+fn close_interrupted(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result<(), Error> {
+    let latest = store::submissions::latest(conn, task.id)?;
+    let Some(latest) = latest.filter(|latest| latest.state == SubmissionState::Intended) else {
+        return Ok(());
+    };
+    let error = Some((
+        "unclear",
+        "the database was restored while it was being sent",
+    ));
+    let (from, to) = (SubmissionState::Intended, SubmissionState::Unclear);
+    match store::submissions::close(conn, latest.id, from, to, error, now)? {
+        Some(closed) => costs::record_job_cost(conn, task, closed, None, None, now),
+        None => Ok(()),
+    }
 }
 
 fn read(path: &Path) -> Option<DatabaseMark> {

@@ -23,6 +23,7 @@ fn settings(simulator: &Simulator, max_running: u32) -> String {
     let url = simulator.url(OPENAI);
     format!(
         "[providers.acme]\nprotocol = \"{OPENAI}\"\nbase_url = \"{url}\"\napi_key = \"sk-simulated-0123456789\"\n\
+         idempotency = true\n\
          [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
          routes = [{{ provider = \"acme\", model = \"sora-2\", max_running = {max_running} }}]\n"
     )
@@ -257,6 +258,55 @@ async fn a_copied_postgres_beside_a_new_folder_orders_nothing_again() {
     std::fs::write(scene.folder.path().join("m.toml"), toml).unwrap();
     let fresh = scene.folder.path().join("fresh");
     orders_nothing_again(&scene, &fresh).await;
+}
+
+/// The provider may refuse that order after the copy was made, and another one may make it.
+#[tokio::test]
+async fn an_order_that_was_being_sent_waits_in_a_copy() {
+    let simulator = Simulator::start().await.unwrap();
+    let mut scene = Scene {
+        simulator,
+        folder: tempfile::tempdir().unwrap(),
+        database: None,
+        key: String::new(),
+        tasks: Vec::new(),
+    };
+    scene.configure(1);
+    let config = scene.folder.path().join("m.toml");
+    let flags = ["--config", config.to_str().unwrap()];
+    let stop_when_sent = [("MEDIAGATE_STOP_AT", "submission-sent")];
+    let original = Server::start_with(&scene.data(), &flags, &stop_when_sent).await;
+    scene.key = original.first_key().await;
+    let client = scene.client(&original);
+    scene.order(&client, "one").await;
+    original.wait_until_stopped().await;
+    for (decision, status, attempt) in [
+        ("fail", "failed", "unconfirmed"),
+        ("resubmit", "succeeded", "succeeded"),
+    ] {
+        let copied = scene.folder.path().join(decision);
+        copy_database(&scene.data(), &copied);
+        let key = "signing.key";
+        std::fs::copy(scene.data().join(key), copied.join(key)).unwrap();
+        let sent = scene.simulator.world().journal().len();
+        let server = scene.start_in(&copied, &[]).await;
+        let list = scene.command_in(&copied, &["restored", "list"]).await;
+        assert!(list.contains(&scene.tasks[0]), "{list}");
+        assert_eq!(scene.simulator.world().journal().len(), sent);
+        let decided = ["restored", decision, &scene.tasks[0]];
+        scene.command_in(&copied, &decided).await;
+        let client = scene.client(&server);
+        let task = finished(&client, &scene.tasks[0]).await;
+        assert_eq!(task["status"], status, "{task}");
+        let path = format!("/v1/tasks/{}/attempts", scene.tasks[0]);
+        let attempts = client.get(&path).await.ok();
+        assert_eq!(attempts["data"][0]["status"], attempt, "{attempts}");
+        server.stop().await;
+        scene.command_in(&copied, &["ledger", "verify"]).await;
+    }
+    // The repetition had the same idempotency key.
+    assert_eq!(scene.simulator.world().accepted_count(OPENAI), 1);
+    original.crash();
 }
 
 /// A gateway on the copy holds the tasks that were not submitted when the copy was made.

@@ -166,18 +166,6 @@ impl Stage {
         copy
     }
 
-    /// The ids, which are the idempotency keys, of submissions that were being sent.
-    pub(crate) fn interrupted_submissions(&self) -> Vec<String> {
-        let Database::Sqlite(path) = &self.database else {
-            return Vec::new();
-        };
-        let store = rusqlite::Connection::open(path).unwrap();
-        let sql = "SELECT id FROM submissions WHERE state = 'intended'";
-        let mut statement = store.prepare(sql).unwrap();
-        let ids = statement.query_map([], |row| row.get(0)).unwrap();
-        ids.map(Result::unwrap).collect()
-    }
-
     /// Whether the data is a folder that can be copied.
     pub(crate) fn can_be_copied(&self) -> bool {
         matches!(self.database, Database::Sqlite(_))

@@ -211,7 +211,10 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     let callback = callback.single_callback(body);
     let (seconds_param, seconds) = seconds(body, &request).unzip();
     let options = film_options(body, &mut request);
-    let counts = [(PARAMS.count, request.n), ("num_videos", request.num_videos)];
+    let counts = [
+        (PARAMS.count, request.n),
+        ("num_videos", request.num_videos),
+    ];
     let (count_param, count) = field_aliases::single_value(body, PARAMS.count, counts).unzip();
     let mut video = request.video.take();
     let mut aliases = request.aliases;

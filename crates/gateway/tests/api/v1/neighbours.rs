@@ -295,7 +295,7 @@ async fn options_are_accepted_or_refused_at_each_place() {
         accepted_job(&gateway, gateway.post(VIDEOS, &order(1)).await).await;
     }
     let chat = json!({"model": "animatic-1", "num_videos": 2, "size": "480x480", "seconds": 1,
-        "seed": 7, "audio": {"voice": "alloy", "format": "wav"},
+        "audio": {"voice": "alloy", "format": "wav"},
         "messages": [{"role": "user", "content": "a lake"}]});
     let quote = json!({"endpoint": CHAT, "body": chat});
     let quote = gateway.post("/v1/quote", &quote).await.ok();
