@@ -89,6 +89,9 @@ pub(super) enum Safeguard {
     /// Open tasks of a restored database that were not submitted wait, as they may have been sent
     /// since.
     HoldRestored,
+    /// So do those that were being sent: since then the provider may have refused them, and another
+    /// one may have made them.
+    HoldInterrupted,
     /// A submission is looked up, and sent again, only at the address where it was made.
     SameAddress,
 }

@@ -63,6 +63,9 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
             let task = &mut next.tasks[task];
             task.status = Status::Failed(FailureCause::Unconfirmed);
             (task.owner, task.released) = (None, task.released + 1);
+            if let Some(interrupted @ Submission::Intended) = task.submissions.last_mut() {
+                *interrupted = Submission::Unclear;
+            }
         }
         Action::Crash(process) => crash(rules, &mut next, process),
     }
@@ -173,9 +176,12 @@ fn restore(rules: &Rules, next: &mut State) {
     next.tasks = next.backup.take().unwrap_or_default();
     for task in &mut next.tasks {
         task.owner = None;
-        let mut submissions = task.submissions.iter();
-        let is_unsubmitted = submissions.all(|submission| *submission == Submission::Refused);
-        if is_unsubmitted && task.status == Status::Open && rules.has(Safeguard::HoldRestored) {
+        let would_order = match task.submissions.last() {
+            None | Some(Submission::Refused) => rules.has(Safeguard::HoldRestored),
+            Some(Submission::Intended) => rules.has(Safeguard::HoldInterrupted),
+            _ => false,
+        };
+        if would_order && task.status == Status::Open {
             task.owner = Some(OPERATOR);
         }
     }
