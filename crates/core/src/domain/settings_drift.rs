@@ -11,7 +11,7 @@ use mediagate_store::{self as store, Conn, replicas::ReplicaMarks};
 use mediagate_telemetry::counters;
 
 /// The settings that are compared.
-const SETTINGS: [&str; 3] = ["signing_secret", "models", "brand"];
+const SETTINGS: [&str; 4] = ["signing_secret", "models", "brand", "media"];
 /// The version of the program that made the fingerprints: those of models differ between versions.
 const VERSION: &str = "version";
 
@@ -35,6 +35,9 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     for setting in SETTINGS {
         let is_different = peers.iter().any(|peer| differ(&own, peer, setting));
         counters::setting_differs(setting, is_different);
+        if setting == SETTINGS[3] {
+            app.blobs.set_one_of_several(is_different);
+        }
         // Logged when it changes, and not at every comparison.
         if !app
             .models
@@ -73,12 +76,22 @@ fn marks(app: &App) -> ReplicaMarks {
         (SETTINGS[0], app.secrets.signer.key_fingerprint()),
         (SETTINGS[1], sha256_hex(models.as_bytes())),
         (SETTINGS[2], app.config.brand.clone()),
+        (SETTINGS[3], media_place(app)),
         (VERSION, env!("CARGO_PKG_VERSION").to_owned()),
     ];
     let marks = marks.map(|(name, mark)| (name.to_owned(), mark));
     let mut marks: ReplicaMarks = marks.into_iter().collect();
     route_states::add_mark(app, &mut marks);
     marks
+}
+
+/// Where the process stores media: a folder's mark, or a fingerprint of the bucket's settings.
+fn media_place(app: &App) -> String {
+    let media = &app.config.media;
+    match (app.blobs.folder_mark(), &media.store) {
+        (Some(mark), _) => mark.to_owned(),
+        (None, store) => sha256_hex(format!("{store:?} {:?}", media.endpoint).as_bytes()),
+    }
 }
 
 /// A setting that the peer does not publish is not compared.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mediagate_core::domain::settings_drift::compare;
 use mediagate_store::{self as store, StoreError};
 use serde_json::Value;
 
@@ -206,4 +207,30 @@ fn data_url(picture: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(picture);
     format!("data:image/png;base64,{text}")
+}
+
+/// The files are in the folder of the other process, so they are not gone.
+#[tokio::test]
+async fn a_replica_with_a_folder_of_its_own_calls_no_file_gone() {
+    let gateway = TestGateway::builder().on_postgres().start().await;
+    let (gateway, paths) = order_film(gateway).await;
+    let folder = tempfile::tempdir().unwrap();
+    let replica = gateway.replica_with(|settings| {
+        settings.data = Some(folder.path().to_owned());
+    });
+    let replica = replica.await;
+    compare(&gateway.app).await.unwrap();
+    compare(&replica.app).await.unwrap();
+    for path in &paths {
+        let answer = replica.get(path).await;
+        answer.refused(503, "overloaded");
+        assert_eq!(gateway.get(path).await.status, 200, "{path}");
+    }
+    replica.stop().await;
+    let sharing = gateway.replica_without_workers().await;
+    for path in &paths {
+        assert_eq!(sharing.get(path).await.status, 200, "{path}");
+    }
+    sharing.stop().await;
+    gateway.stop().await;
 }

@@ -62,7 +62,8 @@ impl Replica {
              routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
         );
         std::fs::write(&file, toml).unwrap();
-        let data = folder.join(format!("data-{number}"));
+        // Shared, because they have no bucket.
+        let data = folder.join("data");
         let args = ["serve", "--config", file.to_str().unwrap(), "--data"];
         let mut args: Vec<String> = args.map(str::to_owned).into();
         args.push(data.to_str().unwrap().to_owned());

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::{Path as FsPath, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -30,6 +31,8 @@ struct FolderInner {
     folder: Arc<FsPath>,
     /// The mark that the folder must have; `None` if any folder is accepted.
     mark: Option<String>,
+    /// Whether other processes store files in another folder.
+    is_one_of_several: AtomicBool,
     health: StoreHealth,
 }
 
@@ -39,8 +42,18 @@ impl LocalFolder {
             files: OnceLock::new(),
             folder: folder.into(),
             mark,
+            is_one_of_several: AtomicBool::new(false),
             health: StoreHealth::default(),
         }))
+    }
+
+    pub(super) fn mark(&self) -> Option<&str> {
+        self.0.mark.as_deref()
+    }
+
+    pub(super) fn set_one_of_several(&self, is_one_of_several: bool) {
+        let flag = &self.0.is_one_of_several;
+        flag.store(is_one_of_several, Ordering::Relaxed);
     }
 
     pub(super) fn missing_since(&self) -> Option<Instant> {
@@ -202,10 +215,14 @@ impl LocalFolder {
             Ok(file) => file,
             Err(error) => {
                 self.check()?;
-                if error.kind() == std::io::ErrorKind::NotFound {
-                    return Ok(None);
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    return Err(error.into());
                 }
-                return Err(error.into());
+                if self.0.is_one_of_several.load(Ordering::Relaxed) {
+                    let reason = "the file may be in the media folder of another process";
+                    return Err(BlobError::Unavailable(reason.into()));
+                }
+                return Ok(None);
             }
         };
         Ok(Some(match read_cached(&file, &range) {

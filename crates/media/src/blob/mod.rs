@@ -168,6 +168,22 @@ impl BlobStore {
         Self(BlobBackend::Folder(LocalFolder::open(folder, Some(mark))))
     }
 
+    /// The mark of the folder, if files are stored in a marked one.
+    pub fn folder_mark(&self) -> Option<&str> {
+        match &self.0 {
+            BlobBackend::Folder(folder) => folder.mark(),
+            BlobBackend::Bucket(_) => None,
+        }
+    }
+
+    /// Notes whether other processes on the database store files in another folder. While they do,
+    /// a file that is not in this one counts as unavailable, not as removed.
+    pub fn set_one_of_several(&self, is_one_of_several: bool) {
+        if let BlobBackend::Folder(folder) = &self.0 {
+            folder.set_one_of_several(is_one_of_several);
+        }
+    }
+
     /// Stores a file, atomically replacing one with the same name.
     pub async fn put(&self, id: AssetId, media: MediaType, bytes: Bytes) -> Result<(), BlobError> {
         let name = BlobName { id, media };

@@ -54,6 +54,15 @@ async fn differing_settings_are_reported_by_every_process_while_they_differ() {
     compare(&gateway.app).await.unwrap();
     assert!(differing(&gateway).await.is_empty());
     differing_replica.stop().await;
+    // It does not find the others' files.
+    let folder = tempfile::tempdir().unwrap();
+    let separate = gateway.replica_with(|settings| {
+        settings.data = Some(folder.path().to_owned());
+    });
+    let separate = separate.await;
+    compare(&separate.app).await.unwrap();
+    assert_eq!(differing(&separate).await, ["media"]);
+    separate.stop().await;
     alike.stop().await;
     gateway.stop().await;
 }

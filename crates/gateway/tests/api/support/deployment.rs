@@ -67,9 +67,13 @@ impl Deployment {
         file.to_str().unwrap().to_owned()
     }
 
+    /// The folder that all processes share, because they have no bucket.
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     async fn gateway(&self, number: usize, is_old: bool) -> Server {
-        let data = self.folder.path().join(number.to_string());
-        let config = self.config();
+        let (data, config) = (self.data(), self.config());
         let (port, args) = (self.ports[number], ["--config", &config]);
         match self.old_program.as_ref().filter(|_| is_old) {
             Some(old_program) => Server::start_old(old_program, port, &data, &args).await,
@@ -78,8 +82,7 @@ impl Deployment {
     }
 
     fn worker(&self, is_old: bool) -> Process {
-        let data = self.folder.path().join("worker");
-        let config = self.config();
+        let (data, config) = (self.data(), self.config());
         let data = data.to_str().unwrap();
         let args = ["worker", "--config", &config, "--data", data];
         let mut command = match self.old_program.as_ref().filter(|_| is_old) {

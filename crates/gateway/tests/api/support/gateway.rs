@@ -247,10 +247,9 @@ impl TestGateway {
     /// A replica without workers and with some other settings.
     pub(crate) async fn replica_with(&self, set: impl FnOnce(&mut Settings)) -> Self {
         let mut overrides = self.overrides.clone();
-        set(&mut overrides);
         let database = self.home.database.as_ref().expect("it is on Postgres");
         overrides.database = Some(database.url.parse().unwrap());
-        overrides.data = Some(self.home.data.path().join("replica"));
+        set(&mut overrides);
         let clock = self.app.clock.clone();
         let mut replica = Box::pin(Self::open(overrides, clock, self.home.clone())).await;
         replica.client.key.clone_from(&self.client.key);
