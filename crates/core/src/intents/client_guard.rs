@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
+use super::PeerSocket;
 use super::client_table::{CreationState, DisconnectRecord};
 use super::clients::ClientRegistry;
 use mediagate_model::clock::Timestamp;
@@ -18,6 +19,7 @@ pub struct ClientGuard {
     id: IntentId,
     number: u32,
     close_time: Mutex<Option<IntentCloseTime>>,
+    socket: PeerSocket,
     is_answered: Arc<AtomicBool>,
 }
 
@@ -35,6 +37,7 @@ impl ClientGuard {
         clients: Arc<ClientRegistry>,
         id: IntentId,
         number: u32,
+        socket: PeerSocket,
         is_answered: Arc<AtomicBool>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -42,6 +45,7 @@ impl ClientGuard {
             id,
             number,
             close_time: Mutex::new(None),
+            socket,
             is_answered,
         })
     }
@@ -63,6 +67,11 @@ impl ClientGuard {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *close_time = Some(close);
+    }
+
+    /// Whether the client has closed its connection: what is written now does not reach it.
+    pub fn is_disconnected(&self) -> bool {
+        self.socket.is_closed()
     }
 
     /// Notes that the end of the body was handed to the connection.

@@ -77,9 +77,9 @@ impl ClientRegistry {
         socket: PeerSocket,
         reserved: bool,
     ) -> Arc<ClientGuard> {
-        let entry = ClientEntry::new(number, body, socket, reserved);
+        let entry = ClientEntry::new(number, body, socket.clone(), reserved);
         let is_answered = self.table().add(id, entry);
-        ClientGuard::new(self.clone(), id, number, is_answered)
+        ClientGuard::new(self.clone(), id, number, socket, is_answered)
     }
 
     /// Adds a client of a new intent, if no request with this body is under way: a retry waits for
@@ -97,9 +97,9 @@ impl ClientRegistry {
         {
             return None;
         }
-        let is_answered = table.add(id, ClientEntry::new(1, body, socket, false));
+        let is_answered = table.add(id, ClientEntry::new(1, body, socket.clone(), false));
         drop(table);
-        Some(ClientGuard::new(self.clone(), id, 1, is_answered))
+        Some(ClientGuard::new(self.clone(), id, 1, socket, is_answered))
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {

@@ -23,17 +23,41 @@ impl PeerSocket {
         let Some(stream) = stream.upgrade() else {
             return true;
         };
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match recv(&*stream, &mut [0_u8; 1], flags) {
-            Ok((count, _)) => count == 0,
-            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
-        }
+        is_end_announced(&stream) || is_at_end(&stream)
+    }
+}
+
+/// Whether the end was received, even if there are bytes before it that nobody has read yet.
+#[cfg(target_os = "linux")]
+fn is_end_announced(stream: &TcpStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let mut sockets = [PollFd::new(stream, PollFlags::RDHUP)];
+    let without_waiting = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut sockets, Some(&without_waiting)).is_ok() && !sockets[0].revents().is_empty()
+}
+
+/// Other systems do not tell it before those bytes are read.
+#[cfg(not(target_os = "linux"))]
+fn is_end_announced(_: &TcpStream) -> bool {
+    false
+}
+
+/// Whether everything was read and nothing will follow.
+fn is_at_end(stream: &TcpStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match recv(stream, &mut [0_u8; 1], flags) {
+        Ok((count, _)) => count == 0,
+        Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt as _;
+    use tokio::io::{AsyncWriteExt as _, Interest};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -51,8 +75,21 @@ mod tests {
         assert!(!socket.is_closed(), "there is more to read");
         assert_eq!(stream.try_read(&mut [0; 4]).unwrap(), 4);
         assert!(!socket.is_closed());
+        caller.write_all(b"more").await.unwrap();
         drop(caller);
-        stream.ready(tokio::io::Interest::READABLE).await.unwrap();
+        while !stream
+            .ready(Interest::READABLE)
+            .await
+            .unwrap()
+            .is_read_closed()
+        {
+            tokio::task::yield_now().await;
+        }
+        assert!(
+            socket.is_closed() || cfg!(not(target_os = "linux")),
+            "unread bytes"
+        );
+        assert_eq!(stream.try_read(&mut [0; 4]).unwrap(), 4);
         assert!(socket.is_closed());
         drop(stream);
         assert!(socket.is_closed());

@@ -1,4 +1,5 @@
-//! Watched bodies: note when an answer is written completely, which counts as delivered.
+//! Watched bodies: note when an answer is written completely, which counts as delivered unless the
+//! client had closed the connection before.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,12 +13,20 @@ use mediagate_core::intents::ClientGuard;
 
 /// Wraps the answer, so that its end is noted in the caller's guard.
 pub(super) fn watch(response: Response, client_guard: Arc<ClientGuard>) -> Response {
-    response.map(|body| Body::new(WatchedBody { body, client_guard }))
+    response.map(|body| {
+        Body::new(WatchedBody {
+            body,
+            client_guard,
+            is_lost: false,
+        })
+    })
 }
 
 struct WatchedBody {
     body: Body,
     client_guard: Arc<ClientGuard>,
+    /// Whether the client had left when the latest frame was handed over.
+    is_lost: bool,
 }
 
 impl HttpBody for WatchedBody {
@@ -31,10 +40,14 @@ impl HttpBody for WatchedBody {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         let is_over = match &frame {
             Poll::Ready(None) => true,
-            Poll::Ready(Some(Ok(_))) => self.body.is_end_stream(),
+            Poll::Ready(Some(Ok(_))) => {
+                // Not asked later: a client may leave as soon as it has the last frame.
+                self.is_lost = self.client_guard.is_disconnected();
+                self.body.is_end_stream()
+            }
             Poll::Ready(Some(Err(_))) | Poll::Pending => false,
         };
-        if is_over {
+        if is_over && !self.is_lost {
             self.client_guard.mark_written();
         }
         frame

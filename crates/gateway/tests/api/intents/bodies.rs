@@ -6,13 +6,15 @@ use std::time::Duration;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use super::{
     NOTICE_TIME, chat, claim, claim_soon, hang_up, prompt, request_with_key, retry_request,
     task_of, tasks,
 };
 use crate::support::balancer::Balancer;
-use crate::support::{TestGateway, sound};
+use crate::support::{TestGateway, eventually, sound};
 
 #[tokio::test]
 async fn a_caller_that_got_its_answer_gets_a_new_task() {
@@ -110,6 +112,45 @@ async fn a_hang_up_behind_a_proxy_is_noticed() {
     gateway.finished(&task).await;
     let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert_eq!(task_of(&answer), task);
+    gateway.stop().await;
+}
+
+/// Old clients send a line break after a body, others their next request. hyper then holds bytes that
+/// it has not used, and does not notice the end behind them.
+#[tokio::test]
+async fn a_hang_up_behind_surplus_bytes_is_noticed() {
+    let mut gateway = TestGateway::builder().without_workers().start().await;
+    let tails = ["\r\n", "GET /v1/models HTTP/1.1\r\n", &"x".repeat(60_000)];
+    let mut left = Vec::new();
+    for (number, tail) in tails.into_iter().enumerate() {
+        let body = chat(&format!("lake {number}")).to_string();
+        let key = gateway.client.key.as_ref().unwrap();
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let address = gateway.client.base.strip_prefix("http://").unwrap();
+        let mut caller = TcpStream::connect(address).await.unwrap();
+        let before = tasks(&gateway).await;
+        let request = head + &body + tail;
+        caller.write_all(request.as_bytes()).await.unwrap();
+        let task = eventually("the task is accepted", async || {
+            let current = tasks(&gateway).await;
+            current.iter().find(|id| !before.contains(id)).cloned()
+        });
+        left.push((number, task.await));
+    }
+    // The last ones return while their films are not made yet, the first one afterwards.
+    gateway.start_workers().await;
+    for (number, task) in left {
+        if number == 0 {
+            gateway.finished(&task).await;
+        }
+        let prompt = format!("lake {number}");
+        let answer = gateway.post("/v1/chat/completions", &chat(&prompt)).await;
+        assert_eq!(task_of(&answer), task, "{prompt}");
+    }
     gateway.stop().await;
 }
 
