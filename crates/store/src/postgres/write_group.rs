@@ -2,8 +2,9 @@
 //!
 //! A commit waits for the disk, and for a standby. So the waiting writes with one account lock run
 //! in one transaction, each in its own savepoint, and are committed once; none is answered before.
-//! A failing write rolls back only itself. A write that met a lock conflict, or was lost with its
-//! connection before the commit, is retried once separately.
+//! A failing write rolls back only itself. Its error is answered after the commit too: it may follow
+//! from what the writes before it wrote, and its caller may look for that at once. A write that met
+//! a lock conflict, or was lost with its connection before the commit, is retried once separately.
 //!
 //! A group grows while it is written: its first write may wait long for other processes that hold
 //! the lock, and writes that arrive meanwhile need not wait for the lock again.
@@ -84,6 +85,8 @@ pub(super) fn write(
 ) -> Vec<QueuedWrite> {
     let account_lock = first.account_lock;
     let mut succeeded: Vec<QueuedWrite> = Vec::new();
+    // Writes that failed after others of the group had succeeded.
+    let mut failed: Vec<QueuedWrite> = Vec::new();
     let mut retries = Vec::new();
     let mut count = 0;
     let mut next = Some(first);
@@ -100,18 +103,23 @@ pub(super) fn write(
             (Ok(true), None) => succeeded.push(write),
             (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::TimedOut))) => {
                 // COMMIT was not sent, so the server rolls back and nothing is in doubt.
-                retry_or_fail(succeeded.into_iter().chain([write]), trouble, &mut retries);
+                let lost = succeeded.into_iter().chain(failed).chain([write]);
+                retry_or_fail(lost, trouble, &mut retries);
                 return retries;
+            }
+            // There is no savepoint yet, so the transaction starts again.
+            (outcome, trouble) if succeeded.is_empty() => {
+                refuse(write, outcome, trouble, &mut retries);
+                session.roll_back();
+                session.begin(account_lock);
+            }
+            (Ok(false), None | Some(SessionTrouble::Refused)) => {
+                failed.push(write);
+                session.rollback_to_savepoint();
             }
             (outcome, trouble) => {
                 refuse(write, outcome, trouble, &mut retries);
-                // There is no savepoint yet, so the transaction starts again.
-                if succeeded.is_empty() {
-                    session.roll_back();
-                    session.begin(account_lock);
-                } else {
-                    session.rollback_to_savepoint();
-                }
+                session.rollback_to_savepoint();
             }
         }
         count += 1;
@@ -124,15 +132,26 @@ pub(super) fn write(
         return retries;
     }
     match session.commit(Instant::now() + COMMIT_TIMEOUT) {
-        CommitOutcome::Committed => reply_all(succeeded, || Ok(())),
+        CommitOutcome::Committed => {
+            reply_all(succeeded, || Ok(()));
+            // Their own errors are the answers.
+            reply_all(failed, || Ok(()));
+        }
         CommitOutcome::Refused(error) => {
             tracing::error!(%error, "postgres rejected a commit");
             reply_all(succeeded, || Err(StoreError::Refused));
+            // What they failed at was not written.
+            for write in failed {
+                retry(write, &mut retries);
+            }
         }
         CommitOutcome::InDoubt {
             transaction,
             warned,
-        } => doubts.add(transaction, warned, succeeded),
+        } => {
+            succeeded.append(&mut failed);
+            doubts.add(transaction, warned, succeeded);
+        }
     }
     retries
 }

@@ -249,6 +249,39 @@ async fn concurrent_requests_with_one_key_share_one_task_and_one_answer() {
     gateway.stop().await;
 }
 
+/// On Postgres the orders of an account share a commit. A request that came second must find what
+/// the first one made.
+#[tokio::test]
+async fn simultaneous_requests_with_one_key_join_the_first() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder().without_workers();
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let operator = crate::admin::operator(&gateway).await;
+        let credit = json!({"amount_usd": "1.00"});
+        for round in 0..10 {
+            let (key, order) = (format!("k{round}"), prompt(&format!("lake {round}")));
+            let orders = (0..5)
+                .map(|_| gateway.send(request_with_key(&gateway, "/v1/videos", &key, &order)));
+            let answers = futures_util::future::join_all(orders).await;
+            let mut made: Vec<String> = answers.iter().map(task_of).collect();
+            made.dedup();
+            assert_eq!(made.len(), 1, "{made:?}");
+            let path = "/v1/admin/accounts/default/credits";
+            let credits =
+                (0..5).map(|_| operator.send(request_with_key(&operator, path, &key, &credit)));
+            for answer in futures_util::future::join_all(credits).await {
+                let account = answer.ok();
+                assert_eq!(account["credit_usd"], format!("{}.00", round + 1));
+            }
+        }
+        assert_eq!(tasks(&gateway).await.len(), 10);
+        gateway.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_request_with_a_retryable_failure_is_retried_and_a_final_failure_is_replayed() {
     let gateway = TestGateway::builder().without_workers().start().await;

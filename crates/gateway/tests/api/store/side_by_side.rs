@@ -84,6 +84,40 @@ async fn writes_of_one_account_share_a_commit_and_undo_only_themselves() {
     assert!(transactions.len() < 10, "{transactions:?}");
 }
 
+/// A write may fail because of an earlier write in its group, and its caller then looks for what
+/// that one wrote.
+#[tokio::test]
+async fn a_write_that_came_second_fails_after_the_first_is_committed() {
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let store = Store::postgres(&database.url, DatabaseOptions::default()).unwrap();
+    let account = AccountId::new();
+    for round in 0..10 {
+        let name = format!("first{round}");
+        let writes = (0..8).map(async |_| {
+            let taken = name.clone();
+            let write = store.write_for(account, move |conn| {
+                let sql =
+                    "INSERT INTO meta (name, value) VALUES (?1, '1') ON CONFLICT (name) DO NOTHING";
+                match conn.execute(sql, &[(&taken).into()])? {
+                    1 => Ok(()),
+                    _ => Err(StoreError::Closed),
+                }
+            });
+            let is_first = write.await.is_ok();
+            let sought = name.clone();
+            let sql = "SELECT value FROM meta WHERE name = ?1";
+            let reading =
+                store.read(move |conn| conn.one(sql, &[(&sought).into()], |row| row.text(0)));
+            assert!(reading.await.unwrap().is_some(), "{name} is not committed");
+            is_first
+        });
+        let results = futures_util::future::join_all(writes).await;
+        let first_writes = results.into_iter().filter(|is_first| *is_first);
+        assert_eq!(first_writes.count(), 1, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn a_write_is_repeated_after_a_deadlock() {
     crate::support::client::install_tls();
