@@ -1,8 +1,7 @@
 //! `/v1/admin/keys`: the API keys of every account.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
-use axum::http::request::Parts;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::json;
 
@@ -25,27 +24,13 @@ use mediagate_core::domain::operator::OperatorAction;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
 
-/// A request that changes keys. A former secret may not do that: it could lock out the owner of the
-/// key, or have effects beyond its grace period.
-pub(crate) struct KeyWrite(OperatorWrite);
-
-impl FromRequestParts<App> for KeyWrite {
-    type Rejection = ErrorResponse;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let write = OperatorWrite::from_request_parts(parts, app).await?;
-        keys::refuse_former_secret(write.caller(), "change keys")?;
-        Ok(Self(write))
-    }
-}
-
 /// Create an API key.
 ///
 /// The secret is returned only once. If the request is repeated, the secret is null.
 #[utoipa::path(post, path = "/v1/admin/keys", tag = "admin", request_body = KeyRequest,
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(crate) async fn create(
-    KeyWrite(write): KeyWrite,
+    write: OperatorWrite,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
@@ -110,7 +95,7 @@ pub(crate) async fn get(
     params(("id" = String, Path, description = "The key's id")),
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(crate) async fn change(
-    KeyWrite(write): KeyWrite,
+    write: OperatorWrite,
     Path(id): Path<String>,
     State(app): State<App>,
     body: JsonBody,
@@ -133,7 +118,7 @@ pub(crate) async fn change(
         ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the key's webhook endpoints. Default: they are disabled and their events are held")),
     responses((status = 200, description = "The revoked key", body = AdminKey)))]
 pub(crate) async fn revoke(
-    KeyWrite(write): KeyWrite,
+    write: OperatorWrite,
     Path(id): Path<String>,
     query: Query,
     State(app): State<App>,
@@ -164,7 +149,7 @@ pub(crate) async fn revoke(
     params(("id" = String, Path, description = "The key's id")),
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(crate) async fn rotate(
-    KeyWrite(write): KeyWrite,
+    write: OperatorWrite,
     Path(id): Path<String>,
     State(app): State<App>,
     body: Option<JsonBody>,

@@ -17,14 +17,16 @@ use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, Intent
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
+use mediagate_core::domain::keys;
 use mediagate_core::domain::operator::{AnswerBuilder, OperatorAction};
 use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
-use mediagate_model::account::{Caller, Scope};
+use mediagate_model::account::Scope;
 use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 
-/// A request of an operator that changes something.
+/// A request of an operator that changes something. A former secret may not do that: it could lock
+/// out the owner of the key, and its changes would outlive its grace period.
 pub(crate) struct OperatorWrite {
     context: RequestContext,
     arrival: RequestArrival,
@@ -37,6 +39,7 @@ impl FromRequestParts<App> for OperatorWrite {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
         let (context, arrival) = authenticate_order(parts, app, Scope::Admin).await?;
+        keys::refuse_former_secret(&context.caller, "change the gateway")?;
         Ok(Self {
             context,
             arrival,
@@ -50,10 +53,6 @@ impl FromRequestParts<App> for OperatorWrite {
 pub(crate) type FingerprintedInput<T> = (T, Fingerprint);
 
 impl OperatorWrite {
-    pub(crate) fn caller(&self) -> &Caller {
-        &self.context.caller
-    }
-
     pub(crate) fn actor(&self) -> ChangeAuthor {
         self.context.actor()
     }
