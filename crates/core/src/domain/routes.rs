@@ -261,10 +261,21 @@ pub async fn refresh(app: &AppParts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Records that a provider did not accept an order through this route. Written at once; a failed
-/// write is only logged.
+/// Records that a provider did not accept an order through this route, and whether it refuses the
+/// key.
 pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     let refuses_key = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
+    write_error(app, route, error, refuses_key).await;
+}
+
+/// Records an error of one order, which says nothing about the next one: the provider refused its
+/// content, its job failed, or its outcome is unclear.
+pub async fn record_order_error(app: &App, route: &Route, error: &ProviderError) {
+    write_error(app, route, error, false).await;
+}
+
+/// Stores the last error of a route. Written at once; a failed write is only logged.
+async fn write_error(app: &App, route: &Route, error: &ProviderError, refuses_key: bool) {
     let (key, now) = (key(route), app.clock.now());
     let route_error = RouteError {
         class: error.class.name().to_owned(),

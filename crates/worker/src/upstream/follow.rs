@@ -15,7 +15,7 @@ use super::results::{self, ResultError};
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
 use crate::run_output::RunOutput;
-use mediagate_core::domain::tasks;
+use mediagate_core::domain::{routes, tasks};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::submission::SubmissionState;
 
@@ -78,6 +78,10 @@ impl HostedTask<'_> {
                 Some(job_close(&job, None)),
             ),
             Err(FollowError::JobFailed(outcome, error)) => {
+                if let Some(route) = self.route(&job.submission.provider, &job.route_model) {
+                    let app = &self.context.app;
+                    Box::pin(routes::record_order_error(app, &route, &error)).await;
+                }
                 (outcome, Some(job_close(&job, Some(error))))
             }
             Err(FollowError::OutOfTime) => timeout_ending(&job),

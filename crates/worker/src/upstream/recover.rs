@@ -63,7 +63,7 @@ impl HostedTask<'_> {
                     None,
                 )),
             },
-            SubmissionState::Intended => self.recover(submission).await,
+            SubmissionState::Intended => Box::pin(self.recover(submission)).await,
             SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => {
                 Err(unconfirmed_ending(
                     &submission,
@@ -174,7 +174,7 @@ impl HostedTask<'_> {
     }
 
     /// The route by which the task was submitted, if it is still in the settings.
-    fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
+    pub(super) fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
         let catalog = self.context.app.models.catalog.load();
         let model = catalog.with_id(&self.task.model)?;
         model.route(provider, route_model).cloned()

@@ -248,7 +248,7 @@ impl HostedTask<'_> {
     }
 
     /// Handles an order if it is unknown whether the provider accepted it.
-    fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
+    async fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
         let app = &self.context.app;
         // Such an order may be paid for and lost. It counts as a failure, so that the breaker opens
         // before many more orders are lost.
@@ -257,6 +257,7 @@ impl HostedTask<'_> {
             .upstream
             .breaker(route, |breaker| breaker.record_failure(now, false, None));
         tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "unknown whether the provider accepted the submission");
+        routes::record_order_error(app, route, &error).await;
         SendFailure::Unclear(error.message)
     }
 
@@ -308,21 +309,22 @@ impl HostedTask<'_> {
                 return Err(self.close_held_back(site, id, is_new).await.into());
             }
             // A repetition that was refused, or was not even sent, does not prove that the first
-            // request was refused, so nothing is recorded.
+            // request was refused, so the submission stays as it is.
             Err(SubmitError::BeforeSubmission(error) | SubmitError::Refused(error)) if !is_new => {
+                routes::record_order_error(app, route, &error).await;
                 return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
             }
             Err(SubmitError::BeforeSubmission(error)) => {
                 // The intent comes later, so there is no row yet. This row only documents the
                 // attempt.
                 self.note_refused(submission, &error).await;
-                return Ok(self.handle_refusal(route, error)?);
+                return Ok(self.handle_refusal(route, error).await?);
             }
             Err(SubmitError::Refused(error)) => {
                 // The refusal is on disk before another route is tried: `intend` allows nothing to
                 // be sent unless all earlier submissions are known to be refused.
                 return match self.write_refused(id, &error).await {
-                    Ok(true) => Ok(self.handle_refusal(route, error)?),
+                    Ok(true) => Ok(self.handle_refusal(route, error).await?),
                     Ok(false) => Err((RunOutcome::Stopped, None).into()),
                     Err(error) => Ok(error.into_attempt()?),
                 };
@@ -333,6 +335,7 @@ impl HostedTask<'_> {
                 app.models
                     .upstream
                     .breaker(route, CircuitBreaker::record_success);
+                routes::record_order_error(app, route, &error).await;
                 let closing = SubmissionClose {
                     id,
                     from: SubmissionState::Intended,
@@ -344,7 +347,7 @@ impl HostedTask<'_> {
                 return Err((failure(&error), Some(closing)).into());
             }
             Err(SubmitError::Unclear(error)) => {
-                return Err(self.unclear(route, error));
+                return Err(self.unclear(route, error).await);
             }
         };
         crash::point("submission-sent");
@@ -427,7 +430,7 @@ impl HostedTask<'_> {
     }
 
     /// Handles a refusal: another route is tried, or the error is reported to the caller.
-    fn handle_refusal(
+    async fn handle_refusal(
         &self,
         route: &Route,
         error: ProviderError,
@@ -438,11 +441,11 @@ impl HostedTask<'_> {
             return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
         }
         // The provider works; it refuses this particular request.
-        self.context
-            .app
-            .models
+        let app = &self.context.app;
+        app.models
             .upstream
             .breaker(route, CircuitBreaker::record_success);
+        routes::record_order_error(app, route, &error).await;
         Err((failure(&error), None))
     }
 }

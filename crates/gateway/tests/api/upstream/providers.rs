@@ -1,5 +1,7 @@
 //! The operator's view of routes to providers, and the actions on them.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{Fault, PlannedEnd};
@@ -72,6 +74,47 @@ async fn a_refused_key_is_shown_until_an_order_is_accepted() {
     );
     assert!(state["p50_seconds"].as_f64().unwrap() > 0.0, "{state}");
     assert_eq!(is_available(&gateway).await, [true, true]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_last_error_is_shown_whatever_went_wrong() {
+    let acme = simulator().await;
+    let gateway = gateway(&one_provider(&acme)).await;
+    let staff = operator(&gateway).await;
+    assert_eq!(route(&staff, "acme").await["last_error"], Value::Null);
+    let mut messages = Vec::new();
+    let failures: [(&str, &dyn Fn()); 4] = [
+        ("unclear", &|| at_submission(&acme, Fault::DropBefore, 1)),
+        ("rejected", &|| at_submission(&acme, status(400), 1)),
+        ("failed", &|| {
+            plan(&acme, Duration::ZERO, PlannedEnd::Failure);
+        }),
+        ("refused", &|| {
+            plan(&acme, Duration::ZERO, PlannedEnd::Refusal);
+        }),
+    ];
+    for (class, fail) in failures {
+        fail();
+        let answer = gateway.post(CHAT, &chat_order(class)).await;
+        assert_ne!(answer.status, 200, "{class}");
+        let state = route(&staff, "acme").await;
+        let error = &state["last_error"];
+        assert_eq!(error["class"], class, "{state}");
+        assert!(error["at"].is_string(), "{state}");
+        messages.push(error["message"].clone());
+        // An order that failed is no failure of the route.
+        assert_eq!(state["breaker"]["state"], "closed", "{state}");
+        assert_eq!(state["key_refused_at"], Value::Null);
+    }
+    let count = messages.len();
+    messages.sort_by_key(Value::to_string);
+    messages.dedup();
+    assert_eq!(
+        messages.len(),
+        count,
+        "each has its own words: {messages:?}"
+    );
     gateway.stop().await;
 }
 

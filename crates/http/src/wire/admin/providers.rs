@@ -32,7 +32,7 @@ pub struct RouteStanding {
     /// Time since which the provider rejects the key. Null once the provider accepts a task.
     #[schema(required = true)]
     pub key_refused_at: Option<String>,
-    /// The last error.
+    /// The last error of an order or a job, in the provider's words.
     #[schema(required = true)]
     pub last_error: Option<RouteErrorObject>,
     /// Outcomes of the last hour.
