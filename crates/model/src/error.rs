@@ -311,6 +311,13 @@ impl Error {
         }
     }
 
+    /// The error for an `after` that names no item of a list, or one that was removed since. An empty
+    /// page would look like the end of the list.
+    pub fn unknown_cursor() -> Self {
+        let message = "Must be the id of an item in this list.";
+        Self::at_field(ErrorCode::InvalidValue, "after", message)
+    }
+
     /// An error that can be retried.
     pub fn retry_later(code: ErrorCode, message: impl Into<String>, retry_after: u32) -> Self {
         Self::RetryAfter {

@@ -394,7 +394,7 @@ pub async fn create(
 }
 
 /// At most `limit` ledger entries, newest first, and whether more follow. `after` is the id of the
-/// last entry of the page before; with an unknown id the page is empty.
+/// last entry of the page before.
 pub async fn page(
     app: &Ctx,
     filter: LedgerFilter,
@@ -406,7 +406,7 @@ pub async fn page(
             None => None,
             Some(id) => match store::ledger::time_of(conn, id)? {
                 Some(at) => Some((at, id.as_str())),
-                None => return Ok(Vec::new()),
+                None => return Err(Error::unknown_cursor()),
             },
         };
         Ok(store::ledger::newest(conn, &filter, start, limit + 1)?)

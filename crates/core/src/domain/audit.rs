@@ -117,7 +117,7 @@ pub async fn note_refused(
 }
 
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
-/// page before; with an unknown one the page is empty.
+/// page before.
 pub async fn page(
     app: &Ctx,
     filter: AuditFilter,
@@ -129,7 +129,7 @@ pub async fn page(
             None => None,
             Some(id) => match store::audit::time_of(conn, id)? {
                 Some(at) => Some((at, id)),
-                None => return Ok(Vec::new()),
+                None => return Err(Error::unknown_cursor()),
             },
         };
         Ok(store::audit::newest(conn, &filter, start, limit + 1)?)

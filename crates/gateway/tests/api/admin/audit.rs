@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use mediagate_core::domain::keys::NewKey;
+use mediagate_model::ids::AuditId;
 use reqwest::Method;
 
 use super::{operator, start};
@@ -66,11 +67,13 @@ async fn entries_are_filtered_paged_and_exported() {
             .await
             .refused(400, "invalid_value")
             .on_param("since");
-        operator
-            .get(&audit_path("after=x"))
-            .await
-            .refused(400, "invalid_value")
-            .on_param("after");
+        for unknown in ["x".to_owned(), AuditId::new().to_string()] {
+            operator
+                .get(&audit_path(&format!("after={unknown}")))
+                .await
+                .refused(400, "invalid_value")
+                .on_param("after");
+        }
     }
 }
 

@@ -148,6 +148,13 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             operator.get(&next).await.ok()["data"],
             json!([entries["data"][1]])
         );
+        // As an empty page, an entry that was removed meanwhile would look like the end.
+        for after in ["zzz", &task, &format!("{task}:credit")] {
+            let unknown = operator
+                .get(&format!("/v1/admin/ledger?after={after}"))
+                .await;
+            unknown.refused(400, "invalid_value").on_param("after");
+        }
         let body = json!({"task_id": task, "amount_usd": "-0.05", "note": "It was late."});
         let adjust = "/v1/admin/ledger/adjustments";
         let adjusted = send_with_key(&operator, Method::POST, adjust, "a", &body)
