@@ -2,7 +2,7 @@
 //!
 //! Each getter returns `None` for a field that is absent, null, or invalid. Faults are collected,
 //! and [`read`] fails with all of them at once. Unknown fields are ignored: callers send additional
-//! fields of other APIs.
+//! fields of other APIs. Operators do not, so [`read_only`] refuses them.
 //!
 //! A request is declared with the macro in `request`, from the field types in `types`. The
 //! declaration gives its reader and its schema.
@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
+use utoipa::openapi::schema::Object;
 
 use mediagate_model::error::{Error, ErrorCode, FieldError};
 
@@ -35,6 +36,26 @@ pub struct BodyFields<'a> {
 /// Reads a body with `parse`. If `parse` returns `None`, it must have recorded a fault.
 pub fn read<T>(body: &Value, parse: impl FnOnce(&BodyFields<'_>) -> Option<T>) -> Result<T, Error> {
     read_as(body, false, parse)
+}
+
+/// Reads a body with `parse`; any member that is not `declared` is a fault. A limit with a misspelt
+/// name would limit nothing.
+pub fn read_only<T>(
+    body: &Value,
+    declared: &Object,
+    parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
+) -> Result<T, Error> {
+    read(body, |body| {
+        let is_unknown = |name: &&String| !declared.properties.contains_key(name.as_str());
+        for name in body.members().keys().filter(is_unknown) {
+            // The response contains the name, which can be as long as the caller likes.
+            let excerpt: String = name.chars().take(100).collect();
+            let known: Vec<&str> = declared.properties.keys().map(String::as_str).collect();
+            let message = format!("Unknown field. The known fields are: {}.", known.join(", "));
+            body.fault(&excerpt, ErrorCode::UnsupportedValue, message);
+        }
+        parse(body)
+    })
 }
 
 /// Reads a form or a query that was turned into JSON, in which numbers and flags are text.

@@ -1,5 +1,6 @@
 //! Limits of keys: kept as they were given, and removed again.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{patch, start};
@@ -25,6 +26,86 @@ async fn an_expiry_is_kept_as_it_was_given() {
             assert_eq!(changed["expires_at"], "2100-01-01T00:00:00.500Z");
         }
     }
+}
+
+/// A limit with the name that it has elsewhere would limit nothing.
+#[tokio::test]
+async fn unknown_fields_are_refused_and_named() {
+    let (_gateway, operator) = start(false).await;
+    let created = operator
+        .post("/v1/admin/keys", &json!({"name": "k", "account": "owls"}))
+        .await
+        .ok();
+    let key = path_of(&created);
+    let rotate = format!("{key}/rotate");
+    let (post, change) = (Method::POST, Method::PATCH);
+    for (method, path, body, field) in [
+        (
+            &post,
+            "/v1/admin/accounts",
+            json!({"handle": "typo", "policy": "prepaid"}),
+            "policy",
+        ),
+        (
+            &post,
+            "/v1/admin/accounts",
+            json!({"handle": "typo", "budget": "5"}),
+            "budget",
+        ),
+        (
+            &change,
+            "/v1/admin/accounts/owls",
+            json!({"budget": null}),
+            "budget",
+        ),
+        (
+            &post,
+            "/v1/admin/accounts/owls/credits",
+            json!({"amount_usd": "1", "key": "k"}),
+            "key",
+        ),
+        (
+            &post,
+            "/v1/admin/ledger/adjustments",
+            json!({"amount": "1"}),
+            "amount",
+        ),
+        (
+            &post,
+            "/v1/admin/keys",
+            json!({"name": "typo", "budget": "5"}),
+            "budget",
+        ),
+        (
+            &post,
+            "/v1/admin/keys",
+            json!({"name": "typo", "model": ["animatic-1"]}),
+            "model",
+        ),
+        (
+            &post,
+            "/v1/admin/keys",
+            json!({"name": "typo", "expires": "1d"}),
+            "expires",
+        ),
+        (&change, &key, json!({"account": "staff"}), "account"),
+        (
+            &post,
+            &rotate,
+            json!({"grace_period": "1d"}),
+            "grace_period",
+        ),
+    ] {
+        let request = operator.request(method.clone(), path).json(&body);
+        let answer = operator.send(request).await;
+        answer.refused(400, "unsupported_value").on_param(field);
+        assert!(answer.message().contains("known fields"), "{body}");
+    }
+    for list in ["/v1/admin/accounts?limit=100", "/v1/admin/keys?limit=100"] {
+        let text = operator.get(list).await.whole_text();
+        assert!(!text.contains("typo"), "{text}");
+    }
+    assert_eq!(operator.get(&key).await.ok()["account"], "owls");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ request! {
         name: RequiredField<NonBlankText<100>>,
         /// Handle of the account. The account is created if it does not exist. Default: `default`.
         account: OptionalText<40>,
-        /// The key's scopes. Default: all scopes except `admin`.
+        /// The key's scopes. Default: all scopes except `admin`, which includes all others.
         scopes: ListField<Scope>,
         /// Spending limit in US dollars, as a string.
         budget_usd: AmountField<false>,
@@ -91,7 +91,7 @@ request! {
 
 /// Reads a new key and the handle of its account.
 pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey), Error> {
-    fields::read(body, |body| {
+    fields::read_only(body, &KeyRequest::object(), |body| {
         let request = KeyRequest::read(body);
         // Creating the account checks this too, but knows only its own name of the field.
         let handle = request.account.as_deref();
@@ -126,7 +126,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
 
 /// Reads a change.
 pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
-    fields::read(body, |body| {
+    fields::read_only(body, &KeyChange::object(), |body| {
         let request = KeyChange::read(body);
         Some(KeyChanges {
             name: request.name,
@@ -150,7 +150,7 @@ pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
 
 /// Reads how long the previous secret stays valid, and whether to delete the webhook endpoints.
 pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
-    fields::read(body, |body| {
+    fields::read_only(body, &KeyRotation::object(), |body| {
         let request = KeyRotation::read(body);
         let grace = request.grace.unwrap_or_default();
         Some((grace, request.end_webhooks.unwrap_or(false)))
