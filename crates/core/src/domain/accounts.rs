@@ -138,11 +138,15 @@ fn check_handle(handle: &str) -> Result<(), Error> {
     }
 }
 
-/// `night-owls` becomes `Night Owls`.
+/// `night-owls` becomes `Night Owls`. A handle without letters and digits stays as it is.
 fn display_name(handle: &str) -> String {
     let words = handle.split(['-', '_']).filter(|word| !word.is_empty());
     let capitals = words.map(|word| word[..1].to_uppercase() + &word[1..]);
-    capitals.collect::<Vec<_>>().join(" ")
+    let name = capitals.collect::<Vec<_>>().join(" ");
+    if name.is_empty() {
+        return handle.to_owned();
+    }
+    name
 }
 
 #[cfg(test)]
@@ -152,6 +156,7 @@ mod tests {
     #[test]
     fn handles_become_names() {
         assert_eq!(display_name("night-owls_2"), "Night Owls 2");
+        assert_eq!(display_name("-"), "-");
         assert!(check_handle("night-owls_2").is_ok());
         for bad in ["", "Big", "a b", "ü", &"a".repeat(41)] {
             assert!(check_handle(bad).is_err(), "{bad:?}");

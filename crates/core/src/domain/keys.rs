@@ -99,10 +99,10 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
         scopes: if new.scopes.is_empty() {
             Scope::default_scopes()
         } else {
-            new.scopes
+            distinct(new.scopes)
         },
-        models: new.models,
-        networks: new.networks,
+        models: new.models.map(distinct),
+        networks: new.networks.map(distinct),
         rpm: new.rpm.unwrap_or(DEFAULT_RPM),
         max_running: new.max_running.unwrap_or(DEFAULT_MAX_RUNNING),
         budget: new.budget,
@@ -112,6 +112,17 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
         expires_at: new.expires_at,
         revoked_at: None,
     }
+}
+
+/// The items of a list in their order, each once.
+fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
+    let mut distinct = Vec::with_capacity(items.len());
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
 }
 
 /// Creates the first key, with this secret and every scope, if there is none. If several processes

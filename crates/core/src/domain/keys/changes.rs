@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::{NewKey, draft, generate, hash};
+use super::{NewKey, distinct, draft, generate, hash};
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::operator::OperatorAction;
@@ -149,9 +149,15 @@ impl KeyChanges {
             }
         }
         set(&mut key.name, self.name);
-        set(&mut key.scopes, self.scopes);
-        set(&mut key.models, self.models);
-        set(&mut key.networks, self.networks);
+        set(&mut key.scopes, self.scopes.map(distinct));
+        set(
+            &mut key.models,
+            self.models.map(|models| models.map(distinct)),
+        );
+        set(
+            &mut key.networks,
+            self.networks.map(|networks| networks.map(distinct)),
+        );
         set(&mut key.rpm, self.rpm);
         set(&mut key.max_running, self.max_running);
         set(&mut key.budget, self.budget);

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::operator;
 use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, videos_order};
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
+use mediagate_core::domain::{accounting, accounts};
 
 /// A configuration whose secret the operator's shell does not have.
 const CONFIG_WITH_SECRET: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
@@ -306,7 +308,15 @@ async fn texts_of_tenants_and_files_cannot_control_the_terminal() {
     operator
         .post("/v1/admin/accounts/owls/credits", &credit)
         .await
-        .ok();
+        .refused(400, "invalid_value")
+        .on_param("note");
+    // What the API refuses may be in the database nevertheless.
+    let owls = accounts::ensure(&gateway.app, "owls").await.unwrap();
+    let (author, amount) = (ChangeAuthor::command("test"), "5".parse().unwrap());
+    let note = Some(HOSTILE.to_owned());
+    accounting::credit(&gateway.app, author.into(), owls.id, amount, note)
+        .await
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("strange.jpg");
     let xmp = "http://ns.adobe.com/xap/1.0/\0<x:xmpmeta><rdf:Description \

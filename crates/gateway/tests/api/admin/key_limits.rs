@@ -109,6 +109,22 @@ async fn unknown_fields_are_refused_and_named() {
 }
 
 #[tokio::test]
+async fn a_repeated_item_of_a_list_is_kept_once() {
+    let (_gateway, operator) = start(false).await;
+    let lists = json!({"scopes": ["admin", "tasks:read", "admin"], "models": ["animatic-1", "animatic-1"],
+        "networks": ["127.0.0.0/8", "127.0.0.0/8"]});
+    let mut body = lists.clone();
+    body["name"] = json!("k");
+    let created = operator.post("/v1/admin/keys", &body).await.ok();
+    let changed = patch(&operator, &path_of(&created), &lists).await.ok();
+    for key in [created, changed] {
+        assert_eq!(key["scopes"], json!(["admin", "tasks:read"]));
+        assert_eq!(key["models"], json!(["animatic-1"]));
+        assert_eq!(key["networks"], json!(["127.0.0.0/8"]));
+    }
+}
+
+#[tokio::test]
 async fn null_removes_every_limit_of_a_key() {
     for postgres in [false, true] {
         let (_gateway, operator) = start(postgres).await;

@@ -60,6 +60,7 @@ async fn wrong_fields_are_named() {
     for (field, value, param, code) in [
         ("name", json!(null), "name", "missing_field"),
         ("name", json!(" "), "name", "invalid_value"),
+        ("name", json!("a\nb"), "name", "invalid_value"),
         ("account", json!("Not A Handle"), "account", "invalid_value"),
         ("scopes", json!([]), "scopes", "invalid_value"),
         ("scopes", json!(["root"]), "scopes[0]", "invalid_value"),

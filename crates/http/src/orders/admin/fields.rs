@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::types::{text, texts};
+use crate::fields::types::{NonBlankText, text, texts};
 use crate::fields::{BodyFields, FieldType};
 use mediagate_model::account::{BudgetPeriod, Scope};
 use mediagate_model::clock::Timestamp;
@@ -17,6 +17,28 @@ use mediagate_model::money::MicroDollars;
 
 /// Maximum number of items in a list.
 const MAX_ITEMS: usize = 100;
+
+/// A text of one line, at most `MAX` characters; one that is blank or contains control characters is
+/// a fault.
+pub struct LineText<const MAX: usize>;
+
+impl<const MAX: usize> FieldType for LineText<MAX> {
+    type Value = String;
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
+        let line = NonBlankText::<MAX>::read(body, name)?;
+        // Names and notes are shown in tables, logs and terminals.
+        if line.chars().any(char::is_control) {
+            let message = "Must not contain control characters.";
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        Some(line)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        NonBlankText::<MAX>::schema()
+    }
+}
 
 /// US dollars, as text: `25.00`. `SIGNED`: it may be negative.
 pub struct AmountField<const SIGNED: bool>;

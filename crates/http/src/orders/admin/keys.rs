@@ -6,9 +6,10 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::fields::{
-    AmountField, DurationField, InstantField, ListField, ModelName, PeriodField, or_removed,
+    AmountField, DurationField, InstantField, LineText, ListField, ModelName, PeriodField,
+    or_removed,
 };
-use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
+use crate::fields::types::{BooleanField, IntegerField, OptionalText, RequiredField};
 use crate::fields::{self, BodyFields, request};
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::keys::{self, KeyChanges, NewKey};
@@ -22,7 +23,7 @@ request! {
     /// An API key to create.
     pub struct KeyRequest {
         /// Display name, at most 100 characters.
-        name: RequiredField<NonBlankText<100>>,
+        name: RequiredField<LineText<100>>,
         /// Handle of the account. The account is created if it does not exist. Default: `default`.
         account: OptionalText<40>,
         /// The key's scopes. Default: all scopes except `admin`, which includes all others.
@@ -53,7 +54,7 @@ request! {
     /// `max_running` then have their defaults.
     pub struct KeyChange {
         /// Display name, at most 100 characters.
-        name: NonBlankText<100>,
+        name: LineText<100>,
         /// The key's scopes.
         scopes: ListField<Scope>,
         /// Spending limit in US dollars, as a string.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fields::{AmountField, or_removed};
+use super::fields::{AmountField, LineText, or_removed};
 use crate::fields::types::{BooleanField, IdField, NonBlankText, RequiredField};
 use crate::fields::{self, request};
 use mediagate_core::domain::accounting::AccountChanges;
@@ -19,7 +19,7 @@ request! {
         /// Short unique name: 1 to 40 characters from a-z, 0-9, - and _.
         handle: RequiredField<NonBlankText<40>>,
         /// Display name, at most 100 characters. Default: derived from the handle.
-        name: NonBlankText<100>,
+        name: LineText<100>,
         /// Whether the account can spend only its credit.
         prepaid: BooleanField,
         /// Limit on the total cost of all tasks in US dollars, as a string.
@@ -31,7 +31,7 @@ request! {
     /// Changes to an account. Omitted fields stay unchanged.
     pub struct AccountChange {
         /// Display name, at most 100 characters.
-        name: NonBlankText<100>,
+        name: LineText<100>,
         /// Whether the account can spend only its credit.
         prepaid: BooleanField,
         /// Limit on the total cost of all tasks in US dollars, as a string. Null removes the limit.
@@ -45,7 +45,7 @@ request! {
         /// Amount in US dollars, as a string. A negative amount withdraws credit.
         amount_usd: RequiredField<AmountField<true>>,
         /// Note for the ledger, at most 500 characters.
-        note: NonBlankText<MAX_NOTE>,
+        note: LineText<MAX_NOTE>,
     }
 }
 
@@ -57,7 +57,7 @@ request! {
         /// Amount in US dollars, as a string. A positive amount charges, a negative amount refunds.
         amount_usd: RequiredField<AmountField<true>>,
         /// Reason for the ledger, at most 500 characters.
-        note: RequiredField<NonBlankText<MAX_NOTE>>,
+        note: RequiredField<LineText<MAX_NOTE>>,
     }
 }
 
