@@ -26,6 +26,7 @@ pub mod route_states;
 pub mod routes;
 pub mod routing;
 pub mod sessions;
+mod settings_changes;
 pub mod settings_drift;
 pub mod settings_reload;
 pub mod songs;

@@ -1,9 +1,10 @@
 //! Reloading of the settings while the service runs.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::App;
 use crate::domain::audit::ChangeAuthor;
+use crate::domain::settings_changes::SettingsSnapshot;
 use crate::domain::settings_drift;
 use mediagate_config::Settings;
 use mediagate_config::effective::ReloadOutcome;
@@ -14,7 +15,7 @@ use mediagate_model::error::Error;
 pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let before = audit_value(app);
+    let before = SettingsSnapshot::take(app);
     let (app_handle, settings) = (app.clone(), settings.clone());
     // Off the async threads: it reads files, and may load models for seconds.
     let result = app
@@ -47,21 +48,16 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         at: now,
         error: error.clone(),
     });
-    let after = match &error {
-        None => audit_value(app),
-        Some(error) => json!({"refused": error}),
+    let (before, after) = match &error {
+        None => {
+            let (before, after) = before.changes(&SettingsSnapshot::take(app));
+            (Some(before), after)
+        }
+        Some(error) => (None, json!({"refused": error})),
     };
     let name = file.unwrap_or_else(|| "flags".to_owned());
     let author = ChangeAuthor::configuration(&name);
     app.store
-        .write(move |conn| {
-            let changed = (Some(before), Some(after));
-            author.note(conn, "config.reload", &name, changed, now)
-        })
+        .write(move |conn| author.note(conn, "config.reload", &name, (before, Some(after)), now))
         .await
-}
-
-fn audit_value(app: &App) -> Value {
-    let [providers, models] = app.models.settings.names();
-    json!({"providers": providers, "models": models})
 }

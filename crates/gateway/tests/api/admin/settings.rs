@@ -76,6 +76,63 @@ async fn settings_are_shown_masked_and_every_reload_is_logged() {
     );
 }
 
+/// A provider and a model with these values.
+fn film_settings(key: &str, usd: &str, cost: &str, token: &str) -> String {
+    format!(
+        "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key = \"{key}\"\n\
+         [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"{usd}\" }}\n\
+         routes = [{{ provider = \"acme\", model = \"sora-2\", cost = {{ unit = \"second\", usd = \"{cost}\" }}, \
+         extra = {{ partner_token = \"{token}\" }} }}]\n"
+    )
+}
+
+#[tokio::test]
+async fn a_reload_logs_what_differs_but_no_secret() {
+    let first = film_settings("hunter-1", "0.10", "0.05", "hunter-2");
+    let gateway = TestGateway::builder().toml(&first).start().await;
+    let operator = operator(&gateway).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let settings = Settings {
+        config: Some(file.clone()),
+        ..Settings::default()
+    };
+    let reload = async |text: String| {
+        std::fs::write(&file, text).unwrap();
+        settings_reload::reload(&gateway.app, &settings)
+            .await
+            .unwrap();
+        let entry = audit_entries(&operator, "config.reload").await[0].clone();
+        assert!(!entry.to_string().contains("hunter"), "{entry}");
+        (entry["before"].clone(), entry["after"].clone())
+    };
+    let priced = reload(film_settings("hunter-1", "0.90", "0.05", "hunter-2")).await;
+    let price = |usd: &str| json!({"models.film.price.usd": usd});
+    assert_eq!(priced, (price("0.10"), price("0.90")));
+    let costly = reload(film_settings("hunter-1", "0.90", "0.07", "hunter-2")).await;
+    let cost = |usd: &str| json!({"models.film.routes[0].cost.usd": usd});
+    assert_eq!(costly, (cost("0.05"), cost("0.07")));
+    // Only that a secret has changed is said.
+    let (before, after) = reload(film_settings("hunter-3", "0.90", "0.07", "hunter-2")).await;
+    let names: Vec<&String> = after.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["providers.acme.credentials"]);
+    assert_ne!(before, after);
+    let (_, after) = reload(film_settings("hunter-3", "0.90", "0.07", "hunter-4")).await;
+    assert_eq!(after, json!({"models.film": "******** (changed)"}));
+    let unchanged = reload(film_settings("hunter-3", "0.90", "0.07", "hunter-4")).await;
+    assert_eq!(unchanged, (json!({}), json!({})));
+
+    let options = gateway.options();
+    let mut args = vec!["audit"];
+    args.extend(options.iter().map(String::as_str));
+    let listed = output(program(&args)).await;
+    let listed = text(&listed.stdout);
+    assert!(
+        listed.contains("models.film.price.usd: 0.10 → 0.90"),
+        "{listed}"
+    );
+}
+
 /// Every kind of setting that may contain a secret; each contains "hunter".
 const SECRET_SETTINGS: &str = r#"database = "sqlite"
 [webhooks]
