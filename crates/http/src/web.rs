@@ -60,7 +60,7 @@ async fn home(RequestLinks(links): RequestLinks, State(app): State<App>) -> Resp
     page(mediagate_console::home(&HomePage {
         site: site(&links, &app),
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
-        music_model: catalog.default_name(MediaKind::Music).to_owned(),
+        music_model: music::default_separator(&catalog, |_| true).to_owned(),
         available_models: catalog.models().iter().filter(is_available).count(),
     }))
 }
@@ -88,7 +88,7 @@ fn console_page(view_path: String, links: &Links, app: &App) -> Response {
         site: site(links, app),
         view_path,
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
-        music_model: catalog.default_name(MediaKind::Music).to_owned(),
+        music_model: music::default_separator(&catalog, |_| true).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
         song_bytes: music::LIMIT_BYTES,
     }))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use providers::{ModelLimits, MusicLimits, StemLimits};
 
 use crate::app::{App, Ctx};
+use crate::catalog::Catalog;
 use crate::domain::assets;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
@@ -168,7 +169,7 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
 /// A separation as ordered.
 #[derive(Debug, Clone)]
 pub struct SeparationOrder {
-    /// `mv`; the default model if `None`.
+    /// `mv`; if `None`, the default model or the first that separates.
     pub model: Option<String>,
     /// `continue_clip_id`.
     pub source: ClipId,
@@ -209,10 +210,10 @@ pub async fn prepare(
     purpose: OrderPurpose,
 ) -> Result<(NewTask, StemsJob), Error> {
     let catalog = app.models.catalog.load_full();
-    let requested_model = order
-        .model
-        .clone()
-        .unwrap_or_else(|| catalog.default_name(MediaKind::Music).to_owned());
+    let requested_model = match &order.model {
+        Some(name) => name.clone(),
+        None => default_separator(&catalog, |id| caller.key.may_use(id)).to_owned(),
+    };
     let model = catalog.choose(&caller.key, MediaKind::Music, &requested_model, "mv")?;
     let targets = targets(&model, &order)?;
     // A quote is given even while every provider is down, and says so.
@@ -258,6 +259,22 @@ pub async fn prepare(
         callback,
     };
     Ok((new, job))
+}
+
+/// The name of the model for a separation that names none. The default music model may be one that
+/// only makes songs; then it is the first other one that separates and may be used.
+pub fn default_separator(catalog: &Catalog, may_use: impl Fn(&str) -> bool) -> &str {
+    let default_name = catalog.default_name(MediaKind::Music);
+    if catalog.by_name(default_name).is_none_or(separates) {
+        return default_name;
+    }
+    let mut models = catalog.models().iter();
+    let other = models.find(|model| separates(model) && may_use(&model.id));
+    other.map_or(default_name, |model| model.id.as_str())
+}
+
+fn separates(model: &Model) -> bool {
+    matches!(&model.limits, ModelLimits::Music(music) if music.stems.is_some())
 }
 
 fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec<Clip> {

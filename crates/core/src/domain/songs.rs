@@ -23,7 +23,7 @@ const MAX_SONG_MS: u64 = 8 * 60_000;
 /// A task as ordered.
 #[derive(Debug, Clone)]
 pub struct SongOrder {
-    /// `mv`; the first model that does the task if `None`.
+    /// `mv`; if `None`, the default model or the first that does the task.
     pub model: Option<String>,
     pub task: String,
     /// Title of the result.
@@ -161,6 +161,14 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
 fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
     let catalog = app.models.catalog.load_full();
     let does_task = |model: &&Model| tasks_of(model).any(|task| task == order.task);
+    // The default model may be one that only separates. Then the first that does the task is used.
+    let default_name = catalog.default_name(MediaKind::Music);
+    let default_model = catalog
+        .by_name(default_name)
+        .filter(|model| order.model.is_none() && caller.key.may_use(&model.id));
+    if let Some(model) = default_model.filter(does_task) {
+        return Ok((model.clone(), default_name.to_owned()));
+    }
     let usable = || {
         catalog
             .models()

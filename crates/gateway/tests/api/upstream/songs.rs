@@ -310,6 +310,42 @@ async fn fields_that_a_model_ignores_are_refused() {
     gateway.stop().await;
 }
 
+/// The model and the cost by a quote for this submission.
+async fn quoted(gateway: &TestGateway, body: &Value) -> (Value, Value) {
+    let quote_request = json!({"endpoint": SUBMIT, "body": body});
+    let quote = gateway.post("/v1/quote", &quote_request).await.ok();
+    (quote["model"].clone(), quote["cost_usd"].clone())
+}
+
+#[tokio::test]
+async fn without_a_name_the_default_music_model_does_what_it_can() {
+    let simulator = simulator().await;
+    // The other model comes first by its name.
+    let models = singer_model("mureka-9")
+        + "[models.choir]\nkind = \"music\"\nprice = { unit = \"task\", usd = \"0.80\" }\nroutes = [{ provider = \"acme\", model = \"mureka-9\" }]\n";
+    let providers = provider("acme", "recipe:mureka", &simulator, "");
+    let toml = format!("default_music_model = \"singer\"\n{providers}{models}");
+    let gateway = gateway(&toml).await;
+    for body in [
+        json!({"prompt": "rain"}),
+        json!({"prompt": "rain", "mv": ""}),
+    ] {
+        let (model, cost) = quoted(&gateway, &body).await;
+        assert_eq!((model, cost), (json!("singer"), json!("0.20")), "{body}");
+        let (view, _) = order_song(&gateway, &body).await;
+        assert_eq!(view["model"], "singer", "{view}");
+    }
+    // It does not separate, so the first model that does is used.
+    let clip = gateway.upload("Mine").await["id"].clone();
+    let separation = json!({"task": "gen_stem", "continue_clip_id": clip});
+    assert_eq!(quoted(&gateway, &separation).await.0, "stems-dsp-1");
+    // If the default one makes no songs, the first model that does is used.
+    gateway.reconfigure(&format!("{providers}{models}"));
+    let (model, _) = quoted(&gateway, &json!({"prompt": "rain"})).await;
+    assert_eq!(model, "choir");
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn without_a_song_model_the_error_names_a_protocol() {
     let gateway = TestGateway::start().await;
