@@ -11,7 +11,7 @@ use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{ClipId, PersonaId, RequestId};
+use mediagate_model::ids::{AccountId, ClipId, PersonaId, RequestId};
 use mediagate_model::music::{Clip, ClipOrigin, ClipState};
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
@@ -80,29 +80,7 @@ pub async fn prepare(
         }
     }
     if let Some(persona) = order.persona {
-        let persona = app
-            .store
-            .read(move |conn| store::personas::by_id(conn, persona, account))
-            .await?;
-        let Some(upstream) = persona.and_then(|persona| persona.upstream) else {
-            let message = "There is no persona with this id at any provider.";
-            return Err(Error::at_field(
-                ErrorCode::PersonaNotFound,
-                "persona_id",
-                message,
-            ));
-        };
-        // Refused now: after the acceptance no route could do it, and the task would only fail
-        // later.
-        let mut routes = model.routes().iter();
-        if !routes.any(|route| route.provider == upstream.provider) {
-            let message = format!("The persona cannot be used with {}.", model.id);
-            return Err(Error::at_field(
-                ErrorCode::UnsupportedValue,
-                "persona_id",
-                message,
-            ));
-        }
+        check_persona(app, account, &model, persona).await?;
     }
     let clips = clips_of(&model, &order);
     let callback = order.callback;
@@ -134,6 +112,35 @@ pub async fn prepare(
         callback,
     };
     Ok((new, job))
+}
+
+/// Refuses a persona that no route can use. After the acceptance the task would only fail later.
+async fn check_persona(
+    app: &App,
+    account: AccountId,
+    model: &Model,
+    id: PersonaId,
+) -> Result<(), Error> {
+    let refuse = |code, message: String| Err(Error::at_field(code, "persona_id", message));
+    let persona = app
+        .store
+        .read(move |conn| store::personas::by_id(conn, id, account))
+        .await?;
+    let Some(persona) = persona else {
+        let message = "There is no persona with this id.";
+        return refuse(ErrorCode::PersonaNotFound, message.into());
+    };
+    let Some(upstream) = persona.upstream else {
+        let message = "No provider made this persona: its root clip is an upload, or was not made by \
+                       a provider with personas. It cannot sing.";
+        return refuse(ErrorCode::UnsupportedValue, message.into());
+    };
+    let mut routes = model.routes().iter();
+    if routes.any(|route| route.provider == upstream.provider) {
+        return Ok(());
+    }
+    let message = format!("The persona cannot be used with {}.", model.id);
+    refuse(ErrorCode::UnsupportedValue, message)
 }
 
 /// A clip that a task will fill.

@@ -265,8 +265,19 @@ async fn invalid_music_orders_are_refused_before_anything_is_sent() {
         .await
         .ok();
     let body = json!({"task": "generate", "mv": "band", "title": "x", "persona_id": persona["id"]});
+    let refused = gateway.post(SUBMIT, &body).await;
+    refused
+        .refused(400, "unsupported_value")
+        .on_param("persona_id");
+    assert!(
+        refused.message().contains("upload"),
+        "{}",
+        refused.message()
+    );
+    let mut unknown = body;
+    unknown["persona_id"] = json!(uuid::Uuid::new_v4());
     gateway
-        .post(SUBMIT, &body)
+        .post(SUBMIT, &unknown)
         .await
         .refused(404, "persona_not_found")
         .on_param("persona_id");
