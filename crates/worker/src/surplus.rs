@@ -12,7 +12,7 @@ const TOLERANCE_MS: u64 = 250;
 
 /// The quantity to charge: the ordered one if the delivery is close enough, else the delivered one,
 /// with its length rounded down to a tenth of a second. Larger frames than ordered count as the
-/// ordered size.
+/// ordered size. A song counts with its own length, but not with more than was reserved.
 pub(super) fn paid_quantity(task: &Task, output: &RunOutput) -> WorkQuantity {
     let mut quantity = output.quantity;
     match &task.payload {
@@ -26,7 +26,8 @@ pub(super) fn paid_quantity(task: &Task, output: &RunOutput) -> WorkQuantity {
             quantity.pixels = quantity.pixels.min(pixels(job.width, job.height));
         }
         TaskPayload::SongV1(job) => {
-            quantity.milliseconds = length_of_ordered(&job.outputs, &output.clips);
+            let length = length_of_ordered(&job.outputs, &output.clips);
+            quantity.milliseconds = length.min(reserved_length(task));
         }
         TaskPayload::StemsV1(_) => {}
     }
@@ -37,6 +38,12 @@ pub(super) fn paid_quantity(task: &Task, output: &RunOutput) -> WorkQuantity {
 fn length_of_ordered(ordered: &[ClipId], clips: &[(ClipId, ClipMedia)]) -> u64 {
     let ordered_clips = clips.iter().filter(|(id, _)| ordered.contains(id));
     ordered_clips.map(|(_, media)| media.milliseconds).sum()
+}
+
+/// The length of all clips for which a song's price is reserved.
+fn reserved_length(task: &Task) -> u64 {
+    let tariff = task.tariff.as_ref();
+    tariff.map_or(u64::MAX, |tariff| tariff.asked.milliseconds)
 }
 
 /// Everything that a provider delivered, if that is more than was ordered. The provider's cost is
@@ -91,18 +98,29 @@ pub(super) fn report(task: &Task, output: &RunOutput) {
                 count("size");
             }
         }
-        TaskPayload::SongV1(_) if !output.more_clips.is_empty() => {
-            let (ordered, delivered) = (output.quantity.parts_asked, output.quantity.parts);
-            tracing::warn!(
-                provider,
-                route_model = model,
-                ordered_clips = ordered,
-                delivered_clips = delivered,
-                "the provider delivered more than was ordered; the caller does not pay for it"
-            );
-            count("clips");
+        TaskPayload::SongV1(job) => {
+            let length = length_of_ordered(&job.outputs, &output.clips);
+            let longer = length.saturating_sub(TOLERANCE_MS) > reserved_length(task);
+            let has_more = !output.more_clips.is_empty();
+            if longer || has_more {
+                let (ordered, delivered) = (output.quantity.parts_asked, output.quantity.parts);
+                tracing::warn!(
+                    provider,
+                    route_model = model,
+                    ordered_clips = ordered,
+                    delivered_clips = delivered,
+                    delivered_ms = output.quantity.milliseconds,
+                    "the provider delivered more than was ordered; the caller does not pay for it"
+                );
+            }
+            if longer {
+                count("length");
+            }
+            if has_more {
+                count("clips");
+            }
         }
-        TaskPayload::SongV1(_) | TaskPayload::StemsV1(_) => {}
+        TaskPayload::StemsV1(_) => {}
     }
 }
 

@@ -1,13 +1,12 @@
 //! Music tasks for hosted providers: making, extending and covering songs.
 
-use providers::{ModelLimits, SongLimits};
+use providers::ModelLimits;
 use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::domain::music;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::CallbackUrl;
-use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
@@ -17,8 +16,9 @@ use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
 use mediagate_store as store;
 
-/// Length for which a price per minute is reserved: the longest song that these providers make.
-const MAX_SONG_MS: u64 = 8 * 60_000;
+mod route_limits;
+
+pub use route_limits::fits;
 
 /// A task as ordered.
 #[derive(Debug, Clone)]
@@ -32,7 +32,9 @@ pub struct SongOrder {
     pub generation_type: String,
     /// Stored only.
     pub make_instrumental: bool,
-    /// The other fields as sent.
+    /// The length in seconds.
+    pub seconds: Option<f64>,
+    /// The fields for the provider as sent; `seconds` is among them.
     pub fields: Map<String, Value>,
     /// The fields that name clips.
     pub clips: Vec<(String, ClipId)>,
@@ -67,7 +69,7 @@ pub async fn prepare(
     purpose: OrderPurpose,
 ) -> Result<(NewTask, SongJob), Error> {
     let (model, asked_model) = choose(app, caller, &order)?;
-    check_fields(&model, &order)?;
+    route_limits::check_fields(&model, &order)?;
     if purpose == OrderPurpose::Order {
         task_acceptance::check_available(app, &model)?;
     }
@@ -82,11 +84,11 @@ pub async fn prepare(
     if let Some(persona) = order.persona {
         check_persona(app, account, &model, persona).await?;
     }
-    let clips = clips_of(&model, &order);
+    let clips = route_limits::clips_of(&model, &order);
+    let length = route_limits::longest_clip_ms(&model, &order);
     let callback = order.callback;
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
     let parts = clips as u64;
-    let seconds = order.fields.get("seconds").and_then(Value::as_f64);
     let job = SongJob {
         task: order.task,
         fields: order.fields,
@@ -102,9 +104,7 @@ pub async fn prepare(
         asked_model,
         payload: TaskPayload::SongV1(job.clone()),
         quantity: WorkQuantity {
-            // Without a length the price of the longest song is reserved, because a task is never
-            // charged more than was held.
-            milliseconds: parts * seconds.map_or(MAX_SONG_MS, animatic_engine::milliseconds),
+            milliseconds: parts.saturating_mul(length),
             pixels: 0,
             parts,
             parts_asked: parts,
@@ -213,91 +213,6 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
 const PROVIDERS_HINT: &str = "Songs require a model with kind = \"music\" at a provider that supports them, \
      such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
      recipe:mureka.";
-
-/// Whether a route can make such a song.
-pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
-    song_limits(limits, &job.task, &job.fields).is_ok()
-}
-
-/// A route's limits on songs; or, if it does the task but does not support a field, that field.
-fn song_limits<'a>(
-    limits: &'a ModelLimits,
-    task: &str,
-    fields: &Map<String, Value>,
-) -> Result<&'a SongLimits, Option<(&'static str, String)>> {
-    let ModelLimits::Music(music) = limits else {
-        return Err(None);
-    };
-    if !music.tasks.iter().any(|supported| supported == task) {
-        return Err(None);
-    }
-    let songs = &music.songs;
-    // `None`: a provider of the music API itself, which gets all fields unchanged.
-    let Some(supported_fields) = &songs.fields else {
-        return Ok(songs);
-    };
-    for name in ["lyrics", "negative_tags", "make_instrumental", "seconds"] {
-        let is_set = match fields.get(name) {
-            Some(Value::String(text)) => !text.trim().is_empty(),
-            Some(Value::Bool(flag)) => *flag,
-            Some(Value::Number(_)) => true,
-            _ => false,
-        };
-        if is_set && !supported_fields.contains(&name) {
-            return Err(Some((name, format!("does not support {name}"))));
-        }
-    }
-    let seconds = fields.get("seconds").and_then(Value::as_f64);
-    if let (Some(seconds), Some((min, max))) = (seconds, songs.seconds)
-        && !(f64::from(min)..=f64::from(max)).contains(&seconds)
-    {
-        let message = format!("supports songs of {min} to {max} seconds");
-        return Err(Some(("seconds", message)));
-    }
-    Ok(songs)
-}
-
-/// Refuses fields that no route of the model supports.
-fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
-    let mut refusal = None;
-    for route in model.routes() {
-        match song_limits(&route.limits, &order.task, &order.fields) {
-            // One route that can do it is enough. If none can, the first one's reason is returned.
-            Ok(songs) => return check_description(songs, order),
-            Err(reason) => refusal = refusal.or(reason),
-        }
-    }
-    match refusal {
-        None => Ok(()),
-        Some((param, reason)) => {
-            let message = format!("{} {reason}.", model.id);
-            Err(Error::at_field(ErrorCode::UnsupportedValue, param, message))
-        }
-    }
-}
-
-/// Providers with another API need a description of the song.
-fn check_description(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
-    let is_described = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
-        .iter()
-        .any(|name| {
-            let text = order.fields.get(*name).and_then(Value::as_str);
-            text.is_some_and(|text| !text.trim().is_empty())
-        });
-    if songs.fields.is_some() && !is_described {
-        let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
-        return Err(Error::at_field(ErrorCode::MissingField, "prompt", message));
-    }
-    Ok(())
-}
-
-/// Number of clips that the first suitable route makes.
-fn clips_of(model: &Model, order: &SongOrder) -> usize {
-    let mut routes = model.routes().iter();
-    let songs =
-        routes.find_map(|route| song_limits(&route.limits, &order.task, &order.fields).ok());
-    songs.map_or(SongLimits::API_DEFAULT.clips, |songs| songs.clips)
-}
 
 fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {
     let tasks = match &model.limits {

@@ -50,6 +50,8 @@ request! {
         generation_type: TextField<64>,
         /// Whether to create an instrumental song without lyrics.
         make_instrumental: BooleanField,
+        /// Length in seconds, if the model supports it.
+        seconds: NumberField<1, 3600>,
         .. members
     }
 }
@@ -68,8 +70,6 @@ request! {
         tags: TextField<MAX_TEXT>,
         /// Styles to avoid.
         negative_tags: TextField<MAX_TEXT>,
-        /// Length in seconds, if the model supports it.
-        seconds: NumberField<1, 3600>,
         /// Position in the clip from which to extend it, in seconds.
         continue_at: NumberField<0, 36_000>,
     }
@@ -115,6 +115,7 @@ pub(super) fn order(
         title: request.title.unwrap_or_default(),
         generation_type: request.generation_type.unwrap_or_default(),
         make_instrumental: request.make_instrumental.unwrap_or(false),
+        seconds: request.seconds,
         fields: members,
         clips: single_clips
             .chain(lists.into_iter().flatten().flatten())

@@ -28,6 +28,7 @@ mod reload;
 mod results;
 mod routing;
 mod second_gateway;
+mod song_prices;
 mod songs;
 mod surplus;
 mod throttle;

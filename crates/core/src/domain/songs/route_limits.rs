@@ -1,0 +1,118 @@
+//! Limits of routes on songs: which route can make one, how many clips, and how long they may be.
+
+use providers::{ModelLimits, SongLimits};
+use serde_json::{Map, Value};
+
+use super::SongOrder;
+use mediagate_media::engines::animatic_engine;
+use mediagate_model::catalog::Model;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::task::SongJob;
+
+/// The longest song that these providers make.
+const MAX_SONG_MS: u64 = 8 * 60_000;
+
+/// Whether a route can make such a song.
+pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
+    song_limits(limits, &job.task, &job.fields).is_ok()
+}
+
+/// A route's limits on songs; or, if it does the task but does not support a field, that field.
+fn song_limits<'a>(
+    limits: &'a ModelLimits,
+    task: &str,
+    fields: &Map<String, Value>,
+) -> Result<&'a SongLimits, Option<(&'static str, String)>> {
+    let ModelLimits::Music(music) = limits else {
+        return Err(None);
+    };
+    if !music.tasks.iter().any(|supported| supported == task) {
+        return Err(None);
+    }
+    let songs = &music.songs;
+    // `None`: a provider of the music API itself, which gets all fields unchanged.
+    let Some(supported_fields) = &songs.fields else {
+        return Ok(songs);
+    };
+    for name in ["lyrics", "negative_tags", "make_instrumental", "seconds"] {
+        let is_set = match fields.get(name) {
+            Some(Value::String(text)) => !text.trim().is_empty(),
+            Some(Value::Bool(flag)) => *flag,
+            Some(Value::Number(_)) => true,
+            _ => false,
+        };
+        if is_set && !supported_fields.contains(&name) {
+            return Err(Some((name, format!("does not support {name}"))));
+        }
+    }
+    let seconds = fields.get("seconds").and_then(Value::as_f64);
+    if let (Some(seconds), Some((min, max))) = (seconds, songs.seconds)
+        && !(f64::from(min)..=f64::from(max)).contains(&seconds)
+    {
+        let message = format!("supports songs of {min} to {max} seconds");
+        return Err(Some(("seconds", message)));
+    }
+    Ok(songs)
+}
+
+/// Refuses fields that no route of the model supports.
+pub(super) fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
+    let mut refusal = None;
+    for route in model.routes() {
+        match song_limits(&route.limits, &order.task, &order.fields) {
+            // One route that can do it is enough. If none can, the first one's reason is returned.
+            Ok(songs) => return check_description(songs, order),
+            Err(reason) => refusal = refusal.or(reason),
+        }
+    }
+    match refusal {
+        None => Ok(()),
+        Some((param, reason)) => {
+            let message = format!("{} {reason}.", model.id);
+            Err(Error::at_field(ErrorCode::UnsupportedValue, param, message))
+        }
+    }
+}
+
+/// Providers with another API need a description of the song.
+fn check_description(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
+    let is_described = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
+        .iter()
+        .any(|name| {
+            let text = order.fields.get(*name).and_then(Value::as_str);
+            text.is_some_and(|text| !text.trim().is_empty())
+        });
+    if songs.fields.is_some() && !is_described {
+        let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
+        return Err(Error::at_field(ErrorCode::MissingField, "prompt", message));
+    }
+    Ok(())
+}
+
+/// Number of clips that the first suitable route makes.
+pub(super) fn clips_of(model: &Model, order: &SongOrder) -> usize {
+    let first = routes_for(model, order).next();
+    first.map_or(SongLimits::API_DEFAULT.clips, |songs| songs.clips)
+}
+
+/// Length of a clip for which a price per minute is reserved. A task is never charged more than was
+/// held, so it is the longest that any route may make.
+pub(super) fn longest_clip_ms(model: &Model, order: &SongOrder) -> u64 {
+    let mut songs = routes_for(model, order);
+    // Providers of the music API itself get the field unchanged and may ignore it.
+    let is_kept = songs.all(takes_length);
+    let ordered = order.seconds.filter(|_| is_kept);
+    ordered.map_or(MAX_SONG_MS, animatic_engine::milliseconds)
+}
+
+/// Whether the length can be chosen.
+fn takes_length(songs: &SongLimits) -> bool {
+    let fields = songs.fields.as_ref();
+    fields.is_some_and(|fields| fields.contains(&"seconds"))
+}
+
+/// The limits of the routes that can do this order.
+fn routes_for<'a>(model: &'a Model, order: &'a SongOrder) -> impl Iterator<Item = &'a SongLimits> {
+    let routes = model.routes().iter();
+    routes.filter_map(|route| song_limits(&route.limits, &order.task, &order.fields).ok())
+}
