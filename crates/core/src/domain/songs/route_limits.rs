@@ -55,13 +55,13 @@ fn song_limits<'a>(
     Ok(songs)
 }
 
-/// Refuses fields that no route of the model supports.
+/// Refuses fields that no route of the model supports, and orders without what their task needs.
 pub(super) fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     let mut refusal = None;
     for route in model.routes() {
         match song_limits(&route.limits, &order.task, &order.fields) {
             // One route that can do it is enough. If none can, the first one's reason is returned.
-            Ok(songs) => return check_description(songs, order),
+            Ok(songs) => return check_content(songs, order),
             Err(reason) => refusal = refusal.or(reason),
         }
     }
@@ -74,19 +74,42 @@ pub(super) fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error
     }
 }
 
-/// Providers with another API need a description of the song.
-fn check_description(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
+/// Refuses an order without the clip or the description that its task needs.
+fn check_content(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
+    let missing = |field: &str, message: &str| {
+        let error = Error::at_field(ErrorCode::MissingField, field, message);
+        Err(error)
+    };
+    if let Some(field) = source_field(&order.task)
+        && !order.clips.iter().any(|(name, _)| name == field)
+    {
+        return missing(field, "This task needs the id of a clip here.");
+    }
     let is_described = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
         .iter()
         .any(|name| {
             let text = order.fields.get(*name).and_then(Value::as_str);
             text.is_some_and(|text| !text.trim().is_empty())
         });
-    if songs.fields.is_some() && !is_described {
+    // In the music API itself a title can describe a song, or clips or a persona give its style, and
+    // most tasks begin with a clip.
+    let has_style =
+        !order.title.trim().is_empty() || !order.clips.is_empty() || order.persona.is_some();
+    let needs_description = songs.fields.is_some() || (order.task == "generate" && !has_style);
+    if needs_description && !is_described {
         let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
-        return Err(Error::at_field(ErrorCode::MissingField, "prompt", message));
+        return missing("prompt", message);
     }
     Ok(())
+}
+
+/// The field with the clip that a task begins with, if it has one.
+fn source_field(task: &str) -> Option<&'static str> {
+    match task {
+        "extend" | "upload_extend" | "infill" => Some("continue_clip_id"),
+        "cover" => Some("cover_clip_id"),
+        _ => None,
+    }
 }
 
 /// Number of clips that the first suitable route makes.

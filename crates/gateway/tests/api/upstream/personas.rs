@@ -16,7 +16,7 @@ const CREATE: &str = "/musicgen/persona/create";
 async fn suno_gateway_behind_proxy(simulator: &Simulator) -> (TestGateway, Value) {
     let builder = TestGateway::builder().behind_proxy();
     let gateway = builder.toml(&suno_settings(simulator)).start().await;
-    let song = json!({"task": "generate", "mv": "band", "title": "Rain"});
+    let song = json!({"task": "generate", "mv": "band", "title": "Rain", "tags": "blues"});
     let song = order_clips(&gateway, &song).await;
     let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
     (gateway, body)
@@ -105,7 +105,7 @@ async fn a_process_that_was_stopped_orders_no_second_persona() {
     let key = frozen.first_key().await;
     let client_of = |server: &Server| Client::new(&server.base, Some(&key));
     let (at_frozen, at_other) = (client_of(&frozen), client_of(&other));
-    let song = json!({"task": "generate", "mv": "band", "title": "Rain"});
+    let song = json!({"task": "generate", "mv": "band", "title": "Rain", "tags": "blues"});
     let song = order_clips(&at_other, &song).await;
     let before = submissions(&simulator);
     let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
@@ -135,7 +135,7 @@ async fn a_persona_that_the_provider_forbids_is_refused() {
     let gateway = suno_gateway(&simulator).await;
     let song = order_clips(
         &gateway,
-        &json!({"task": "generate", "mv": "band", "title": "Rain"}),
+        &json!({"task": "generate", "mv": "band", "title": "Rain", "tags": "blues"}),
     )
     .await;
     let body =
@@ -157,7 +157,7 @@ async fn a_persona_sings_only_where_it_was_made() {
         + "[models.home]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
         + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
     let gateway = gateway(&toml).await;
-    let song = json!({"task": "generate", "mv": "home", "title": "Rain"});
+    let song = json!({"task": "generate", "mv": "home", "title": "Rain", "tags": "blues"});
     let song = order_clips(&gateway, &song).await;
     let persona = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
     let persona = gateway.post(CREATE, &persona).await.ok();

@@ -310,6 +310,39 @@ async fn fields_that_a_model_ignores_are_refused() {
     gateway.stop().await;
 }
 
+#[tokio::test]
+async fn an_order_without_a_description_or_its_clip_is_refused() {
+    let simulator = simulator().await;
+    for (protocol, model) in [("suno-family", "chirp-auk"), ("recipe:kie-suno", "V5")] {
+        let gateway = song_gateway(&simulator, protocol, model).await;
+        for (body, param) in [
+            (json!({"task": "generate"}), "prompt"),
+            (json!({"prompt": "   "}), "prompt"),
+            (
+                json!({"task": "extend", "prompt": "rain"}),
+                "continue_clip_id",
+            ),
+            (json!({"task": "cover", "prompt": "rain"}), "cover_clip_id"),
+        ] {
+            let mut body = body;
+            body["mv"] = json!("singer");
+            let refused = gateway.post(SUBMIT, &body).await;
+            refused.refused(400, "missing_field").on_param(param);
+        }
+        gateway.stop().await;
+    }
+    let gateway = song_gateway(&simulator, "suno-family", "chirp-auk").await;
+    for task in ["upload_extend", "infill"] {
+        let body = json!({"task": task, "mv": "singer", "prompt": "rain"});
+        let refused = gateway.post(SUBMIT, &body).await;
+        refused
+            .refused(400, "missing_field")
+            .on_param("continue_clip_id");
+    }
+    assert_eq!(submissions(&simulator), 0);
+    gateway.stop().await;
+}
+
 /// The model and the cost by a quote for this submission.
 async fn quoted(gateway: &TestGateway, body: &Value) -> (Value, Value) {
     let quote_request = json!({"endpoint": SUBMIT, "body": body});
