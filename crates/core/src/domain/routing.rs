@@ -21,9 +21,10 @@ pub fn capable_routes<'a>(
     capable.retain(|route| match payload {
         TaskPayload::VideoV1(job) => video::fits(app, route, job),
         TaskPayload::StemsV1(job) => music::fits(&route.limits, job),
-        // A persona can be used only where it was made.
         TaskPayload::SongV1(job) => {
-            songs::fits(&route.limits, job) && (job.persona.is_none() || has_sources(route))
+            // A persona can be used only where it was made.
+            let needs_sources = job.persona.is_some() || songs::needs_own_clips(&route.limits, job);
+            songs::fits(&route.limits, job) && (!needs_sources || has_sources(route))
         }
     });
     // A stable sort: the others keep their order.

@@ -18,7 +18,7 @@ use mediagate_store as store;
 
 mod route_limits;
 
-pub use route_limits::fits;
+pub use route_limits::{fits, needs_own_clips};
 
 /// A task as ordered.
 #[derive(Debug, Clone)]
@@ -80,6 +80,7 @@ pub async fn prepare(
             let message = "The clip is not complete, is in the trash, or has expired.";
             return Err(Error::at_field(ErrorCode::ClipNotReady, param, message));
         }
+        route_limits::check_source(&model, &order, param, &clip)?;
     }
     if let Some(persona) = order.persona {
         check_persona(app, account, &model, persona).await?;

@@ -5,12 +5,15 @@ use serde_json::{Map, Value};
 
 use super::SongOrder;
 use mediagate_media::engines::animatic_engine;
-use mediagate_model::catalog::Model;
+use mediagate_model::catalog::{Model, Route};
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::music::Clip;
 use mediagate_model::task::SongJob;
 
 /// The longest song that these providers make.
 const MAX_SONG_MS: u64 = 8 * 60_000;
+/// The field with the clip to cover.
+const COVER_CLIP: &str = "cover_clip_id";
 
 /// Whether a route can make such a song.
 pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
@@ -107,9 +110,50 @@ fn check_content(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
 fn source_field(task: &str) -> Option<&'static str> {
     match task {
         "extend" | "upload_extend" | "infill" => Some("continue_clip_id"),
-        "cover" => Some("cover_clip_id"),
+        "cover" => Some(COVER_CLIP),
         _ => None,
     }
+}
+
+/// Refuses a clip that no route can use. After the acceptance the task would only fail later.
+pub(super) fn check_source(
+    model: &Model,
+    order: &SongOrder,
+    field: &str,
+    clip: &Clip,
+) -> Result<(), Error> {
+    // Without an id the provider does not know the clip.
+    let upstream = clip.upstream.as_ref();
+    let known_by = upstream
+        .filter(|upstream| !upstream.clip_id.is_empty())
+        .map(|upstream| upstream.provider.as_str());
+    let can_use = |route: &Route| {
+        let is_known = known_by == Some(route.provider.as_str());
+        song_limits(&route.limits, &order.task, &order.fields)
+            .is_ok_and(|songs| is_known || !needs_own_clip(songs, field))
+    };
+    if model.routes().iter().any(can_use) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} can use only clips that its provider made, and it did not make this one.",
+        model.id
+    );
+    Err(Error::at_field(ErrorCode::UnsupportedValue, field, message))
+}
+
+/// Whether a route can do the work only if its provider made the clips of the order.
+pub fn needs_own_clips(limits: &ModelLimits, job: &SongJob) -> bool {
+    song_limits(limits, &job.task, &job.fields).is_ok_and(|songs| {
+        let mut clips = job.clips.iter();
+        clips.any(|(field, _)| needs_own_clip(songs, field))
+    })
+}
+
+/// Whether the clip in this field must be one of the provider itself. Providers of the music API
+/// itself take any recording, others only for a cover.
+fn needs_own_clip(songs: &SongLimits, field: &str) -> bool {
+    songs.fields.is_some() && field != COVER_CLIP
 }
 
 /// Number of clips that the first suitable route makes.

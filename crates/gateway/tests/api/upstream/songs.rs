@@ -236,14 +236,37 @@ async fn a_cover_by_kie_of_any_recording() {
 
 #[tokio::test]
 async fn a_song_can_be_continued_only_by_its_own_provider() {
-    let simulator = simulator().await;
-    let gateway = song_gateway(&simulator, "recipe:mureka", "mureka-9").await;
-    let clip = gateway.upload("Mine").await["id"].clone();
-    let continuation = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer", "continue_clip_id": clip});
-    let record = gateway.post(SUBMIT, &continuation).await.ok();
-    let view = gateway.finished(record["id"].as_str().unwrap()).await;
-    super::assert_failed(&view, "provider_rejected");
-    assert_eq!(submissions(&simulator), 0);
+    let (simulator, other) = (simulator().await, simulator().await);
+    let toml = provider("acme", "recipe:mureka", &simulator, "")
+        + &provider("other", "recipe:kie-suno", &other, "")
+        + &singer_model("mureka-9")
+        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"V5\" }]\n"
+        + "[models.both]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"V5\" }, { provider = \"acme\", model = \"mureka-9\" }]\n";
+    let gateway = gateway(&toml).await;
+    let continuation = |model: &str, clip: &Value| json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": model, "continue_clip_id": clip});
+    let upload = gateway.upload("Mine").await["id"].clone();
+    let (_, song) = order_song(&gateway, &json!({"prompt": "rain", "mv": "singer"})).await;
+    let song = &song[0]["id"];
+    for (model, clip) in [
+        ("singer", &upload),
+        ("away", &upload),
+        ("both", &upload),
+        ("away", song),
+    ] {
+        let body = continuation(model, clip);
+        let refused = gateway.post(SUBMIT, &body).await;
+        refused
+            .refused(400, "unsupported_value")
+            .on_param("continue_clip_id");
+        let quote_request = json!({"endpoint": SUBMIT, "body": body});
+        let refused = gateway.post("/v1/quote", &quote_request).await;
+        refused.refused(400, "unsupported_value");
+    }
+    assert_eq!((submissions(&simulator), submissions(&other)), (1, 0));
+    // The other provider does not get the order when the clip's own refuses once.
+    super::at_submission(&simulator, super::status(401), 1);
+    order_song(&gateway, &continuation("both", song)).await;
+    assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
     gateway.stop().await;
 }
 
