@@ -252,6 +252,8 @@ pub struct LimitSettings {
     pub stems: Option<Vec<String>>,
     /// Music tasks that it supports besides `gen_stem`.
     pub tasks: Option<Vec<String>>,
+    /// How many clips an order of a song makes.
+    pub clips: Option<usize>,
 }
 
 impl LimitSettings {

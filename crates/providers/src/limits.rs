@@ -183,7 +183,7 @@ impl MusicLimits {
 /// The limits of a song.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SongLimits {
-    /// How many clips an order makes.
+    /// How many clips an order of a song makes.
     pub clips: usize,
     /// Which of `lyrics`, `negative_tags`, `make_instrumental` and `seconds` it supports; `None`
     /// for providers of the music API itself.
@@ -199,6 +199,11 @@ impl SongLimits {
         fields: None,
         seconds: None,
     };
+
+    /// How many clips a task makes. Joining clips makes one, whatever an order of a song makes.
+    pub fn clips_of(&self, task: &str) -> usize {
+        if task == "concat" { 1 } else { self.clips }
+    }
 }
 
 /// The limits of a separation.

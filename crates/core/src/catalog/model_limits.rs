@@ -4,6 +4,9 @@ use providers::{Durations, ModelLimits, MusicLimits, PicturePurpose, StemGroup, 
 
 use mediagate_config::providers::LimitSettings;
 
+/// Most clips of an order, as in recipes.
+const MAX_CLIPS: usize = 10;
+
 /// A setting that does not fit, with its key.
 pub(super) type SettingFault = (&'static str, String);
 
@@ -22,8 +25,8 @@ fn video_narrowed(
     mut limits: VideoLimits,
     settings: &LimitSettings,
 ) -> Result<VideoLimits, SettingFault> {
-    if settings.stems.is_some() || settings.tasks.is_some() {
-        return Err(("stems", "a video model has no stems or tasks".into()));
+    if settings.stems.is_some() || settings.tasks.is_some() || settings.clips.is_some() {
+        return Err(("stems", "a video model has no stems, tasks or clips".into()));
     }
     if let Some(sizes) = &settings.sizes {
         if sizes.is_empty() {
@@ -108,6 +111,12 @@ fn music_narrowed(
     }
     if let Some(tasks) = &settings.tasks {
         limits.tasks.clone_from(tasks);
+    }
+    if let Some(clips) = settings.clips {
+        if !(1..=MAX_CLIPS).contains(&clips) {
+            return Err(("clips", format!("must be from 1 to {MAX_CLIPS}")));
+        }
+        limits.songs.clips = clips;
     }
     Ok(limits)
 }

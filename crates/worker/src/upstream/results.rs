@@ -486,11 +486,14 @@ async fn songs(
         return Err(ResultError::Useless("it contains no audio".into()));
     }
     output.missing_clips = ordered_ids.collect();
-    output.quantity.parts_asked = job.outputs.len() as u64;
-    output.partial = (!output.missing_clips.is_empty()).then(|| {
-        let (made_count, ordered_count) = (ids.len(), job.outputs.len());
-        format!("{made_count} of {ordered_count} clips were made.")
-    });
+    // The number of ordered clips is that of the first route, and this one may make fewer.
+    let route = (
+        accepted_job.site.provider.name(),
+        accepted_job.route_model.as_str(),
+    );
+    let (made, complete) = (ids.len(), songs::clips_by_route(app, task, job, route));
+    output.quantity.parts_asked = complete as u64;
+    output.partial = (made < complete).then(|| format!("{made} of {complete} clips were made."));
     output.result = TaskResult::ClipsV1 { clips: ids };
     Ok(output)
 }

@@ -4,11 +4,12 @@ use providers::{ModelLimits, SongLimits};
 use serde_json::{Map, Value};
 
 use super::SongOrder;
+use crate::app::App;
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::catalog::{Model, Route};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::music::Clip;
-use mediagate_model::task::SongJob;
+use mediagate_model::task::{SongJob, Task};
 
 /// The longest song that these providers make.
 const MAX_SONG_MS: u64 = 8 * 60_000;
@@ -159,7 +160,27 @@ fn needs_own_clip(songs: &SongLimits, field: &str) -> bool {
 /// Number of clips that the first suitable route makes.
 pub(super) fn clips_of(model: &Model, order: &SongOrder) -> usize {
     let first = routes_for(model, order).next();
-    first.map_or(SongLimits::API_DEFAULT.clips, |songs| songs.clips)
+    first.map_or_else(
+        || SongLimits::API_DEFAULT.clips_of(&order.task),
+        |songs| songs.clips_of(&order.task),
+    )
+}
+
+/// How many clips complete an order at the route that makes it: as many as that route makes, but
+/// not more than were ordered.
+pub fn clips_by_route(
+    app: &App,
+    task: &Task,
+    job: &SongJob,
+    (provider, route_model): (&str, &str),
+) -> usize {
+    let ordered = job.outputs.len();
+    let catalog = app.models.catalog.load();
+    let model = catalog.with_id(&task.model);
+    let route = model.and_then(|model| model.route(provider, route_model));
+    let songs = route.and_then(|route| song_limits(&route.limits, &job.task, &job.fields).ok());
+    // If the route was removed from the settings, it is not known how many it makes.
+    songs.map_or(ordered, |songs| songs.clips_of(&job.task).min(ordered))
 }
 
 /// Length of a clip for which a price per minute is reserved. A task is never charged more than was

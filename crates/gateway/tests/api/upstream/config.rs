@@ -136,6 +136,7 @@ async fn an_error_names_the_line_and_a_correction() {
             7,
             "has no stems",
         ),
+        (format!("{routed}limits = {{ clips = 1 }}\n"), 7, "clips"),
         (
             format!("{routed}limits = {{ size = [] }}\n"),
             7,

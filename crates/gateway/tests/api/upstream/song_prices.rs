@@ -1,5 +1,6 @@
 //! Prices of songs: what is held before their length is known, and what is charged.
 
+use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
 use simulator::{Fault, RequestRole, Simulator};
 
@@ -120,4 +121,81 @@ async fn a_song_beyond_its_length_is_charged_as_held() {
         "{view}"
     );
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn joined_clips_are_one_complete_clip() {
+    let simulator = simulator().await;
+    let gateway = relay_gateway(&simulator, "task", "0.12").await;
+    let song = order(&gateway, &json!({"prompt": "rain", "mv": "singer"})).await;
+    let clips = clips_of(&gateway, &song).await;
+    assert_eq!(clips.len(), 2);
+    let body = json!({"task": "concat", "mv": "singer", "continue_clip_id": clips[0]["id"]});
+    let accepted = gateway.post(SUBMIT, &body).await.ok();
+    assert_eq!(accepted["clips"].as_array().unwrap().len(), 1, "{accepted}");
+    let view = gateway.finished(accepted["id"].as_str().unwrap()).await;
+    assert_complete(&view, "0.12");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_song_is_complete_with_the_clips_of_the_route_that_made_it() {
+    let (pair, single) = (simulator().await, simulator().await);
+    let toml = provider("pair", "recipe:kie-suno", &pair, "")
+        + &provider("single", "recipe:mureka", &single, "")
+        + "[models.singer]\nkind = \"music\"\nroutes = [\
+           { provider = \"pair\", model = \"V5\", price = { unit = \"task\", usd = \"0.10\" } }, \
+           { provider = \"single\", model = \"mureka-9\", price = { unit = \"task\", usd = \"0.06\" } }]\n";
+    let gateway = gateway(&toml).await;
+    super::at_submission(&pair, super::status(429), 1);
+    let body = json!({"prompt": "[Verse] rain", "tags": "blues", "mv": "singer"});
+    let view = order(&gateway, &body).await;
+    assert_eq!((submissions(&pair), submissions(&single)), (1, 1));
+    assert_complete(&view, "0.06");
+    assert_eq!(clips_of(&gateway, &view).await.len(), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_of_one_clip_at_another_gateway_is_declared() {
+    let simulator = simulator().await;
+    let far = gateway(
+        &(provider("acme", "recipe:mureka", &simulator, "") + &singer("task", "0.05", "mureka-9")),
+    )
+    .await;
+    let key = far.new_key("reseller", NewKey::default()).await;
+    let toml = format!(
+        "[providers.far]\nprotocol = \"suno-family\"\nbase_url = \"{}/musicgen\"\napi_key = \"{key}\"\nupload = \"direct\"\n\
+         [models.singer]\nkind = \"music\"\nprice = {{ unit = \"task\", usd = \"0.12\" }}\n\
+         limits = {{ clips = 1 }}\nroutes = [{{ provider = \"far\", model = \"singer\" }}]\n",
+        far.base
+    );
+    let near = gateway(&toml).await;
+    let view = order(&near, &json!({"prompt": "rain", "mv": "singer"})).await;
+    assert_complete(&view, "0.12");
+    near.stop().await;
+    far.stop().await;
+}
+
+/// The clips of a task.
+async fn clips_of(gateway: &TestGateway, view: &Value) -> Vec<Value> {
+    let path = format!("/musicgen/tasks/{}", view["id"].as_str().unwrap());
+    let record = gateway.get(&path).await.ok();
+    record["clips"].as_array().unwrap().clone()
+}
+
+/// Asserts that this was charged for all of the order.
+#[track_caller]
+fn assert_complete(view: &Value, usd: &str) {
+    let billing = &view["billing"];
+    assert_eq!(
+        (
+            &view["status"],
+            &billing["charged_usd"],
+            &billing["quantity"]
+        ),
+        (&json!("succeeded"), &json!(usd), &json!("1")),
+        "{view}"
+    );
+    assert!(billing["partial"].is_null(), "{view}");
 }
