@@ -18,7 +18,7 @@ use mediagate_store as store;
 
 mod route_limits;
 
-pub use route_limits::{clips_by_route, fits, needs_own_clips};
+pub use route_limits::{clips_by_route, fits, least_clip_ms, needs_own_clips};
 
 /// A task as ordered.
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@
 //! resolve       submissions with an unknown outcome
 //! follow        polls until the job ends
 //! stray         jobs that continue although their task was cancelled
+//! unfetched     what such a job made
 //! order         a task as the provider's order
 //! results       results: downloaded, checked, stored
 //! signed_urls   expiry of signed URLs
@@ -33,6 +34,7 @@ mod signed_urls;
 mod stray;
 mod submit;
 mod submit_slots;
+mod unfetched;
 
 pub(super) use dispatch::dispatch;
 pub(super) use resolve::recheck_unclear;

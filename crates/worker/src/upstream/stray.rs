@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use providers::driver::schedule::{EndDoubt, next_poll};
 use providers::driver::{PollOutcome, ProgressWatch};
-use providers::{JobHandle, ProviderCost};
+use providers::{JobHandle, JobOutput, ProviderCost};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use super::unfetched::{made_quantity, ordered_quantity};
 use crate::{WorkerContext, random};
 use mediagate_core::app::App;
 use mediagate_core::domain::{costs, ledger, tasks};
@@ -19,7 +20,7 @@ use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::price::Bill;
+use mediagate_model::price::{Bill, WorkQuantity};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
 use mediagate_store as store;
@@ -35,9 +36,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 enum StrayOutcome {
     /// The provider cancelled the job.
     CalledOff,
-    /// The provider completed the job nevertheless.
-    Completed,
-    /// The job failed, or the provider lost it.
+    /// The provider completed the job nevertheless, and made this.
+    Completed(WorkQuantity),
+    /// The job failed, did not make what was ordered, or the provider lost it.
     Failed,
     /// It is unknown how the job ended.
     Unknown,
@@ -47,7 +48,7 @@ impl StrayOutcome {
     const fn name(self) -> &'static str {
         match self {
             Self::CalledOff => "called_off",
-            Self::Completed => "made",
+            Self::Completed(_) => "made",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
         }
@@ -131,12 +132,14 @@ async fn follow(
         .await?
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
-        if submission.results.is_some() {
-            close(context, submission, &task, StrayOutcome::Completed, None).await?;
-            return Ok(None);
-        }
         // The answer was lost, or was the result itself: there is no job to poll.
-        close(context, submission, &task, StrayOutcome::Unknown, None).await?;
+        let results = submission.results.clone();
+        let outputs: Option<Vec<JobOutput>> =
+            results.and_then(|results| serde_json::from_value(results).ok());
+        let outcome = outputs.map_or(StrayOutcome::Unknown, |outputs| {
+            outcome_of(app, &task, submission, &outputs)
+        });
+        close(context, submission, &task, outcome, None).await?;
         return Ok(None);
     };
     let Some((site, credential)) = app.models.upstream.find_submitter(submission) else {
@@ -159,7 +162,16 @@ async fn follow(
         "the provider did not confirm the cancellation; following the job to its end"
     );
     let watch = ProgressWatch::new();
-    if let Some(outcome) = poll(context, submission, &site, &credential, handle, &watch).await {
+    let polling = poll(
+        context,
+        &task,
+        submission,
+        &site,
+        &credential,
+        handle,
+        &watch,
+    );
+    if let Some(outcome) = polling.await {
         close(context, submission, &task, outcome, watch.cost()).await?;
         return Ok(None);
     }
@@ -170,6 +182,7 @@ async fn follow(
 /// Polls until the job ends; `None` if this process stops before.
 async fn poll(
     context: &WorkerContext,
+    task: &Task,
     submission: &Submission,
     site: &ProviderSite,
     credential: &ProviderCredential,
@@ -213,7 +226,9 @@ async fn poll(
             Ok(PollOutcome::Running { poll_after, .. }) => {
                 (failures, requested_pause) = (0, poll_after);
             }
-            Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Completed),
+            Ok(PollOutcome::Done(outputs)) => {
+                return Some(outcome_of(app, task, submission, &outputs));
+            }
             Err(error) if is_end_confirmed || error.ends_job() => {
                 return Some(StrayOutcome::Failed);
             }
@@ -225,6 +240,17 @@ async fn poll(
     }
 }
 
+/// The outcome of a job that is done.
+fn outcome_of(
+    app: &App,
+    task: &Task,
+    submission: &Submission,
+    outputs: &[JobOutput],
+) -> StrayOutcome {
+    made_quantity(app, task, submission, outputs)
+        .map_or(StrayOutcome::Failed, StrayOutcome::Completed)
+}
+
 /// Closes the submission of an ended job, and settles the money of its task.
 async fn close(
     context: &WorkerContext,
@@ -234,7 +260,14 @@ async fn close(
     cost: Option<ProviderCost>,
 ) -> Result<(), Error> {
     let app = &context.app;
-    let bill = (task.money != ChargeState::Free).then(|| bill(task, submission));
+    let made = match outcome {
+        StrayOutcome::Completed(quantity) => Some(quantity),
+        StrayOutcome::CalledOff | StrayOutcome::Failed | StrayOutcome::Unknown => None,
+    };
+    let is_paid = task.money != ChargeState::Free;
+    let bill = made
+        .filter(|_| is_paid)
+        .map(|quantity| bill(task, submission, quantity));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;
     let state = match outcome {
@@ -253,15 +286,17 @@ async fn close(
                 store::submissions::set_cost(conn, id, cost)?;
             }
             let job = match outcome {
-                StrayOutcome::Completed => tasks::JobOutcome::Made(bill.as_ref()),
+                StrayOutcome::Completed(_) => tasks::JobOutcome::Made(bill.as_ref()),
                 StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
                 StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
             let is_closed = tasks::settle_job(conn, &task, job, now)?;
-            // The result was not fetched, so its size is taken from the order.
-            let ordered = task.tariff.as_ref().map(|tariff| tariff.asked);
-            let delivered =
-                (outcome == StrayOutcome::Completed).then(|| ordered.unwrap_or_default());
+            // The result was not fetched, so without a bill its size is taken from the order.
+            let billed = bill.as_ref().filter(|_| is_closed);
+            let delivered = made.map(|_| match billed {
+                Some(bill) => bill.quantity,
+                None => ordered_quantity(&task),
+            });
             costs::record_job_cost(conn, &task, closed, cost, delivered, now)?;
             Ok(is_closed)
         })
@@ -275,23 +310,29 @@ async fn close(
     Ok(())
 }
 
-/// The bill for a caller that cancelled too late, if the operator charges for that: the whole
-/// order, because the result is not fetched.
-fn bill(task: &Task, submission: &Submission) -> Bill {
+/// The bill for what was made although its caller cancelled, if the operator charges for that.
+fn bill(task: &Task, submission: &Submission, quantity: WorkQuantity) -> Bill {
     let tariff = task.tariff.as_ref();
     let price =
         tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
-    let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
     // A route without a price is free. If no prices are stored with the task, it costs what was
     // reserved, as in `finish`.
     let by_price = |_| price.map_or(MicroDollars::ZERO, |price| price.cost_of(quantity));
     let cost = tariff.map_or(task.reserved, by_price);
+    let (parts, parts_asked) = (quantity.parts, quantity.parts_asked);
+    let shortfall = if parts < parts_asked {
+        format!(" {parts} of {parts_asked} parts were made.")
+    } else {
+        String::new()
+    };
+    let partial =
+        format!("The task was cancelled, but the provider completed it anyway.{shortfall}");
     Bill {
         price,
         quantity,
         cost: cost.min(task.reserved),
         delivered: None,
-        partial: Some("The task was cancelled, but the provider completed it anyway.".into()),
+        partial: Some(partial),
     }
 }
 

@@ -13,6 +13,8 @@ use mediagate_model::task::{SongJob, Task};
 
 /// The longest song that these providers make.
 const MAX_SONG_MS: u64 = 8 * 60_000;
+/// The shortest song that a caller can order, in seconds.
+const MIN_SONG_SECONDS: u32 = 1;
 /// The field with the clip to cover.
 const COVER_CLIP: &str = "cover_clip_id";
 
@@ -166,21 +168,41 @@ pub(super) fn clips_of(model: &Model, order: &SongOrder) -> usize {
     )
 }
 
+/// A provider, and its name for the model.
+type RouteName<'a> = (&'a str, &'a str);
+
 /// How many clips complete an order at the route that makes it: as many as that route makes, but
 /// not more than were ordered.
-pub fn clips_by_route(
+pub fn clips_by_route(app: &App, task: &Task, job: &SongJob, route: RouteName<'_>) -> usize {
+    let ordered = job.outputs.len();
+    // If the route was removed from the settings, it is not known how many it makes.
+    limits_of_route(app, task, job, route)
+        .map_or(ordered, |songs| songs.clips_of(&job.task).min(ordered))
+}
+
+/// The least length of a clip that a route made, if nobody measures it: the length that was
+/// ordered, if the route keeps it, else the shortest that the route makes.
+pub fn least_clip_ms(app: &App, task: &Task, job: &SongJob, route: RouteName<'_>) -> u64 {
+    let songs = limits_of_route(app, task, job, route);
+    let ordered = job.fields.get("seconds").and_then(Value::as_f64);
+    let ordered = ordered.filter(|_| songs.as_ref().is_some_and(takes_length));
+    let shortest = songs.and_then(|songs| songs.seconds);
+    let shortest = shortest.map_or(MIN_SONG_SECONDS, |(min, _)| min);
+    ordered.map_or(u64::from(shortest) * 1000, animatic_engine::milliseconds)
+}
+
+/// The limits of a configured route, if it still does the work.
+fn limits_of_route(
     app: &App,
     task: &Task,
     job: &SongJob,
-    (provider, route_model): (&str, &str),
-) -> usize {
-    let ordered = job.outputs.len();
+    (provider, route_model): RouteName<'_>,
+) -> Option<SongLimits> {
     let catalog = app.models.catalog.load();
-    let model = catalog.with_id(&task.model);
-    let route = model.and_then(|model| model.route(provider, route_model));
-    let songs = route.and_then(|route| song_limits(&route.limits, &job.task, &job.fields).ok());
-    // If the route was removed from the settings, it is not known how many it makes.
-    songs.map_or(ordered, |songs| songs.clips_of(&job.task).min(ordered))
+    let model = catalog.with_id(&task.model)?;
+    let route = model.route(provider, route_model)?;
+    let songs = song_limits(&route.limits, &job.task, &job.fields);
+    songs.ok().cloned()
 }
 
 /// Length of a clip for which a price per minute is reserved. A task is never charged more than was

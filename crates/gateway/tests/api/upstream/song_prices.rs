@@ -2,11 +2,12 @@
 
 use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
-use simulator::{Fault, RequestRole, Simulator};
+use simulator::{Fault, JobPlan, RequestRole, Simulator};
 
 use super::music::SUBMIT;
-use super::{gateway, provider, simulator, submissions};
-use crate::support::TestGateway;
+use super::{gateway, provider, request_count, simulator, submissions, wait_for_requests};
+use crate::admin::operator;
+use crate::support::{TestGateway, eventually};
 
 /// The table of the music model `singer` with this price and route.
 fn singer(unit: &str, usd: &str, model: &str) -> String {
@@ -175,6 +176,72 @@ async fn a_model_of_one_clip_at_another_gateway_is_declared() {
     assert_complete(&view, "0.12");
     near.stop().await;
     far.stop().await;
+}
+
+/// Orders a song, cancels it while its provider works on it, and returns the record when its job is
+/// over.
+async fn cancel_too_late(gateway: &TestGateway, simulator: &Simulator, body: &Value) -> Value {
+    simulator.world().set_plan(JobPlan {
+        polls: 2,
+        ..JobPlan::default()
+    });
+    let polls = request_count(simulator, RequestRole::Poll);
+    let record = gateway.post(SUBMIT, body).await.ok();
+    let task = record["id"].as_str().unwrap();
+    wait_for_requests(simulator, RequestRole::Poll, polls + 1).await;
+    simulator.world().set_plan(JobPlan::default());
+    let path = format!("/v1/tasks/{task}/cancel");
+    gateway.post(&path, &json!({})).await.ok();
+    eventually("the job is over", async || {
+        let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+        (view["billing"]["status"] != "held").then_some(view)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_cancelled_song_by_the_minute_is_charged_for_what_is_certain() {
+    let simulator = simulator().await;
+    let gateway = relay_gateway(&simulator, "audio_minute", "0.60").await;
+    // The provider may ignore the length.
+    let body = json!({"prompt": "rain", "mv": "singer", "seconds": 600});
+    let view = cancel_too_late(&gateway, &simulator, &body).await;
+    let billing = &view["billing"];
+    // Two clips of at least a second. Held were two of eight minutes.
+    assert_eq!(
+        [
+            &billing["status"],
+            &billing["reserved_usd"],
+            &billing["charged_usd"],
+            &billing["quantity"]
+        ],
+        ["settled", "9.60", "0.02", "0.033333"],
+        "{view}"
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_song_is_charged_for_the_clips_that_were_made() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "suno-family", &simulator, "")
+        + "[models.singer]\nkind = \"music\"\nprice = { unit = \"task\", usd = \"0.12\" }\n\
+           routes = [{ provider = \"acme\", model = \"chirp-auk\", cost = { unit = \"task\", usd = \"0.08\" } }]\n";
+    let gateway = gateway(&toml).await;
+    let operator = operator(&gateway).await;
+    let body = json!({"prompt": "half a song", "mv": "singer"});
+    let view = cancel_too_late(&gateway, &simulator, &body).await;
+    let billing = &view["billing"];
+    assert_eq!(billing["charged_usd"], "0.06", "{view}");
+    let partial = billing["partial"].as_str().unwrap();
+    assert!(partial.contains("1 of 2"), "{partial}");
+    // It costs as much as if it was not cancelled.
+    assert_eq!(order(&gateway, &body).await["cost_usd"], "0.06");
+    let usage = operator.get("/v1/admin/usage?group_by=outcome").await.ok();
+    assert_eq!(usage["total"]["provider_cost_usd"], "0.08", "{usage}");
+    let check = operator.get("/v1/admin/ledger/verify").await.ok();
+    assert_eq!(check["mismatches"], json!([]), "{check}");
+    gateway.stop().await;
 }
 
 /// The clips of a task.

@@ -3,7 +3,7 @@
 //! What differs between services is chosen by the model's name, so that one simulated provider
 //! covers them all: `mv` with `bare` in it is answered with the bare record, `record` with the task
 //! record in the envelope, anything else with the id in the envelope. Uploads are accepted in five
-//! steps or in one form.
+//! steps or in one form. A prompt with `half a song` makes only one of its clips.
 
 mod upload;
 
@@ -253,8 +253,16 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
         .as_array()
         .cloned()
         .unwrap_or_default();
+    // Of such a song only the first clip is made.
+    let prompt = job.input["prompt"].as_str().unwrap_or_default();
+    let is_half = prompt.contains("half a song");
     let clip = |(number, group): (usize, Value)| {
         let id = format!("{}_{number}", job.id);
+        let is_missing = number > 0 && is_half;
+        let (status, fault) = match status {
+            "complete" if is_missing => ("error", Some("generation_failed")),
+            _ => (status, fault),
+        };
         let group = group.as_str().unwrap_or_default();
         let title = job.input["title"].as_str().unwrap_or_default();
         let title = if group.is_empty() {
