@@ -36,7 +36,7 @@ use mediagate_model::account::Account;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Task, TaskPayload};
+use mediagate_model::task::Task;
 
 /// Maximum number of tasks per lookup.
 const MAX_TASKS: usize = 100;
@@ -320,17 +320,8 @@ async fn records(
 ) -> Result<Vec<ClipRecord>, Error> {
     let mut records = Vec::with_capacity(clips.len());
     for clip in clips {
-        let payload = match (clip.origin.task(), &clip.past_payload) {
-            // The task's record was removed; the clip has kept the order.
-            (Some(_), Some(payload)) => Some(payload.clone()),
-            (Some(task), None) => Some(tasks::get(app, account.id, task).await?.payload),
-            (None, _) => None,
-        };
-        let operation = match &payload {
-            Some(TaskPayload::StemsV1(job)) => ClipOperation::separation(job),
-            Some(TaskPayload::SongV1(job)) => ClipOperation::song(job),
-            Some(TaskPayload::VideoV1(_)) | None => ClipOperation::default(),
-        };
+        let payload = music::order_of(app, account.id, clip).await?;
+        let operation = ClipOperation::ordered(payload.as_ref());
         records.push(ClipRecord::new(clip, operation, account, links));
     }
     Ok(records)

@@ -20,10 +20,12 @@ use crate::wire::list::List;
 use crate::wire::personas::PersonaRecord;
 use mediagate_core::app::App;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
+use mediagate_core::domain::music;
 use mediagate_core::domain::personas::{self, NewPersona};
 use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_core::records::Links;
+use mediagate_core::records::music::ClipOperation;
 use mediagate_model::account::Account;
 use mediagate_model::error::Error;
 use mediagate_model::ids::PersonaId;
@@ -56,7 +58,7 @@ pub(super) async fn create(
         let IntentOutcome::Persona(persona, clips) = outcome else {
             return Err(Error::internal("the outcome is not a persona"));
         };
-        let record = record(&app, &persona, &clips, &caller.account, links)?;
+        let record = record(&app, &persona, &clips, &caller.account, links).await?;
         Ok(IntentAnswer::of(
             (cost(MicroDollars::ZERO), Json(record)),
             IntentCloseTime::Now,
@@ -79,10 +81,10 @@ pub(super) async fn list(
     let account = &allowed.caller.account;
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
     let (personas, has_more) = personas::list(&app, account.id, page).await?;
-    let records = personas
-        .iter()
-        .map(|(persona, clips)| record(&app, persona, clips, account, &links));
-    let records = records.collect::<Result<Vec<_>, _>>()?;
+    let mut records = Vec::with_capacity(personas.len());
+    for (persona, clips) in &personas {
+        records.push(record(&app, persona, clips, account, &links).await?);
+    }
     Ok(Json(List::new(records, has_more, |record| {
         record["id"].as_str().unwrap_or_default().to_owned()
     })))
@@ -99,7 +101,8 @@ pub(super) async fn get(
 ) -> Result<Json<Value>, ErrorResponse> {
     let account = &allowed.caller.account;
     let (persona, clips) = personas::get(&app, account.id, parse(&id)?).await?;
-    Ok(record(&app, &persona, &clips, account, &links).map(Json)?)
+    let record = record(&app, &persona, &clips, account, &links).await?;
+    Ok(Json(record))
 }
 
 /// Delete a persona.
@@ -114,19 +117,27 @@ pub(super) async fn delete(
     let account = &allowed.caller.account;
     let (persona, clips) = personas::delete(&app, account.id, parse(&id)?).await?;
     let links = links.visible_to(&allowed.caller.key);
-    let mut record = record(&app, &persona, &clips, account, &links)?;
+    let mut record = record(&app, &persona, &clips, account, &links).await?;
     record["is_trashed"] = true.into();
     Ok(Json(record))
 }
 
-fn record(
+async fn record(
     app: &App,
     persona: &Persona,
     clips: &[Clip],
     account: &Account,
     links: &Links,
 ) -> Result<Value, Error> {
-    let record = PersonaRecord::new(persona, clips, account, links);
+    let mut orders = Vec::with_capacity(clips.len());
+    for clip in clips {
+        orders.push(music::order_of(app, account.id, clip).await?);
+    }
+    let operations = orders
+        .iter()
+        .map(|order| ClipOperation::ordered(order.as_ref()));
+    let clips: Vec<_> = clips.iter().zip(operations).collect();
+    let record = PersonaRecord::new(persona, &clips, account, links);
     let record = record.ok_or_else(|| Error::internal("a persona without its root clip"))?;
     record.to_json_with_brand(&app.config.persona_brand_field)
 }

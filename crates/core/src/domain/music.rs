@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use providers::{ModelLimits, MusicLimits, StemLimits};
 
-use crate::app::{App, Ctx};
+use crate::app::{App, AppParts, Ctx};
 use crate::catalog::Catalog;
 use crate::domain::assets;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
+use crate::domain::tasks;
 use crate::domain::webhooks::CallbackUrl;
 use crate::intents::IntentAttempt;
 use crate::limits::{WorkKind, WorkSlot};
@@ -469,6 +470,20 @@ pub async fn clip(app: &Ctx, account: AccountId, id: ClipId) -> Result<Clip, Err
         .read(move |conn| store::clips::by_id(conn, id, account))
         .await?;
     found.ok_or_else(clip_not_found)
+}
+
+/// The order that made a clip; `None` for an upload.
+pub async fn order_of(
+    app: &AppParts,
+    account: AccountId,
+    clip: &Clip,
+) -> Result<Option<TaskPayload>, Error> {
+    Ok(match (clip.origin.task(), &clip.past_payload) {
+        // The task's record was removed; the clip has kept the order.
+        (Some(_), Some(payload)) => Some(payload.clone()),
+        (Some(task), None) => Some(tasks::get(app, account, task).await?.payload),
+        (None, _) => None,
+    })
 }
 
 /// The error for an id that is malformed or not the account's.

@@ -198,7 +198,12 @@ impl ClipRecord {
 }
 
 impl PersonaClip {
-    pub fn new(clip: &Clip, account: &Account, links: &Links) -> Self {
+    pub fn new(
+        clip: &Clip,
+        operation: ClipOperation<'_>,
+        account: &Account,
+        links: &Links,
+    ) -> Self {
         let is_upload = clip.origin == ClipOrigin::Upload;
         let milliseconds = clip.media.map_or(0, |media| media.milliseconds);
         let metadata = PersonaClipMetadata {
@@ -209,7 +214,7 @@ impl PersonaClip {
             refund_credits: false,
             stream: false,
             can_remix: true,
-            is_remix: !is_upload,
+            is_remix: operation.is_remix(clip),
             priority: 0,
         };
         Self::build((clip, account, links), metadata, String::new())

@@ -9,6 +9,7 @@ use crate::records::clip::ClipRecord;
 use crate::records::provenance::ProvenanceView;
 use crate::records::status_words;
 use mediagate_model::account::Account;
+use mediagate_model::ids::ClipId;
 use mediagate_model::music::{Clip, ClipOrigin};
 use mediagate_model::task::{SongJob, StemsJob, Task, TaskPayload, TaskState};
 
@@ -16,6 +17,8 @@ use mediagate_model::task::{SongJob, StemsJob, Task, TaskPayload, TaskState};
 pub const STEM_TYPE: i64 = 91;
 /// The music task that separates a clip into stems.
 pub const GEN_STEM: &str = "gen_stem";
+/// The music task that replaces a section of a clip.
+const INFILL: &str = "infill";
 
 /// Model version in records, in the form that the music API uses.
 pub(super) const VERSION: &str = "v1";
@@ -81,14 +84,14 @@ pub struct RecordMetadata {
     pub stem_type_id: i64,
     /// The clip's stem group; in a task, the requested one.
     pub stem_type_group_name: String,
-    /// The clip that was processed. Empty for an upload.
+    /// The clip that was processed. Empty for an upload and for a song from no other clip.
     pub edited_clip_id: String,
     /// `gen` or `upload`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Always false.
     pub stream: bool,
-    /// Always false.
+    /// Whether the music task is `infill`, which replaces a section of a clip.
     pub infill: bool,
     /// `gen_stem` or another music task. Empty for an upload.
     pub task: String,
@@ -218,22 +221,53 @@ pub struct ClipOperation<'a> {
     pub task: &'a str,
     /// `two` or `twelve` for a separation.
     pub stem_task: &'a str,
+    /// The clip that was processed, if there is one.
+    pub source: Option<ClipId>,
 }
 
 impl<'a> ClipOperation<'a> {
-    pub fn separation(job: &StemsJob) -> Self {
+    /// The operation that this order asked for; `None` if the clip was not ordered.
+    pub fn ordered(payload: Option<&'a TaskPayload>) -> Self {
+        match payload {
+            Some(TaskPayload::StemsV1(job)) => Self::separation(job),
+            Some(TaskPayload::SongV1(job)) => Self::song(job),
+            Some(TaskPayload::VideoV1(_)) | None => Self::default(),
+        }
+    }
+
+    fn separation(job: &StemsJob) -> Self {
         Self {
             task: GEN_STEM,
             stem_task: job.stem_task.name(),
+            source: Some(job.source),
         }
     }
 
     /// The operation of any other music task.
-    pub fn song(job: &'a SongJob) -> Self {
+    fn song(job: &'a SongJob) -> Self {
         Self {
             task: &job.task,
             stem_task: "",
+            source: job.clips.first().map(|(_, clip)| *clip),
         }
+    }
+
+    fn is_infill(self) -> bool {
+        self.task == INFILL
+    }
+
+    /// The clip from which this one was made.
+    fn source_of(self, clip: &Clip) -> Option<ClipId> {
+        match &clip.origin {
+            ClipOrigin::Upload => None,
+            ClipOrigin::Stem { source, .. } => Some(*source),
+            ClipOrigin::Song { .. } => self.source,
+        }
+    }
+
+    /// Whether a clip was made from another one.
+    pub(super) fn is_remix(self, clip: &Clip) -> bool {
+        self.source_of(clip).is_some()
     }
 }
 
@@ -305,10 +339,8 @@ impl RecordMetadata {
             let value = job.fields.get(name).and_then(serde_json::Value::as_str);
             value.unwrap_or_default().to_owned()
         };
-        let source = job
-            .clips
-            .first()
-            .map_or_else(String::new, |(_, clip)| clip.to_string());
+        let operation = ClipOperation::song(job);
+        let source = operation.source.map(|clip| clip.to_string());
         let failure = task.failure.as_ref();
         Self {
             prompt: text("prompt"),
@@ -318,11 +350,11 @@ impl RecordMetadata {
             stem_task: String::new(),
             stem_type_id: STEM_TYPE,
             stem_type_group_name: String::new(),
-            is_remix: !source.is_empty(),
-            edited_clip_id: source,
+            is_remix: source.is_some(),
+            edited_clip_id: source.unwrap_or_default(),
             kind: "gen",
             stream: false,
-            infill: job.task == "infill",
+            infill: operation.is_infill(),
             task: job.task.clone(),
             can_remix: true,
             priority: 0,
@@ -336,7 +368,7 @@ impl RecordMetadata {
 
     pub(super) fn of_clip(clip: &Clip, operation: ClipOperation<'_>) -> Self {
         let is_upload = clip.origin == ClipOrigin::Upload;
-        let (source, history) = match &clip.origin {
+        let (stem_source, history) = match &clip.origin {
             ClipOrigin::Upload | ClipOrigin::Song { .. } => (String::new(), Vec::new()),
             ClipOrigin::Stem { source, .. } => {
                 let source = source.to_string();
@@ -344,23 +376,24 @@ impl RecordMetadata {
                 (source, vec![entry])
             }
         };
+        let source = operation.source_of(clip);
         let failure = clip.failure.as_ref();
         let upstream = clip.upstream.as_ref();
         Self {
             prompt: upstream.map_or_else(String::new, |upstream| upstream.prompt.clone()),
             tags: upstream.map(|upstream| upstream.tags.clone()),
             history,
-            stem_from_id: source.clone(),
+            stem_from_id: stem_source,
             stem_task: operation.stem_task.into(),
             stem_type_id: STEM_TYPE,
             stem_type_group_name: group(clip),
-            edited_clip_id: source,
+            edited_clip_id: source.map_or_else(String::new, |clip| clip.to_string()),
             kind: if is_upload { "upload" } else { "gen" },
             stream: false,
-            infill: false,
+            infill: operation.is_infill(),
             task: operation.task.into(),
             can_remix: true,
-            is_remix: !is_upload,
+            is_remix: operation.is_remix(clip),
             priority: 0,
             duration: seconds(clip),
             generation_type: None,

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use mediagate_core::records::Links;
 use mediagate_core::records::clip::PersonaClip;
+use mediagate_core::records::music::ClipOperation;
 use mediagate_model::account::Account;
 use mediagate_model::error::Error;
 use mediagate_model::media::MediaType;
@@ -66,14 +67,20 @@ pub struct PersonaClipItem {
 }
 
 impl PersonaRecord {
-    /// A persona and its clips; `None` if its root clip is missing.
+    /// A persona and its clips, each with the operation that made it; `None` if its root clip is
+    /// missing.
     pub fn new(
         persona: &Persona,
-        clips: &[Clip],
+        clips: &[(&Clip, ClipOperation<'_>)],
         account: &Account,
         links: &Links,
     ) -> Option<Self> {
-        let root = clips.iter().find(|clip| clip.id == persona.root_clip)?;
+        let record = |(clip, operation): &(&Clip, ClipOperation<'_>)| {
+            PersonaClip::new(clip, *operation, account, links)
+        };
+        let root = clips
+            .iter()
+            .find(|(clip, _)| clip.id == persona.root_clip)?;
         let items = clips.iter().enumerate();
         Some(Self {
             id: persona.id.to_string(),
@@ -81,13 +88,13 @@ impl PersonaRecord {
             description: persona.description.clone(),
             image_s3_id: links.media(persona.image, MediaType::Png, None),
             root_clip_id: persona.root_clip.to_string(),
-            clip: PersonaClip::new(root, account, links),
+            clip: record(root),
             user_display_name: account.display_name.clone(),
             user_handle: account.handle.clone(),
             user_image_url: links.media(account.avatar, MediaType::Png, None),
             persona_clips: items
                 .map(|(id, clip)| PersonaClipItem {
-                    clip: PersonaClip::new(clip, account, links),
+                    clip: record(clip),
                     id,
                 })
                 .collect(),

@@ -242,6 +242,47 @@ async fn a_song_can_be_separated_extended_concatenated_and_its_persona_can_sing(
 }
 
 #[tokio::test]
+async fn a_clip_tells_from_which_clip_it_was_made() {
+    let simulator = simulator().await;
+    let gateway = suno_gateway(&simulator).await;
+    let order = json!({"task": "generate", "mv": "band", "title": "Rain", "prompt": "rain"});
+    let song = order_clips(&gateway, &order).await;
+    let source = &song[0]["id"];
+    let facts_of = |metadata: &Value| {
+        let names = ["task", "edited_clip_id", "is_remix", "infill"];
+        names.map(|name| metadata[name].clone())
+    };
+    let expected = [json!("generate"), json!(""), json!(false), json!(false)];
+    assert_eq!(facts_of(&song[0]["metadata"]), expected);
+    for task in ["extend", "infill", "concat"] {
+        let order = json!({"task": task, "mv": "band", "continue_clip_id": source, "tags": "x"});
+        let record = gateway.post(SUBMIT, &order).await.ok();
+        let expected = [
+            json!(task),
+            source.clone(),
+            json!(true),
+            json!(task == "infill"),
+        ];
+        assert_eq!(facts_of(&record["metadata"]), expected);
+        gateway.finished(record["id"].as_str().unwrap()).await;
+        let clips = clips(&gateway, &record["id"]).await;
+        assert_eq!(facts_of(&clips[0]["metadata"]), expected);
+        let path = format!("/musicgen/clips/{}", clips[0]["id"].as_str().unwrap());
+        let clip = gateway.get(&path).await.ok();
+        assert_eq!(facts_of(&clip["metadata"]), expected);
+        let persona = json!({"root_clip_id": source, "name": "Voice", "clips": [clip["id"]]});
+        let persona = gateway
+            .post("/musicgen/persona/create", &persona)
+            .await
+            .ok();
+        let is_remix =
+            |item: usize| &persona["persona_clips"][item]["clip"]["metadata"]["is_remix"];
+        assert_eq!((is_remix(0), is_remix(1)), (&json!(false), &json!(true)));
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn invalid_music_orders_are_refused_before_anything_is_sent() {
     let simulator = simulator().await;
     let gateway = suno_gateway(&simulator).await;
