@@ -159,7 +159,8 @@ pub(super) async fn delete(
 
 /// Rotate the secret of a webhook endpoint.
 ///
-/// Deliveries are signed with both secrets for 24 hours.
+/// Deliveries are signed with both secrets for 24 hours. Each request makes a new secret; the sixth
+/// within 24 hours is refused.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/rotate", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
 pub(super) async fn rotate(
@@ -302,7 +303,8 @@ pub(super) async fn secret(
 
 /// Rotate the secret that signs callbacks.
 ///
-/// Callbacks are signed with both secrets for 24 hours.
+/// Callbacks are signed with both secrets for 24 hours. Each request makes a new secret; the sixth
+/// within 24 hours is refused.
 #[utoipa::path(post, path = "/v1/webhooks/secret/rotate", tag = "webhooks",
     responses((status = 200, description = "The new secret", body = WebhookSecret)))]
 pub(super) async fn rotate_secret(

@@ -97,7 +97,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict", 409, Conflict;
     /// The task has already ended.
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
-    /// The account has reached the maximum number of these objects.
+    /// The account has reached the maximum number of these objects, or of rotations of a webhook's
+    /// secret within 24 hours.
     LimitReached = "limit_reached", 409, Conflict;
     /// The key that the request should change was revoked.
     KeyRevoked = "key_revoked", 409, Conflict;

@@ -12,12 +12,14 @@ use sha2::Sha256;
 
 use crate::app::AppParts;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::error::Error;
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::SignatureScheme;
 
-/// How long the previous key still signs after a rotation.
+/// How long a key still signs after it was replaced.
 const OVERLAP: Duration = Duration::from_hours(24);
+/// Maximum number of replaced keys that still sign. It bounds the signature header.
+const MAX_REPLACED: usize = 5;
 
 /// The keys of one receiver, the newest first.
 #[derive(Serialize, Deserialize)]
@@ -38,15 +40,22 @@ impl SigningKeys {
 
     /// Adds a new key; the previous one is still used for a day.
     pub fn rotate(self, now: Timestamp) -> Result<Self, Error> {
-        let until = now.plus(OVERLAP).micros();
-        // Only the newest of the old keys is kept, so that however often keys are rotated, at most
-        // two are valid.
-        let previous = self.0.into_iter().next().map(|key| SigningKey {
-            until: Some(until),
-            ..key
-        });
-        let fresh = std::iter::once(SigningKey::fresh()?);
-        Ok(Self(fresh.chain(previous).collect()))
+        let mut keys = self.0;
+        keys.retain(|key| key.is_in_use(now));
+        // A repeated request must not end the key that receivers still have, so each replaced key
+        // is used for its whole day.
+        if keys.len() > MAX_REPLACED {
+            let message = format!(
+                "The secret was rotated {MAX_REPLACED} times within 24 hours, and the previous \
+                 secrets are still valid. Rotate it later."
+            );
+            return Err(Error::plain(ErrorCode::LimitReached, message));
+        }
+        if let Some(newest) = keys.first_mut() {
+            newest.until = Some(now.plus(OVERLAP).micros());
+        }
+        keys.insert(0, SigningKey::fresh()?);
+        Ok(Self(keys))
     }
 
     /// Encrypts them for the database.
@@ -91,8 +100,8 @@ impl SigningKeys {
         // The signed text is defined by the standard. With the time in it, a receiver can reject a
         // delivery that was recorded and sent again.
         let signed = format!("{message}.{seconds}.{body}");
-        let is_in_use = |key: &&SigningKey| key.until.is_none_or(|until| now.micros() < until);
-        let signatures = self.0.iter().filter(is_in_use).map(|key| {
+        let keys = self.0.iter().filter(|key| key.is_in_use(now));
+        let signatures = keys.map(|key| {
             let seed = key.seed()?;
             Ok(match scheme {
                 SignatureScheme::Hmac => format!("v1,{}", BASE64.encode(mac(&seed, &signed)?)),
@@ -115,6 +124,10 @@ impl SigningKey {
             seed: BASE64.encode(seed),
             until: None,
         })
+    }
+
+    fn is_in_use(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now.micros() < until)
     }
 
     fn seed(&self) -> Result<Vec<u8>, Error> {
@@ -205,7 +218,23 @@ mod tests {
         );
         assert_eq!(count(&keys, start), 2);
         assert_eq!(count(&keys, start.plus(OVERLAP)), 1);
-        // Rotated twice within the day, the oldest is gone.
-        assert_eq!(count(&keys.rotate(start).unwrap(), start), 2);
+        // Rotated again within the day, each replaced key has its whole day.
+        let later = start.plus(Duration::from_hours(1));
+        let keys = keys.rotate(later).unwrap();
+        assert_eq!(count(&keys, later), 3);
+        assert_eq!(count(&keys, start.plus(OVERLAP)), 2);
+        assert_eq!(count(&keys, later.plus(OVERLAP)), 1);
+        let mut keys = keys;
+        for _ in 2..MAX_REPLACED {
+            keys = keys.rotate(later).unwrap();
+        }
+        assert_eq!(count(&keys, later), 1 + MAX_REPLACED);
+        let sealed = serde_json::to_string(&keys).unwrap();
+        let error = keys.rotate(later).err().unwrap();
+        assert_eq!(error.code(), ErrorCode::LimitReached);
+        // The oldest key has expired, so there is room for another.
+        let keys: SigningKeys = serde_json::from_str(&sealed).unwrap();
+        let keys = keys.rotate(start.plus(OVERLAP)).unwrap();
+        assert_eq!(count(&keys, start.plus(OVERLAP)), 1 + MAX_REPLACED);
     }
 }

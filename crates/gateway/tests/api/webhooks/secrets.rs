@@ -44,6 +44,29 @@ async fn both_secrets_are_valid_for_a_day_after_a_rotation() {
     }
 }
 
+/// A double click, or a retry after a lost answer.
+#[tokio::test]
+async fn a_second_rotation_does_not_end_the_first_secret() {
+    let (gateway, receiver) = start().await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
+    let path = format!("/v1/webhooks/{}/rotate", id(&endpoint));
+    let first = gateway.post(&path, &Value::Null).await.ok();
+    let second = gateway.post(&path, &Value::Null).await.ok();
+    send_test(&gateway, &endpoint).await;
+    let posted = receiver.wait_for_count(1).await;
+    for shown in [&endpoint, &first, &second] {
+        assert!(is_signed(&posted[0], shown["secret"].as_str().unwrap()));
+    }
+    for path in [path.as_str(), "/v1/webhooks/secret/rotate"] {
+        let done = if path.contains("secret") { 0 } else { 2 };
+        for _ in done..5 {
+            gateway.post(path, &Value::Null).await.ok();
+        }
+        let refused = gateway.post(path, &Value::Null).await;
+        refused.refused(409, "limit_reached");
+    }
+}
+
 #[tokio::test]
 async fn an_old_secret_is_invalid_after_a_day() {
     let gateway = builder().manual_clock().start().await;
