@@ -41,7 +41,7 @@ pub enum DecodeError {
     #[error("the file is not WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis audio")]
     UnknownFormat,
     /// A format, or a variety of one, that is not supported.
-    #[error("{content} is not supported; send WAV, FLAC, MP3, AAC-LC, M4A or Ogg Vorbis")]
+    #[error("{content} is not supported; WAV, FLAC, MP3, AAC-LC, M4A and Ogg Vorbis are")]
     Unsupported {
         /// What the file contains: "Opus audio".
         content: String,

@@ -11,7 +11,8 @@ use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
 use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed_ending};
-use super::results::{self, ResultError};
+use super::result_error::{ResultError, StoreFailure};
+use super::results;
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
 use crate::run_output::RunOutput;
@@ -40,6 +41,8 @@ const JOB_FETCH_RETRIES: usize = 7;
 /// Maximum number of requests to a host that does not answer, which take more than an hour: a
 /// result that was paid for is not lost because of an outage.
 const MAX_HOST_RETRIES: usize = 40;
+/// The number of these requests that are left for the other files after one was given up.
+const LAST_HOST_RETRIES: usize = 3;
 /// Maximum number of downloads of a file that arrives completely but is broken, all within a
 /// minute.
 const MAX_CORRUPT_FETCHES: usize = 8;
@@ -97,12 +100,10 @@ impl HostedTask<'_> {
     ) -> Result<RunOutput, FollowError> {
         let mut retries = FetchRetries::with_limit(FETCH_PAUSES.len());
         loop {
-            let error = match self.store_results(job, outputs.to_vec()).await {
+            let outputs = outputs.to_vec();
+            let pause = match self.store_results(job, outputs, &retries.given_up).await {
                 Ok(output) => return Ok(output),
-                Err(error) => error,
-            };
-            let Some(pause) = retries.pause_after(&error) else {
-                return Err(follow_error(error));
+                Err(failure) => retries.pause_or_give_up(failure)?,
             };
             tokio::time::sleep(pause).await;
         }
@@ -187,16 +188,15 @@ impl HostedTask<'_> {
                 }
                 PollStep::Store(outputs) => {
                     self.end_seen_at.get_or_init(Instant::now);
-                    let error = match Box::pin(self.store_results(job, outputs)).await {
+                    let given_up = &retries.given_up;
+                    match Box::pin(self.store_results(job, outputs, given_up)).await {
                         Ok(output) => return Ok(output),
-                        Err(error) => error,
-                    };
-                    // The URL has expired or the file is broken. The next poll requests a new one
-                    // from the provider.
-                    let Some(pause) = retries.pause_after(&error) else {
-                        return Err(follow_error(error));
-                    };
-                    requested_pause = Some(pause);
+                        // The URL has expired or the file is broken. The next poll requests a new
+                        // one from the provider.
+                        Err(failure) => {
+                            requested_pause = Some(retries.pause_or_give_up(failure)?);
+                        }
+                    }
                 }
                 PollStep::Fail(error) => {
                     self.end_seen_at.get_or_init(Instant::now);
@@ -215,14 +215,15 @@ impl HostedTask<'_> {
         &self,
         job: &AcceptedJob,
         outputs: Vec<JobOutput>,
-    ) -> Result<RunOutput, ResultError> {
+        given_up: &[usize],
+    ) -> Result<RunOutput, StoreFailure> {
         let span = TraceSpan::begin("results", SpanKind::Internal);
-        let storing = results::store_all(&self.context.app, self.task, job, outputs);
+        let storing = results::store_all(&self.context.app, self.task, job, outputs, given_up);
         let result = span.around(storing).await;
         if result.is_err() {
             span.fail("not_stored");
         }
-        result.inspect_err(|error| match error {
+        result.inspect_err(|failure| match &failure.error {
             ResultError::Unavailable(reason) | ResultError::Incomplete(reason) => {
                 tracing::warn!(why = reason, "cannot download a result");
             }
@@ -298,12 +299,16 @@ enum FollowError {
     OutOfTime,
 }
 
-/// The number of failed attempts to fetch results.
+/// The failed attempts to fetch results.
 struct FetchRetries {
     max_failures: usize,
     failures: usize,
     unavailable: usize,
     broken: usize,
+    /// The places of the files that are given up: the others are stored without them.
+    given_up: Vec<usize>,
+    /// Why the first of these files was given up.
+    reason: Option<ResultError>,
 }
 
 impl FetchRetries {
@@ -313,7 +318,27 @@ impl FetchRetries {
             failures: 0,
             unavailable: 0,
             broken: 0,
+            given_up: Vec::new(),
+            reason: None,
         }
+    }
+
+    /// The pause before the next attempt. A file for which there should be none is given up, so
+    /// that the rest of a result is not lost with it; an error if there is no rest.
+    fn pause_or_give_up(&mut self, failure: StoreFailure) -> Result<Duration, FollowError> {
+        if let Some(pause) = self.pause_after(&failure.error) {
+            return Ok(pause);
+        }
+        if failure.files.is_empty() {
+            return Err(follow_error(self.reason.take().unwrap_or(failure.error)));
+        }
+        tracing::warn!(files = ?failure.files, "a part of the result is given up");
+        self.given_up.extend(failure.files);
+        self.reason = self.reason.take().or(Some(failure.error));
+        (self.failures, self.broken) = (0, 0);
+        // A host that did not answer for an hour does not get another hour for each file.
+        self.unavailable = self.unavailable.min(MAX_HOST_RETRIES - LAST_HOST_RETRIES);
+        Ok(FETCH_PAUSES[0])
     }
 
     /// The pause before the next attempt; `None` if there should be none.
@@ -423,6 +448,22 @@ mod tests {
             pauses(9, || ResultError::Broken("torn".into())).len(),
             MAX_CORRUPT_FETCHES - 1
         );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_had_is_given_up_and_the_rest_is_not() {
+        let mut retries = FetchRetries::with_limit(JOB_FETCH_RETRIES);
+        let mut fail = |files: &[usize]| {
+            let failure = StoreFailure {
+                error: ResultError::Useless(format!("no {files:?}")),
+                files: files.to_vec(),
+            };
+            let is_over = retries.pause_or_give_up(failure).is_err();
+            (is_over, retries.given_up.clone())
+        };
+        assert_eq!(fail(&[1]), (false, vec![1]));
+        assert_eq!(fail(&[0]), (false, vec![1, 0]));
+        assert_eq!(fail(&[]), (true, vec![1, 0]));
     }
 
     #[test]

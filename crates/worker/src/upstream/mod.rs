@@ -15,6 +15,7 @@
 //! unfetched     what such a job made
 //! order         a task as the provider's order
 //! results       results: downloaded, checked, stored
+//! result_error  why results cannot be stored
 //! signed_urls   expiry of signed URLs
 //! ```
 //!
@@ -29,6 +30,7 @@ mod intent;
 mod order;
 mod recover;
 mod resolve;
+mod result_error;
 mod results;
 mod signed_urls;
 mod stray;

@@ -9,12 +9,13 @@ use stems::DecodeLimits;
 use tempfile::TempPath;
 
 use super::hosted_task::AcceptedJob;
+use super::result_error::{ResultError, StoreFailure};
 use super::signed_urls;
 use crate::run_output::RunOutput;
 use mediagate_config::providers::ResultPolicy;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets::{self};
-use mediagate_core::domain::provenance::marking::{self, ClipSource, MarkError, SigningFacts};
+use mediagate_core::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use mediagate_core::domain::songs;
 use mediagate_core::limits::{WorkKind, WorkSlot};
 use mediagate_core::upstream::ProviderSite;
@@ -34,51 +35,23 @@ use mediagate_model::task::{
     VideoOutput,
 };
 
-/// Why a result could not be stored.
-pub(super) enum ResultError {
-    /// Its host did not answer, or cannot serve it now.
-    Unavailable(String),
-    /// It was not downloaded completely; polling again may return a new URL.
-    Incomplete(String),
-    /// The downloaded file is broken; another download may be intact.
-    Broken(String),
-    /// It is not the expected kind of content, and another download would not change that.
-    Useless(String),
-    /// Its URL is forbidden for downloads and for callers.
-    ForbiddenAddress(String),
-    /// The database or the files failed.
-    Internal(Error),
-}
-
-impl From<MarkError> for ResultError {
-    fn from(error: MarkError) -> Self {
-        match error {
-            MarkError::Internal(error) => Self::Internal(error),
-            // The signing service may answer later.
-            MarkError::NotSigned(reason) => {
-                Self::Unavailable(format!("the result was not signed: {reason}"))
-            }
-        }
-    }
-}
-
-impl From<Error> for ResultError {
-    fn from(error: Error) -> Self {
-        Self::Internal(error)
-    }
-}
-
-/// Downloads, checks and stores the results.
+/// Downloads, checks and stores the results. The files at the places `given_up` count as pieces
+/// that the provider failed to make.
 pub(super) async fn store_all(
     app: &App,
     task: &Task,
     accepted_job: &AcceptedJob,
     job_outputs: Vec<JobOutput>,
-) -> Result<RunOutput, ResultError> {
+    given_up: &[usize],
+) -> Result<RunOutput, StoreFailure> {
     let output = match &task.payload {
         TaskPayload::VideoV1(_) => video(app, task, accepted_job, job_outputs).await?,
-        TaskPayload::StemsV1(job) => stems(app, task, accepted_job, job, job_outputs).await?,
-        TaskPayload::SongV1(job) => songs(app, task, accepted_job, job, job_outputs).await?,
+        TaskPayload::StemsV1(job) => {
+            stems(app, task, accepted_job, job, (&job_outputs, given_up)).await?
+        }
+        TaskPayload::SongV1(job) => {
+            songs(app, task, accepted_job, job, (&job_outputs, given_up)).await?
+        }
     };
     Ok(RunOutput {
         made_by: Some((
@@ -306,35 +279,36 @@ async fn stems(
     task: &Task,
     accepted_job: &AcceptedJob,
     job: &StemsJob,
-    job_outputs: Vec<JobOutput>,
-) -> Result<RunOutput, ResultError> {
+    (job_outputs, given_up): (&[JobOutput], &[usize]),
+) -> Result<RunOutput, StoreFailure> {
+    // Without the requested track the remainder is not the requested result.
+    let requested_track = job
+        .outputs
+        .first()
+        .filter(|_| job.stem_task == SeparationMode::Two);
+    let lost: Vec<StemTarget> = given_up
+        .iter()
+        .filter_map(|place| target_of(&job_outputs.get(*place)?.kind))
+        .collect();
+    if let Some((_, target)) = requested_track.filter(|(_, target)| lost.contains(target)) {
+        return Err(ResultError::Useless(format!("it contains no {}", target.name())).into());
+    }
     // All parts are fetched first, because a remainder that the provider does not return is their
     // sum.
-    let mut parts: Vec<FetchedStem> = Vec::new();
-    for job_output in job_outputs {
-        let (target, upstream) = match &job_output.kind {
-            OutputKind::Stem(target) => (*target, None),
-            OutputKind::Clip(facts) => match facts.stem {
-                Some(target) => (target, Some(upstream_of(accepted_job, facts))),
-                None => continue,
-            },
-            OutputKind::Video | OutputKind::Persona { .. } => continue,
-        };
-        let file = fetch(app, accepted_job, &job_output.source).await?;
-        parts.push((target, file, upstream));
-    }
+    let parts = fetch_stems(app, accepted_job, job_outputs, given_up).await?;
     let mut output = RunOutput::new(
         TaskResult::ClipsV1 { clips: Vec::new() },
         WorkQuantity::default(),
     );
     let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
-        let part = parts.iter().find(|part| part.0 == *target);
+        let part = parts.iter().find(|part| part.target == *target);
         let clip = match part {
-            Some((_, file, _)) => {
-                Some(clip(app, task.account, *id, file, CoverStyle::Spectrogram).await?)
+            Some(FetchedStem { place, file, .. }) => {
+                let clip = clip(app, task.account, *id, file, CoverStyle::Spectrogram).await;
+                Some(clip.map_err(|error| StoreFailure::of_files(error, vec![*place]))?)
             }
-            None => remainder(app, task.account, *id, *target, &parts).await?,
+            None => remainder(app, task.account, *id, *target, (&parts, &lost)).await?,
         };
         let Some(clip) = clip else {
             missing.push(target.name().replace('_', " "));
@@ -344,7 +318,7 @@ async fn stems(
         // Content Credentials refer to one source. For a computed remainder it is the first part
         // of the sum.
         let source = part.or_else(|| summed_parts(*target, &parts).next());
-        let source = source.map(|part| part.1.path.clone());
+        let source = source.map(|part| part.file.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem without a source"))?;
         let facts = facts(app, task, accepted_job, &job.title);
         let (clip, clip_provenance) =
@@ -363,23 +337,14 @@ async fn stems(
             fingerprint,
         ));
         output.assets.extend(stored);
-        if let Some((_, _, Some(upstream))) = part {
-            output
-                .clip_facts
-                .push((*id, String::new(), upstream.clone()));
+        if let Some(upstream) = part.and_then(|part| part.upstream.clone()) {
+            output.clip_facts.push((*id, String::new(), upstream));
         }
         ids.push(*id);
     }
-    // Without the requested track the remainder is not the requested result.
-    let requested_track = job
-        .outputs
-        .first()
-        .filter(|_| job.stem_task == SeparationMode::Two);
     if ids.is_empty() || requested_track.is_some_and(|(id, _)| !ids.contains(id)) {
-        return Err(ResultError::Useless(format!(
-            "it contains no {}",
-            missing.join(", ")
-        )));
+        let message = format!("it contains no {}", missing.join(", "));
+        return Err(ResultError::Useless(message).into());
     }
     let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
     output.quantity = WorkQuantity {
@@ -400,37 +365,92 @@ async fn stems(
 }
 
 /// A stem that was fetched.
-type FetchedStem = (StemTarget, FetchedFile, Option<ClipUpstream>);
+struct FetchedStem {
+    /// Its place in the job's outputs.
+    place: usize,
+    target: StemTarget,
+    file: FetchedFile,
+    upstream: Option<ClipUpstream>,
+}
 
-/// The parts that add up to everything without the target's group; none for other targets.
-fn summed_parts(target: StemTarget, parts: &[FetchedStem]) -> impl Iterator<Item = &FetchedStem> {
-    parts.iter().filter(move |part| match (target, part.0) {
+/// The stem that an output is; `None` if it is none.
+fn target_of(kind: &OutputKind) -> Option<StemTarget> {
+    match kind {
+        OutputKind::Stem(target) => Some(*target),
+        OutputKind::Clip(facts) => facts.stem,
+        OutputKind::Video | OutputKind::Persona { .. } => None,
+    }
+}
+
+async fn fetch_stems(
+    app: &App,
+    accepted_job: &AcceptedJob,
+    job_outputs: &[JobOutput],
+    given_up: &[usize],
+) -> Result<Vec<FetchedStem>, StoreFailure> {
+    let mut parts = Vec::new();
+    for (place, job_output) in job_outputs.iter().enumerate() {
+        let target = target_of(&job_output.kind).filter(|_| !given_up.contains(&place));
+        let Some(target) = target else {
+            continue;
+        };
+        let file = fetch(app, accepted_job, &job_output.source).await;
+        let file = file.map_err(|error| StoreFailure::of_files(error, vec![place]))?;
+        let upstream = match &job_output.kind {
+            OutputKind::Clip(facts) => Some(upstream_of(accepted_job, facts)),
+            OutputKind::Stem(_) | OutputKind::Video | OutputKind::Persona { .. } => None,
+        };
+        parts.push(FetchedStem {
+            place,
+            target,
+            file,
+            upstream,
+        });
+    }
+    Ok(parts)
+}
+
+/// Whether a part belongs to the sum that is everything without the target's group.
+fn is_summed(target: StemTarget, part: StemTarget) -> bool {
+    match (target, part) {
         (StemTarget::Without(group), StemTarget::Only(other)) => other != group,
         (StemTarget::Without(_), StemTarget::Other) => true,
         _ => false,
-    })
+    }
 }
 
-/// Computes the remainder without one group, as the sum of all other parts.
+/// The parts that add up to everything without the target's group; none for other targets.
+fn summed_parts(target: StemTarget, parts: &[FetchedStem]) -> impl Iterator<Item = &FetchedStem> {
+    parts
+        .iter()
+        .filter(move |part| is_summed(target, part.target))
+}
+
+/// Computes the remainder without one group, as the sum of all other parts. `lost` are the parts
+/// whose files are given up.
 async fn remainder(
     app: &App,
     account: AccountId,
     id: ClipId,
     target: StemTarget,
-    parts: &[FetchedStem],
-) -> Result<Option<MadeClip>, ResultError> {
-    // Without `Other` the sum would lack all sounds that belong to no group.
-    if !summed_parts(target, parts).any(|part| part.0 == StemTarget::Other) {
+    (parts, lost): (&[FetchedStem], &[StemTarget]),
+) -> Result<Option<MadeClip>, StoreFailure> {
+    // Without `Other` the sum would lack all sounds that belong to no group, and without a lost
+    // part those of its group.
+    let has_other = summed_parts(target, parts).any(|part| part.target == StemTarget::Other);
+    if !has_other || lost.iter().any(|part| is_summed(target, *part)) {
         return Ok(None);
     }
     // A sum is completely in memory, while a single recording is read in pieces.
     let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
-    let mut sources = Vec::new();
-    for (_, file, _) in summed_parts(target, parts) {
-        memory += file.facts.size_bytes;
-        sources.push(file.path.clone());
+    let (mut sources, mut places) = (Vec::new(), Vec::new());
+    for part in summed_parts(target, parts) {
+        memory += part.file.facts.size_bytes;
+        sources.push(part.file.path.clone());
+        places.push(part.place);
     }
-    make_clip(app, account, id, sources, CoverStyle::Spectrogram, memory).await
+    let sum = make_clip(app, account, id, sources, CoverStyle::Spectrogram, memory).await;
+    sum.map_err(|error| StoreFailure::of_files(error, places))
 }
 
 async fn songs(
@@ -438,26 +458,32 @@ async fn songs(
     task: &Task,
     accepted_job: &AcceptedJob,
     job: &SongJob,
-    job_outputs: Vec<JobOutput>,
-) -> Result<RunOutput, ResultError> {
+    (job_outputs, given_up): (&[JobOutput], &[usize]),
+) -> Result<RunOutput, StoreFailure> {
     let mut ordered_ids = job.outputs.iter().copied();
     let mut output = RunOutput::new(
         TaskResult::ClipsV1 { clips: Vec::new() },
         WorkQuantity::default(),
     );
     let mut ids = Vec::new();
-    for job_output in job_outputs {
+    for (place, job_output) in job_outputs.iter().enumerate() {
         let OutputKind::Clip(facts) = &job_output.kind else {
             continue;
         };
-        let file = fetch(app, accepted_job, &job_output.source).await?;
+        if given_up.contains(&place) {
+            continue;
+        }
+        let of_file = |error| StoreFailure::of_files(error, vec![place]);
+        let file = fetch(app, accepted_job, &job_output.source).await;
+        let file = file.map_err(of_file)?;
         // A provider may return more clips than were ordered. They are stored as well.
         let id = ordered_ids.next().unwrap_or_else(|| {
             let id = ClipId::new();
             output.more_clips.push(songs::clip(task, id, &job.title));
             id
         });
-        let clip = clip(app, task.account, id, &file, CoverStyle::Waveform).await?;
+        let clip = clip(app, task.account, id, &file, CoverStyle::Waveform).await;
+        let clip = clip.map_err(of_file)?;
         let source = ClipSource::Generated(file.path.clone());
         let signing_facts = self::facts(app, task, accepted_job, &job.title);
         let (clip, clip_provenance) = marking::sign_clip(app, signing_facts, clip, source).await?;
@@ -483,7 +509,7 @@ async fn songs(
         ids.push(id);
     }
     if ids.is_empty() {
-        return Err(ResultError::Useless("it contains no audio".into()));
+        return Err(ResultError::Useless("it contains no audio".into()).into());
     }
     output.missing_clips = ordered_ids.collect();
     // The number of ordered clips is that of the first route, and this one may make fewer.

@@ -332,6 +332,36 @@ async fn invalid_music_orders_are_refused_before_anything_is_sent() {
     gateway.stop().await;
 }
 
+/// The file of one clip is a page, or at an address that nobody may fetch. The other clip is
+/// delivered, as if the provider had reported the first one as failed.
+#[tokio::test]
+async fn a_clip_that_cannot_be_had_does_not_take_the_others_with_it() {
+    let simulator = simulator().await;
+    let gateway = suno_gateway(&simulator).await;
+    let source = gateway.upload("Night Song").await;
+    let mut orders = Vec::new();
+    for title in ["torn", "astray"] {
+        let song = json!({"task": "generate", "mv": "band", "title": title, "prompt": "rain"});
+        let stems = json!({"task": "gen_stem", "mv": "band", "title": title,
+            "continue_clip_id": source["id"]});
+        for body in [song, stems] {
+            orders.push(gateway.post(SUBMIT, &body).await.ok()["id"].clone());
+        }
+    }
+    for task in &orders {
+        let view = gateway.finished(task.as_str().unwrap()).await;
+        assert_eq!(view["status"], "succeeded", "{view}");
+        assert_eq!(view["cost_usd"], "0.05", "{view}");
+        let partial = view["billing"]["partial"].as_str().unwrap();
+        assert!(partial.starts_with("1 of 2"), "{partial}");
+        let clips = clips(&gateway, task).await;
+        assert_eq!(clips.len(), 1, "{clips:?}");
+        check_clips(&gateway, &clips).await;
+    }
+    assert_eq!(submissions(&simulator), orders.len(), "one for each order");
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn an_incomplete_delivery_is_charged_by_the_stem() {
     let simulator = simulator().await;

@@ -287,6 +287,10 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
         // A clip has a URL as soon as it streams, so a URL does not mean that it is complete. Each
         // answer has a newly signed one.
         let url = match status {
+            // The title asks for an address that nobody may fetch, for the second clip.
+            "complete" if number == 1 && title.contains("astray") => {
+                "file:///clips/1.mp3".to_owned()
+            }
             "streaming" | "complete" => {
                 format!(
                     "{}/cdn/{id}.mp3?sig={}",
@@ -366,8 +370,22 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     let number = clip
         .rsplit_once('_')
         .and_then(|(_, number)| number.parse().ok());
+    if is_torn(request, clip) {
+        return SimulatedReply::file("text/html", "<html>There is no such clip</html>");
+    }
     let hertz = 220.0 + 55.0 * number.unwrap_or(0.0);
     SimulatedReply::file("audio/wav", media::audio(2_000, hertz))
+}
+
+/// Whether a clip's file is a page: the second clip's of a job whose title asks for this.
+fn is_torn(request: &SimulatedRequest, clip: &str) -> bool {
+    let job = clip
+        .strip_suffix("_1")
+        .and_then(|job| request.world.job(job));
+    job.is_some_and(|job| {
+        let title = job.input["title"].as_str();
+        title.is_some_and(|title| title.contains("torn"))
+    })
 }
 
 /// A bucket's answer for an expired URL.
