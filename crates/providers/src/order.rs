@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::error::{ErrorClass, ProviderError};
 
 pub use song::SongSpec;
+pub(crate) use song::check_length;
 
 /// The kind of media that an order makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::SourceRecording;
+use crate::error::{ErrorClass, ProviderError};
 
 /// A song, described with the fields of the music API, which `suno-family` providers have too. Ids
 /// in it are the provider's own.
@@ -62,6 +63,16 @@ impl SongSpec {
         parts.dedup();
         parts.join(", ")
     }
+}
+
+/// Refuses a text that is longer than its provider takes. It is never cut: the caller would pay for
+/// a song without the rest of it.
+pub(crate) fn check_length(name: &str, text: &str, max_chars: usize) -> Result<(), ProviderError> {
+    if text.chars().count() <= max_chars {
+        return Ok(());
+    }
+    let message = format!("{name} may have at most {max_chars} characters for this model");
+    Err(ProviderError::new(ErrorClass::Rejected, message))
 }
 
 #[cfg(test)]

@@ -79,6 +79,39 @@ async fn a_song_by_minimax() {
     gateway.stop().await;
 }
 
+/// A text that the provider would not take whole is refused: cut, the song would lack its end and
+/// cost the same.
+#[tokio::test]
+async fn a_text_that_is_too_long_is_refused_and_never_cut() {
+    let ending = "LAST LINE";
+    let long = |count: usize| "la ".repeat(count / 3) + ending;
+    for (protocol, model, fields) in [
+        (
+            "elevenlabs",
+            "music_v1",
+            json!({"prompt": long(3_900), "lyrics": long(300)}),
+        ),
+        (
+            "minimax",
+            "music-2.0",
+            json!({"tags": "pop", "lyrics": long(4_200)}),
+        ),
+        ("minimax", "music-2.0", json!({"prompt": long(2_500)})),
+    ] {
+        let simulator = simulator().await;
+        let gateway = song_gateway(&simulator, protocol, model).await;
+        let mut body = fields.clone();
+        body["mv"] = json!("singer");
+        let record = gateway.post(SUBMIT, &body).await.ok();
+        let view = gateway.finished(record["id"].as_str().unwrap()).await;
+        super::assert_failed(&view, "provider_rejected");
+        let message = view["error"]["message"].as_str().unwrap();
+        assert!(message.contains("at most"), "{message}");
+        assert_eq!(submissions(&simulator), 0);
+        gateway.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn music_by_a_model_without_vocals() {
     for (protocol, model, length) in [

@@ -113,7 +113,7 @@ impl Adapter for ElevenLabsAdapter {
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let stems = match &order.work {
             WorkSpec::Stems(stems) => stems,
-            WorkSpec::Song(song) => return Ok(music::start(order, song, self.output_format)),
+            WorkSpec::Song(song) => return music::start(order, song, self.output_format),
             WorkSpec::Video(_) | WorkSpec::Persona(_) => {
                 let message = "this provider supports only music";
                 return Err(ProviderError::new(ErrorClass::Rejected, message));

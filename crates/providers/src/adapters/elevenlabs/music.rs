@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::ProviderError;
 use crate::limits::MusicLimits;
-use crate::order::{Order, SongSpec};
+use crate::order::{Order, SongSpec, check_length};
 use crate::port::{AdapterStep, Call, JobOutput, OutputSource, RequestBody};
 use crate::response::ProviderResponse;
 
@@ -34,13 +34,18 @@ pub(super) fn limits() -> MusicLimits {
     )
 }
 
-pub(super) fn start(order: &Order, song: &SongSpec, output_format: &str) -> Call {
+pub(super) fn start(
+    order: &Order,
+    song: &SongSpec,
+    output_format: &str,
+) -> Result<Call, ProviderError> {
     let mut prompt = song.description();
     if let Some(lyrics) = song.lyrics() {
         prompt = format!("{prompt}\n\nLyrics:\n{lyrics}");
     }
+    let prompt = prompt.trim();
+    check_length("the description with the lyrics", prompt, MAX_PROMPT_CHARS)?;
     let mut body = Map::new();
-    let prompt: String = prompt.trim().chars().take(MAX_PROMPT_CHARS).collect();
     body.insert("prompt".into(), json!(prompt));
     body.insert("model_id".into(), json!(order.model));
     if let Some(seconds) = song.seconds() {
@@ -50,11 +55,11 @@ pub(super) fn start(order: &Order, song: &SongSpec, output_format: &str) -> Call
     if song.is_instrumental() {
         body.insert("force_instrumental".into(), json!(true));
     }
-    Call::new("song", Method::POST, "/v1/music")
+    Ok(Call::new("song", Method::POST, "/v1/music")
         .with_query("output_format", output_format)
         .with_body(RequestBody::Json(Value::Object(body)))
         .mark_submission()
-        .with_long_timeout(MAX_BYTES)
+        .with_long_timeout(MAX_BYTES))
 }
 
 #[expect(

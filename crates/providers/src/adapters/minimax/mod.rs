@@ -78,7 +78,7 @@ impl Adapter for MiniMaxAdapter {
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         match &order.work {
-            WorkSpec::Song(song) => Ok(music::start(order, song)),
+            WorkSpec::Song(song) => music::start(order, song),
             _ => self.video.start(order),
         }
     }

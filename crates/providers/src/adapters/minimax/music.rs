@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::parse_body;
 use crate::error::{ErrorClass, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits};
-use crate::order::{Order, SongSpec};
+use crate::order::{Order, SongSpec, check_length};
 use crate::port::{AdapterStep, Call, JobOutput, OutputSource};
 use crate::response::{ProviderResponse, required_text};
 
@@ -40,25 +40,30 @@ fn writes_lyrics(model: &str) -> bool {
     digits.parse::<f32>().is_ok_and(|version| version >= 2.45)
 }
 
-pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
-    let truncate = |text: &str, max_chars: usize| text.chars().take(max_chars).collect::<String>();
+pub(super) fn start(order: &Order, song: &SongSpec) -> Result<Call, ProviderError> {
     let description = song.description();
+    check_length("the description", &description, MAX_PROMPT_CHARS)?;
+    if let Some(lyrics) = song.lyrics() {
+        check_length("the lyrics", lyrics, MAX_LYRICS_CHARS)?;
+    }
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
     put("model", json!(order.model));
-    put("prompt", json!(truncate(&description, MAX_PROMPT_CHARS)));
+    put("prompt", json!(description));
     match song.lyrics() {
-        Some(lyrics) => put("lyrics", json!(truncate(lyrics, MAX_LYRICS_CHARS))),
+        Some(lyrics) => put("lyrics", json!(lyrics)),
         None if song.is_instrumental() => put("is_instrumental", json!(true)),
         None if writes_lyrics(&order.model) => put("lyrics_optimizer", json!(true)),
-        None => put("lyrics", json!(truncate(&description, MAX_LYRICS_CHARS))),
+        None => put("lyrics", json!(description)),
     };
     let audio = json!({"sample_rate": 44_100, "bitrate": 256_000, "format": "mp3"});
     put("audio_setting", audio);
     put("output_format", json!("url"));
-    Call::post("song", "/v1/music_generation", Value::Object(body))
-        .mark_submission()
-        .with_long_timeout(MAX_BYTES)
+    Ok(
+        Call::post("song", "/v1/music_generation", Value::Object(body))
+            .mark_submission()
+            .with_long_timeout(MAX_BYTES),
+    )
 }
 
 pub(super) fn read_song(
