@@ -158,6 +158,11 @@ pub fn request_joined(way: &'static str) {
     metrics::counter!("mediagate_requests_joined_total", "way" => way).increment(1);
 }
 
+/// Counts an order for which it is unknown whether its provider accepted it.
+pub fn submission_unconfirmed() {
+    metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
+}
+
 /// Counts a task that ended.
 pub fn task_ended(task: &Task, state: TaskState) {
     let (kind, model, outcome) = (task.kind().name(), task.model.clone(), state.name());

@@ -197,7 +197,7 @@ impl Intents {
             }
             let age = self.0.clock.now().since(current.created_at);
             return match current.sent_at {
-                Some(_) if age < UNCONFIRMED_ANSWER_TTL => Err(unconfirmed_error()),
+                Some(_) if age < UNCONFIRMED_ANSWER_TTL => Err(unconfirmed_error(current.id)),
                 Some(_) => Ok(()),
                 None => self.abandon(current.id, current.attempts).await,
             };

@@ -123,7 +123,7 @@ impl Intents {
             }
             ClientState::Gone | ClientState::Answered(_) if intent.sent_at.is_some() => {
                 if self.made_nothing_yet(intent.id).await? {
-                    return Err(unconfirmed_error());
+                    return Err(unconfirmed_error(intent.id));
                 }
                 Ok(None)
             }

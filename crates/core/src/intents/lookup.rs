@@ -122,7 +122,9 @@ impl Intents {
     }
 }
 
-pub(super) fn unconfirmed_error() -> Error {
+pub(super) fn unconfirmed_error(intent: IntentId) -> Error {
+    // The process that sent the first request may have died before it could log this.
+    tracing::error!(intent_id = %intent, "a repeated request was sent before, with an unknown outcome");
     let message = "It is unknown whether the provider accepted the first request, so it was not sent again. Nothing was charged.";
     Error::plain(ErrorCode::SubmissionUnconfirmed, message)
 }

@@ -18,6 +18,7 @@ use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
 use mediagate_store::submissions::JobAcceptance;
+use mediagate_telemetry::counters;
 
 /// A task that this process holds, with everything needed to work on it.
 pub(super) struct HostedTask<'a> {
@@ -132,7 +133,7 @@ pub(super) fn unconfirmed_ending(
     reason: &str,
     recheck_at: Option<Timestamp>,
 ) -> RunEnding {
-    metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
+    counters::submission_unconfirmed();
     tracing::error!(submission_id = %submission.id, why = reason, "submission unconfirmed");
     let message = "It is unknown whether the provider accepted the task, so it was not sent again. Nothing was charged.";
     // A submission that is already closed keeps its state.

@@ -11,6 +11,7 @@ use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::music::{Clip, ClipUpstream, PersonaUpstream};
+use mediagate_telemetry::counters;
 
 /// Creates the persona where its root clip was made. If that was not at a provider with personas,
 /// the persona exists only here.
@@ -84,7 +85,7 @@ pub(super) async fn create(
                 // unknown.
                 tracing::warn!(inside = ?error.internal_cause(), "cannot record the failure of a persona");
             }
-            return Err(creation_error(error));
+            return Err(creation_error(&root.provider, error));
         }
     };
     let id = outputs.into_iter().find_map(|output| match output.kind {
@@ -114,7 +115,7 @@ fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> PersonaSpec
     }
 }
 
-fn creation_error(error: SubmitError<Error>) -> Error {
+fn creation_error(provider: &str, error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
         SubmitError::TooLate => {
@@ -122,22 +123,26 @@ fn creation_error(error: SubmitError<Error>) -> Error {
                 "The gateway was suspended before it could send the request to the provider.";
             return Error::retry_later(ErrorCode::Overloaded, message, 5);
         }
+        SubmitError::Unclear(error) => {
+            // No task and no submission records this, so this line and the counter are all that the
+            // operator has.
+            counters::submission_unconfirmed();
+            tracing::error!(provider, why = %error.message, "submission of a persona unconfirmed");
+            let message =
+                "It is unknown whether the provider created the persona. Nothing was charged.";
+            return Error::plain(ErrorCode::SubmissionUnconfirmed, message);
+        }
         SubmitError::BeforeSubmission(error)
         | SubmitError::Refused(error)
-        | SubmitError::Failed(error)
-        | SubmitError::Unclear(error) => error,
+        | SubmitError::Failed(error) => error,
     };
-    tracing::warn!(class = error.class.name(), message = %error.message, "provider did not create the persona");
+    tracing::warn!(provider, class = error.class.name(), message = %error.message, "provider did not create the persona");
     let ProviderError { class, message, .. } = error;
     match class {
         ErrorClass::Refused => Error::plain(ErrorCode::ContentPolicy, message),
         ErrorClass::Rejected | ErrorClass::Unfit => {
             Error::plain(ErrorCode::ProviderRejected, message)
         }
-        ErrorClass::Unclear => Error::plain(
-            ErrorCode::SubmissionUnconfirmed,
-            "It is unknown whether the provider created the persona. Nothing was charged.",
-        ),
         _ => Error::retry_later(
             ErrorCode::ProviderUnavailable,
             "The provider that made the clip cannot create personas at the moment.",

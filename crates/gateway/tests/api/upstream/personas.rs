@@ -1,10 +1,11 @@
 //! Personas at the provider that made their clips.
 
 use serde_json::{Value, json};
-use simulator::{ConnectionCut, LinkState, NetworkState, Simulator};
+use simulator::{ConnectionCut, Fault, LinkState, NetworkState, Simulator};
 
 use super::music::{SUBMIT, order_clips, suno_gateway, suno_settings};
 use super::{gateway, provider, simulator, submissions};
+use crate::admin::operator;
 use crate::support::gateway::finished;
 use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
@@ -127,6 +128,32 @@ async fn a_process_that_was_stopped_orders_no_second_persona() {
         assert_eq!(answer.json["id"], created.json["id"], "{}", answer.text());
     }
     other.stop().await;
+}
+
+/// No task shows it, so the operator sees it in the metric.
+#[tokio::test]
+async fn a_persona_with_an_unknown_outcome_is_counted() {
+    let simulator = simulator().await;
+    let gateway = suno_gateway(&simulator).await;
+    let operator = operator(&gateway).await;
+    let song = json!({"task": "generate", "mv": "band", "title": "Rain"});
+    let song = order_clips(&gateway, &song).await;
+    let count = async || {
+        let metrics = operator.get("/metrics").await.whole_text();
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| {
+            line.strip_prefix("mediagate_submissions_unconfirmed_total ")
+                .map(str::to_owned)
+        });
+        value.map_or(0, |value| value.parse::<u64>().unwrap())
+    };
+    let before = count().await;
+    super::at_submission(&simulator, Fault::DropAfter, 1);
+    let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
+    let answer = gateway.post(CREATE, &body).await;
+    answer.refused(424, "submission_unconfirmed");
+    assert_eq!(count().await, before + 1);
+    gateway.stop().await;
 }
 
 #[tokio::test]
