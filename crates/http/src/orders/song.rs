@@ -12,6 +12,8 @@ use mediagate_model::ids::{ClipId, PersonaId};
 
 /// Longest text of a song in characters.
 const MAX_TEXT: usize = 10_000;
+/// Longest name or id in characters.
+const MAX_NAME: usize = 200;
 /// Maximum number of clips in a list.
 const MAX_CLIPS: usize = 20;
 /// Maximum number of members of a submission for a provider.
@@ -91,6 +93,7 @@ pub(super) fn order(
         let message = "Requires continue_clip_id, the clip to extend.";
         body.fault("continue_at", ErrorCode::InvalidValue, message);
     }
+    check_separation_fields(body);
     let request = SongFields::read(body);
     let mut members = request.members;
     if members.len() > MAX_MEMBERS {
@@ -123,6 +126,15 @@ pub(super) fn order(
         persona: request.persona_id,
         callback: CallbackFields::read(body).single_callback(body),
     }
+}
+
+/// Checks the types of the fields that only a separation uses. Clients of this API send the same
+/// body for every task.
+fn check_separation_fields(body: &BodyFields<'_>) {
+    for name in ["task_id", "stem_task", "stem_type_group_name"] {
+        body.filled_string(name, MAX_NAME);
+    }
+    body.integer("stem_type_id", i64::MIN..=i64::MAX);
 }
 
 /// Ids of clips, each with its path in the body.

@@ -344,6 +344,18 @@ async fn fields_that_a_model_ignores_are_refused() {
             "invalid_value",
             "continue_clip_id",
         ),
+        (json!({"task_id": 5}), "invalid_type", "task_id"),
+        (
+            json!({"stem_type_id": "zz"}),
+            "invalid_type",
+            "stem_type_id",
+        ),
+        (json!({"stem_task": true}), "invalid_type", "stem_task"),
+        (
+            json!({"stem_type_group_name": []}),
+            "invalid_type",
+            "stem_type_group_name",
+        ),
         (
             json!({"prompt": "", "tags": "", "task": "generate"}),
             "missing_field",
