@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use providers::{Durations, ModelLimits};
+use providers::{Durations, ModelLimits, MusicLimits};
 
 use mediagate_core::records::music::GEN_STEM;
 use mediagate_model::catalog::Model;
@@ -248,11 +248,7 @@ impl CapabilitiesObject {
                 ..Self::default()
             },
             ModelLimits::Music(music) => Self {
-                input: if music.tasks.is_empty() {
-                    vec!["audio"]
-                } else {
-                    vec!["text", "audio"]
-                },
+                input: music_inputs(music),
                 output: vec!["audio"],
                 stems: music
                     .stems
@@ -271,4 +267,16 @@ impl CapabilitiesObject {
             },
         }
     }
+}
+
+/// What a music model takes. A model that only makes songs from texts takes no audio.
+fn music_inputs(music: &MusicLimits) -> Vec<&'static str> {
+    let takes_audio = music.stems.is_some()
+        || music.personas
+        || music.tasks.iter().any(|task| task != "generate");
+    let texts = (!music.tasks.is_empty()).then_some("text");
+    texts
+        .into_iter()
+        .chain(takes_audio.then_some("audio"))
+        .collect()
 }

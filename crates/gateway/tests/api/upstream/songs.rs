@@ -47,6 +47,8 @@ async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) 
 async fn a_song_by_elevenlabs() {
     let simulator = simulator().await;
     let gateway = song_gateway(&simulator, "elevenlabs", "music_v1").await;
+    let model = gateway.get("/v1/models/singer").await.ok();
+    assert_eq!(model["capabilities"]["input"], json!(["text"]));
     let body = json!({"prompt": "[Verse] rain on the sea", "tags": "slow blues", "title": "Rain",
         "mv": "singer", "seconds": 3, "make_instrumental": false});
     let (view, clips) = order_song(&gateway, &body).await;
