@@ -316,7 +316,12 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
         let message = format!("{} does not support stem separation.", model.id);
         Error::at_field(ErrorCode::UnsupportedValue, "mv", message)
     })?;
-    let group = requested_group(model, offered, order.group_name.as_deref())?;
+    // The two tracks of `two` are each other's rest, so either can be the requested one.
+    let name = order.group_name.as_deref();
+    let wants_instrumental = order.stem_task == SeparationMode::Two
+        && name.is_some_and(|name| normalize_name(name) == "instrumental");
+    let name = name.filter(|_| !wants_instrumental);
+    let group = requested_group(model, offered, name)?;
     match order.stem_task {
         SeparationMode::Two => {
             let group = group.unwrap_or(StemGroup::Vocals);
@@ -328,7 +333,11 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
                     Error::at_field(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
                 return Err(error);
             }
-            Ok(vec![StemTarget::Only(group), rest])
+            let mut tracks = vec![StemTarget::Only(group), rest];
+            if wants_instrumental {
+                tracks.reverse();
+            }
+            Ok(tracks)
         }
         SeparationMode::Twelve if offered.full => {
             let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));

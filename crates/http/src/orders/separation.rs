@@ -28,7 +28,8 @@ request! {
         mv: OptionalText<200>,
         /// Id of the task that made the clip. Validated if present.
         task_id: IdField<TaskId>,
-        /// The stem to extract. Default: `Vocals`. `Two` and `Twelve` do not select a single stem.
+        /// The stem to extract. Default: `Vocals`. With `two` it may also be `Instrumental`.
+        /// `Two` and `Twelve` do not select a single stem.
         stem_type_group_name: OptionalText<64>,
         /// Title. Default: the clip's title.
         title: OptionalText<MAX_TITLE>,

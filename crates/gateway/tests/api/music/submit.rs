@@ -186,6 +186,7 @@ async fn group_names_are_compared_loosely_and_impossible_ones_rejected() {
         ("drums", ["Drums", "No Drums"]),
         (" BASS ", ["Bass", "No Bass"]),
         ("Vocals", ["Vocals", "Instrumental"]),
+        ("instrumental", ["Instrumental", "Vocals"]),
         ("Two", ["Vocals", "Instrumental"]),
         ("Twelve", ["Vocals", "Instrumental"]),
         ("", ["Vocals", "Instrumental"]),
