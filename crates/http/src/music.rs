@@ -38,6 +38,8 @@ use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
 
+/// Maximum number of clips per lookup.
+const MAX_CLIPS: usize = 100;
 /// Maximum number of tasks per lookup.
 const MAX_TASKS: usize = 100;
 
@@ -192,11 +194,12 @@ pub(super) async fn feed(
     State(app): State<App>,
 ) -> Result<Json<Vec<ClipRecord>>, ErrorResponse> {
     let account = &allowed.caller.account;
-    let ids: Vec<ClipId> = ids
-        .split(',')
-        .take(100)
-        .filter_map(|id| id.trim().parse().ok())
-        .collect();
+    let ids: Vec<&str> = ids.split(',').collect();
+    if ids.len() > MAX_CLIPS {
+        let message = format!("Must have at most {MAX_CLIPS} ids.");
+        return Err(Error::at_field(ErrorCode::InvalidValue, "ids", message).into());
+    }
+    let ids: Vec<ClipId> = ids.iter().filter_map(|id| id.trim().parse().ok()).collect();
     let clips = music::clips(&app, account.id, ids).await?;
     Ok(Json(records(&app, &clips, account, &links).await?))
 }

@@ -99,10 +99,10 @@ async fn read_upload(request: Request, app: &App) -> Result<tempfile::TempPath, 
     let mut form = MultipartForm::open(request, app, LIMIT_BYTES).await?;
     let mut file = None;
     while let Some(part) = form.next().await? {
-        if part.name() == Some("file") && file.is_none() {
-            file = Some(uploads::spool(part, app).await?);
-        } else {
-            part.skip().await?;
+        match part.name() {
+            Some("file") if file.is_some() => return Err(uploads::second_file()),
+            Some("file") => file = Some(uploads::spool(part, app).await?),
+            _ => part.skip().await?,
         }
     }
     let missing = || {

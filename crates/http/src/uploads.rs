@@ -101,8 +101,8 @@ async fn read_form(
     let mut title = None;
     while let Some(part) = form.next().await? {
         match part.name() {
-            // A second file would double the space on disk.
-            Some("file") if file.is_none() => {
+            Some("file") if file.is_some() => return Err(second_file()),
+            Some("file") => {
                 let stem = part.file_name().map(file_stem);
                 // The caller did not choose the file's name as a title, so an unfit one is not an
                 // error.
@@ -119,6 +119,12 @@ async fn read_form(
     };
     let (file, digest) = file.ok_or_else(missing)?;
     Ok((file, digest, title))
+}
+
+/// The error for a form with more than one file: only one of them could be used.
+pub(super) fn second_file() -> Error {
+    let message = "The form must contain only one file.";
+    Error::at_field(ErrorCode::InvalidValue, "file", message)
 }
 
 /// Writes a form's file to disk as it arrives, so that uploads take no memory.

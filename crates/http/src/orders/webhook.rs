@@ -60,6 +60,10 @@ impl ApiOrder for NewEndpoint {
             if body.value("url").and_then(Value::as_str) == Some("") {
                 body.fault("url", ErrorCode::MissingField, "This field is required.");
             }
+            if body.boolean("enabled") == Some(false) {
+                let message = "A new endpoint is enabled. Disable it with PATCH.";
+                body.fault("enabled", ErrorCode::UnsupportedValue, message);
+            }
             Some(Self {
                 url: request.url?,
                 description: request.description.unwrap_or_default(),
@@ -74,6 +78,10 @@ impl ApiOrder for NewEndpoint {
 pub fn read_change(body: &Value) -> Result<EndpointChanges, Error> {
     fields::read(body, |body| {
         let request = WebhookChange::read(body);
+        if body.value("scheme").is_some() {
+            let message = "The scheme of an endpoint cannot be changed. Register another endpoint.";
+            body.fault("scheme", ErrorCode::UnsupportedValue, message);
+        }
         // Null and absent differ here: null means all events, absent leaves them as they are.
         let is_all = body.members().get("events").is_some_and(Value::is_null);
         Some(EndpointChanges {
@@ -168,6 +176,8 @@ mod tests {
             ("events", json!([1]), "events[0]"),
             ("description", json!("x".repeat(1001)), "description"),
             ("scheme", json!("rsa"), "scheme"),
+            ("enabled", json!(false), "enabled"),
+            ("enabled", json!("no"), "enabled"),
         ];
         for (field, value, param) in cases {
             let mut body = json!({"url": "https://example.com/"});
@@ -175,6 +185,13 @@ mod tests {
             let error = NewEndpoint::read(&body).unwrap_err();
             assert_eq!(error.param(), Some(param), "{body}");
         }
+    }
+
+    #[test]
+    fn the_scheme_stays() {
+        let error = read_change(&json!({"scheme": "ed25519"})).unwrap_err();
+        assert_eq!(error.param(), Some("scheme"));
+        assert!(read_change(&json!({"scheme": null})).is_ok());
     }
 
     #[test]

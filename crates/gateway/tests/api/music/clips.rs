@@ -108,6 +108,10 @@ async fn the_feed_omits_unknown_clips() {
     assert_eq!(ids(&feed), [stem, id]);
     feed.as_array().unwrap().iter().for_each(assert_clip);
     assert_eq!(feed[0]["metadata"]["stem_task"], "two");
+    // No id is left out without a word.
+    let too_many = vec![id; 101].join(",");
+    let answer = gateway.get(&format!("/musicgen/feed/{too_many}")).await;
+    answer.refused(400, "invalid_value").on_param("ids");
     gateway.stop().await;
 }
 

@@ -202,6 +202,16 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
         .send(gateway.request(Method::POST, PATH).multipart(without_file))
         .await;
     answer.refused(400, "missing_field").on_param("file");
+    let two_files = ["a.wav", "b.wav"]
+        .into_iter()
+        .fold(Form::new(), |form, name| {
+            let part = Part::bytes(sound::wav(1, 1)).file_name(name);
+            form.part("file", part)
+        });
+    let answer = gateway
+        .send(gateway.request(Method::POST, PATH).multipart(two_files))
+        .await;
+    answer.refused(400, "invalid_value").on_param("file");
     let list: Value = gateway.get("/musicgen/clips").await.ok();
     assert_eq!(list["data"], json!([]));
     upload(&gateway, "Fine", valid).await;
