@@ -260,6 +260,24 @@ fn the_board_and_the_alerts_use_existing_metrics_and_labels() {
     );
 }
 
+/// A counter appears with its first event, which `increase` alone does not see.
+#[test]
+fn alerts_see_the_first_event_of_a_counter() {
+    let text = std::fs::read_to_string(repository().join("deploy/alerts.yaml")).unwrap();
+    let mut checked = 0;
+    for rule in rule_queries(&text) {
+        let counters = rule.text.split("increase(").skip(1).map(word);
+        // This one is set from the start, to 0.
+        for name in counters.filter(|name| *name != "mediagate_log_lines_lost_total") {
+            let location = &rule.location;
+            let sees_first = rule.text.contains(&format!("unless {name} offset"));
+            assert!(sees_first, "{location} misses the first event of {name}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 4, "only {checked} uses of `increase` were read");
+}
+
 #[test]
 fn a_wrong_name_or_label_is_found() {
     let coded = recorded_metrics();
