@@ -207,7 +207,11 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
     // `generate` needs no settings and no database: it makes the `first_key` of a gateway that does
     // not exist yet.
     if let KeysCommand::Generate = command {
-        return say(keys::generate().map_err(CliError::failed)?.expose());
+        let secret = keys::generate().map_err(CliError::failed)?;
+        if json {
+            return show::json(&serde_json::json!({"key": secret.expose()}));
+        }
+        return say(secret.expose());
     }
     let config = Config::load_for_command(settings)?;
     // Before the database is opened: a wrong name is wrong usage, exit code 2.

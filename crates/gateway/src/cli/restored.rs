@@ -34,6 +34,8 @@ pub(super) struct TaskSelection {
     all: bool,
 }
 
+const NONE_HELD: &str = "No tasks of a restored backup are held.";
+
 pub(super) fn run(
     command: &RestoredCommand,
     settings: &Settings,
@@ -74,7 +76,11 @@ async fn decide(
     decision: impl AsyncFn(TaskId) -> Result<bool, Error>,
 ) -> Result<(), CliError> {
     let outcome: Result<(), CliError> = async {
-        for id in ids(app, selection).await? {
+        let selected = ids(app, selection).await?;
+        if selected.is_empty() && report.json_ids.is_none() {
+            return say(NONE_HELD);
+        }
+        for id in selected {
             report.add(id, decision(id).await?)?;
         }
         Ok(())
@@ -92,7 +98,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         return show::json(&objects.collect::<Vec<_>>());
     }
     if held_tasks.is_empty() {
-        return say("No tasks of a restored backup are held.");
+        return say(NONE_HELD);
     }
     let mut table = show::table(&["CREATED", "MODEL", "ID"]);
     for (id, model, at) in held_tasks {

@@ -247,6 +247,12 @@ async fn every_command_can_print_json() {
         as_json(folder, &["restored", "list"]).await,
         Value::Array(vec![])
     );
+    for decision in ["fail", "resubmit"] {
+        let printed = succeed(folder, &["restored", decision, "--all"]).await;
+        assert!(printed.contains("are held"), "{decision}: {printed:?}");
+    }
+    let generated = as_json(folder, &["keys", "generate"]).await;
+    assert_eq!(generated["key"].as_str().unwrap().len(), 55);
     let models = as_json(folder, &["models", "list", "--provider", "fal"]).await;
     let veo = models.as_array().unwrap().iter();
     let veo: Vec<&Value> = veo.filter(|model| model["name"] == "veo-3.1").collect();
