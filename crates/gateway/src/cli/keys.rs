@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use crate::cli::command_line::one_of;
 use crate::cli::output::note;
-use crate::cli::{CliError, amount, runtime, say, show};
+use crate::cli::{CliError, amount, runtime, say, show, usage_if_at};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
@@ -179,6 +179,11 @@ impl KeyUpdateArgs {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
+        let has_no_budget = self.budget.is_some_and(|limit| limit.0.is_none());
+        if has_no_budget && self.budget_period.is_some_and(|period| period.0.is_some()) {
+            let message = "--budget-period: requires a budget";
+            return Err(CliError::Usage(message.into()));
+        }
         let is_all = |models: &[String]| models == ["all"];
         let models = (!self.models.is_empty()).then(|| {
             let models = self.models.clone();
@@ -216,6 +221,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
     let config = Config::load_for_command(settings)?;
     // Before the database is opened: a wrong name is wrong usage, exit code 2.
     if let KeysCommand::Create(args) = command {
+        check_account(args.account.as_deref())?;
         check_models(args, &config)?;
     }
     let app = App::open(config, Clock::system())?;
@@ -256,6 +262,14 @@ fn check_models(args: &KeyCreateArgs, config: &Config) -> Result<(), CliError> {
         ))),
         None => Ok(()),
     }
+}
+
+fn check_account(handle: Option<&str>) -> Result<(), CliError> {
+    if handle.is_some_and(|handle| !accounts::is_handle(handle)) {
+        let rule = accounts::HANDLE_RULE;
+        return Err(CliError::Usage(format!("--account: {rule}")));
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), CliError> {
@@ -315,7 +329,8 @@ async fn update(app: &App, args: &KeyUpdateArgs, json: bool) -> Result<(), CliEr
     }
     let id = find(app, &args.key).await?;
     let author = ChangeAuthor::command("keys update").into();
-    let outcome = keys::change(app, author, id, change).await?;
+    let outcome = keys::change(app, author, id, change).await;
+    let outcome = outcome.map_err(|error| usage_if_at(error, "models", "--model"))?;
     if json {
         return show::json(&AdminKey::new(&outcome.record));
     }
@@ -331,7 +346,8 @@ async fn rotate(
 ) -> Result<(), CliError> {
     let id = find(app, id_or_prefix).await?;
     let author = ChangeAuthor::command("keys rotate").into();
-    let rotated = keys::rotate(app, author, id, grace.unwrap_or_default(), end_webhooks).await?;
+    let rotated = keys::rotate(app, author, id, grace.unwrap_or_default(), end_webhooks).await;
+    let rotated = rotated.map_err(|error| usage_if_at(error, "grace", "--grace"))?;
     // On standard error: standard output has the new key alone, so that a script can capture it.
     if !json {
         for line in ended_lines(&rotated) {

@@ -156,6 +156,15 @@ impl From<mediagate_core::app::OpenError> for CliError {
     }
 }
 
+/// An error about the field `param` is wrong usage of `argument`, whatever the database contains.
+fn usage_if_at(error: mediagate_model::error::Error, param: &str, argument: &str) -> CliError {
+    if error.param().is_some_and(|at| at.starts_with(param)) {
+        CliError::Usage(format!("{argument}: {}", error.message()))
+    } else {
+        error.into()
+    }
+}
+
 impl From<mediagate_model::error::Error> for CliError {
     fn from(error: mediagate_model::error::Error) -> Self {
         match error.internal_cause() {

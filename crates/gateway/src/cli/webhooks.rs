@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 
 use crate::cli::command_line::one_of;
-use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
+use crate::cli::{CliError, accounts::find, amount, runtime, say, show, usage_if_at};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts::DEFAULT_HANDLE;
@@ -176,7 +176,8 @@ async fn create(app: &App, args: &WebhookCreateArgs, json: bool) -> Result<(), C
         ChangeAuthor::command("webhooks create"),
         new_endpoint,
     )
-    .await?;
+    .await
+    .map_err(|error| usage_if_at(error, "url", "URL"))?;
     if json {
         let public_key = webhooks::public_key(app, &endpoint)?;
         let webhook = WebhookObject::new(&endpoint, public_key.as_ref(), Some(&secret));

@@ -176,7 +176,7 @@ async fn a_key_is_changed_rotated_and_listed() {
     for (args, code) in [
         (&["keys", "update", id][..], 2),
         (&["keys", "update", id, "--budget-period", "year"], 2),
-        (&["keys", "update", id, "--model", "nobody"], 1),
+        (&["keys", "update", id, "--model", "nobody"], 2),
         (
             &[
                 "keys",
@@ -187,9 +187,12 @@ async fn a_key_is_changed_rotated_and_listed() {
                 "--budget-period",
                 "day",
             ],
-            1,
+            2,
         ),
         (&["keys", "rotate", "sk-mg-000000"], 1),
+        (&["keys", "rotate", id, "--grace", "31d"], 2),
+        (&["keys", "create", "--name", "x", "--account", "A B"], 2),
+        (&["webhooks", "create", "http://127.0.0.1/x"], 2),
         (
             &["keys", "create", "--name", "x", "--budget-period", "day"],
             2,
