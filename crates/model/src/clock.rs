@@ -11,11 +11,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The Unix epoch, in UTC.
+const EPOCH: jiff::civil::DateTime =
+    jiff::civil::date(1970, 1, 1).to_datetime(jiff::civil::Time::midnight());
+
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// The end of the year 9999: RFC 3339 has no later time.
+    pub const LATEST: Self = Self(253_402_300_799_999_999);
+
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
@@ -36,7 +43,11 @@ impl Timestamp {
     /// RFC 3339 in UTC with milliseconds: `2026-01-02T03:04:05.678Z`.
     pub fn rfc3339(self) -> String {
         jiff::Timestamp::from_microsecond(self.0).map_or_else(
-            |_| String::from("9999-12-31T23:59:59.999Z"),
+            // `jiff::Timestamp` ends a day and two hours before the year 9999 does.
+            |_| {
+                let since_epoch = jiff::SignedDuration::from_micros(self.0);
+                format!("{:.3}Z", EPOCH.saturating_add(since_epoch))
+            },
             |t| format!("{t:.3}"),
         )
     }
@@ -46,11 +57,24 @@ impl Timestamp {
         if let Ok(date) = text.parse::<jiff::civil::Date>()
             && text.len() == 10
         {
-            let start = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-            return Some(Self(start.timestamp().as_microsecond()));
+            return Self::of_civil(date.to_datetime(jiff::civil::Time::midnight()));
         }
-        let instant: jiff::Timestamp = text.parse().ok()?;
-        Some(Self(instant.as_microsecond()))
+        if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+            return Some(Self(instant.as_microsecond()));
+        }
+        // The end of the year 9999, which `jiff::Timestamp` leaves out.
+        let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+        let local = Self::of_civil(pieces.date().to_datetime(pieces.time()?))?;
+        let offset = i64::from(pieces.to_numeric_offset()?.seconds());
+        let instant = Self(local.0.checked_sub(offset * 1_000_000)?);
+        (Self(0)..=Self::LATEST)
+            .contains(&instant)
+            .then_some(instant)
+    }
+
+    fn of_civil(utc: jiff::civil::DateTime) -> Option<Self> {
+        let micros = utc.duration_since(EPOCH).as_micros();
+        i64::try_from(micros).ok().map(Self)
     }
 
     /// The first instant of its day, in UTC.
@@ -289,6 +313,29 @@ mod tests {
             Timestamp::from_seconds(0).rfc3339(),
             "1970-01-01T00:00:00.000Z"
         );
+    }
+
+    #[test]
+    fn the_end_of_the_last_year_is_read_and_written() {
+        for (text, shown) in [
+            ("9999-12-31", "9999-12-31T00:00:00.000Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
+            ("9999-12-31T23:59:59+02:00", "9999-12-31T21:59:59.000Z"),
+            ("2026-01-02", "2026-01-02T00:00:00.000Z"),
+            ("2026-01-02T03:04:05-01:00", "2026-01-02T04:04:05.000Z"),
+        ] {
+            assert_eq!(Timestamp::parse(text).unwrap().rfc3339(), shown, "{text}");
+        }
+        for text in [
+            "9999-12-31T23:59:59",
+            "9999-12-31T23:59:59-01:00",
+            "10000-01-01",
+        ] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
+        let end = "9999-12-31T23:59:59.999Z";
+        assert_eq!(Timestamp::LATEST.rfc3339(), end);
+        assert_eq!(Timestamp::from_micros(i64::MAX).rfc3339(), end);
     }
 
     /// The steady time after the clock was ahead by `ahead` for the time `elapsed`.

@@ -201,9 +201,11 @@ impl KeyUpdateArgs {
             budget: self.budget.map(|limit| limit.0),
             budget_period: self.budget_period.map(|renewal| renewal.0),
             refuses_housekeeping: self.refuse_housekeeping,
-            expires_at: self
-                .expires
-                .map(|length| length.0.map(|length| now.plus(length))),
+            expires_at: match self.expires {
+                Some(OptionalLifetime(Some(length))) => Some(Some(expiry(now, length)?)),
+                Some(OptionalLifetime(None)) => Some(None),
+                None => None,
+            },
         })
     }
 }
@@ -264,6 +266,16 @@ fn check_models(args: &KeyCreateArgs, config: &Config) -> Result<(), CliError> {
     }
 }
 
+/// The end of a lifetime that begins now.
+fn expiry(now: Timestamp, length: Duration) -> Result<Timestamp, CliError> {
+    let at = now.plus(length);
+    if at > Timestamp::LATEST {
+        let message = "--expires: must end before the year 10000";
+        return Err(CliError::Usage(message.into()));
+    }
+    Ok(at)
+}
+
 fn check_account(handle: Option<&str>) -> Result<(), CliError> {
     if handle.is_some_and(|handle| !accounts::is_handle(handle)) {
         let rule = accounts::HANDLE_RULE;
@@ -283,6 +295,12 @@ fn check_name(name: &str) -> Result<(), CliError> {
 
 async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliError> {
     check_name(&args.name)?;
+    // Of a key that is used in the future; a change may end a key at once.
+    if args.expires.is_some_and(|length| length.is_zero()) {
+        return Err(CliError::Usage("--expires: must be more than 0s".into()));
+    }
+    let now = app.clock.now();
+    let expires_at = args.expires.map(|length| expiry(now, length)).transpose()?;
     let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
     let account = accounts::ensure_by(app, handle, ChangeAuthor::command("keys create")).await?;
     let if_given = |list: bool| list.then_some(());
@@ -296,7 +314,7 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
         budget: args.budget,
         budget_period: args.budget_period,
         refuses_housekeeping: args.refuse_housekeeping,
-        expires_at: args.expires.map(|length| app.clock.now().plus(length)),
+        expires_at,
     };
     let author = ChangeAuthor::command("keys create").into();
     print_secret(&keys::issue(app, author, &account, new_key).await?, json)

@@ -119,6 +119,8 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         &["create", "--name", "x", "--rpm", "0"],
         &["create", "--name", "x", "--model", "nobody-1"],
         &["create", "--name", "x", "--expires", "soon"],
+        &["create", "--name", "x", "--expires", "0d"],
+        &["create", "--name", "x", "--expires", "99999999y"],
         &["create", "--name", "x", "--network", "here"],
     ] {
         let refused = keys(bad_args).await;

@@ -327,6 +327,16 @@ async fn invalid_arguments_are_rejected_and_change_nothing() {
             assert!(err.contains("write a decimal number"), "{args:?}: {err}");
         }
     }
+    // The last day that can be written.
+    let all = &[
+        "ledger",
+        "list",
+        "--from",
+        "2026-01-01",
+        "--to",
+        "9999-12-31",
+    ];
+    assert_success(run(data, all).await);
     for unknown in [
         &["accounts", "credit", "nobody", "1"][..],
         &["accounts", "update", "nobody", "--prepaid"],
