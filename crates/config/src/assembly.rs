@@ -23,6 +23,8 @@ use mediagate_model::secret::{Secret, SecretSource};
 
 /// A dollar a day.
 const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
+/// Placeholder for a provider's secret, which the command does not need.
+const UNREAD_SECRET: &str = "unread";
 /// Placeholder for a URL that the command cannot read and does not need.
 const UNREAD_URL: &str = "http://unread.invalid/";
 
@@ -38,12 +40,12 @@ impl Settings {
 }
 
 impl Settings {
-    /// Replaces each provider's secrets by empty ones, and removes the other references that cannot
+    /// Replaces each provider's secrets by placeholders, and removes the other references that cannot
     /// be read here, in URLs and in additions to providers' requests.
     fn without_provider_secrets(mut self) -> Self {
         for table in self.providers.values_mut() {
             for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
-                *source = SecretSource::from(String::new());
+                *source = SecretSource::from(UNREAD_SECRET.to_owned());
             }
             table.options.retain_readable();
         }

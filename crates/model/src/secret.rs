@@ -22,6 +22,9 @@ pub enum SecretSource {
 pub enum SecretError {
     #[error("the environment variable {0} is not set")]
     NoSuchVariable(String),
+    /// There is nothing but white space at this place.
+    #[error("{0} is empty")]
+    Empty(String),
     /// The file cannot be read.
     #[error("the file {path} cannot be read: {reason}")]
     Unreadable { path: String, reason: String },
@@ -49,6 +52,18 @@ impl std::str::FromStr for SecretSource {
 
 impl SecretSource {
     pub fn read(&self) -> Result<Secret, SecretError> {
+        let secret = self.read_text()?;
+        if secret.expose().trim().is_empty() {
+            return Err(SecretError::Empty(match self {
+                Self::Value(_) => "the value".into(),
+                Self::Env(name) => format!("the environment variable {name}"),
+                Self::File(path) => format!("the file {}", path.display()),
+            }));
+        }
+        Ok(secret)
+    }
+
+    fn read_text(&self) -> Result<Secret, SecretError> {
         match self {
             Self::Value(secret) => Ok(secret.clone()),
             Self::Env(name) => std::env::var(name)
@@ -100,6 +115,22 @@ mod tests {
         let source = SecretSource::from("hunter2".to_owned());
         assert!(!format!("{secret} {secret:?} {source} {source:?}").contains("hunter2"));
         assert_eq!(source.read().unwrap().expose(), "hunter2");
+    }
+
+    #[test]
+    fn an_empty_source_is_named() {
+        for (source, place) in [
+            ("", "the value"),
+            (" \t", "the value"),
+            ("file:/dev/null", "the file "),
+        ] {
+            let error = SecretSource::from(source.to_owned()).read().unwrap_err();
+            let message = error.to_string();
+            assert!(
+                message.starts_with(place) && message.ends_with(" is empty"),
+                "{source:?}: {message}"
+            );
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ async fn config_error(toml: &str) -> String {
     std::fs::write(&file, toml).unwrap();
     let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
     command.env("ACME_KEY", "secret-of-acme");
+    command.env("EMPTY_KEY", " ");
     let result = output(command).await;
     let stderr = text(&result.stderr).to_owned();
     assert_eq!(
@@ -43,6 +44,22 @@ async fn an_error_names_the_line_and_a_correction() {
             2,
             "needs an api_key",
         ),
+        (
+            "[providers.a]\nprotocol = \"fal\"\napi_key = \"\"\n".into(),
+            3,
+            "the value is empty",
+        ),
+        (
+            "[providers.a]\nprotocol = \"fal\"\napi_keys = [\"env:EMPTY_KEY\"]\n".into(),
+            3,
+            "the environment variable EMPTY_KEY is empty",
+        ),
+        (
+            "[media]\naccess_key = \"x\"\nsecret_key = \"env:EMPTY_KEY\"\n".into(),
+            3,
+            "EMPTY_KEY is empty",
+        ),
+        ("first_key = \"\"\n".into(), 1, "the value is empty"),
         (
             format!("{ACME}encodin = \"json\"\n"),
             4,
