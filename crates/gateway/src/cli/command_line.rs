@@ -42,6 +42,24 @@ pub(super) fn command() -> Command {
     command.mut_args(|arg| if is_rare(&arg) { arg.hide(true) } else { arg })
 }
 
+/// The command line for parsing. A variable that is empty counts as not set: compose files and
+/// scripts have such variables for settings that are left out.
+pub(super) fn parser() -> Command {
+    without_empty_variables(command())
+}
+
+fn without_empty_variables(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let value = arg.get_env().and_then(std::env::var_os);
+        if value.is_some_and(|value| value.is_empty()) {
+            arg.env(None::<&'static str>)
+        } else {
+            arg
+        }
+    });
+    command.mut_subcommands(without_empty_variables)
+}
+
 /// The command line for shell completion, without the hidden options, which shells would offer as
 /// well.
 pub(super) fn completion_command() -> Command {

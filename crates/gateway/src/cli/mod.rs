@@ -182,7 +182,7 @@ pub fn main() -> ExitCode {
     // Before anything is created, so that all files are readable by their user only.
     mediagate_model::private_files::restrict_umask();
     // Not `Cli::parse`: help texts and the visible settings are adapted first.
-    let parsed = Cli::from_arg_matches(&command_line::command().get_matches());
+    let parsed = Cli::from_arg_matches(&command_line::parser().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.format(&mut command_line::command()).exit());
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,

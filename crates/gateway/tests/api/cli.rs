@@ -312,6 +312,20 @@ async fn flags_override_the_environment_the_file_and_defaults() {
     assert!(filed.contains("wait_limit = \"15m\""), "{filed}");
 }
 
+/// As compose files write them for settings that are left out.
+#[tokio::test]
+async fn an_empty_variable_is_not_set() {
+    let mut command = program(&["config", "check", "--json"]);
+    for name in ["CONFIG", "LISTEN", "DATABASE", "RECORD_TTL", "CORS_ORIGINS"] {
+        command.env(format!("MEDIAGATE_{name}"), "");
+    }
+    let checked = output(command).await;
+    let stderr = text(&checked.stderr);
+    assert_eq!(checked.status.code(), Some(0), "{stderr}");
+    let settings: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(settings["listen"], "127.0.0.1:8080");
+}
+
 #[tokio::test]
 async fn openapi_prints_the_document() {
     let printed = output(program(&["openapi"])).await;
