@@ -24,6 +24,7 @@ use mediagate_http::server::{ConnectionLimits, Shutdown};
 use mediagate_media::origin::OriginMarker;
 use mediagate_model::clock::Clock;
 use mediagate_model::secret::Secret;
+use mediagate_model::task::MediaKind;
 use mediagate_telemetry::logs;
 use mediagate_telemetry::traces;
 use mediagate_worker::WorkerPool;
@@ -242,19 +243,38 @@ fn print_ready_message(app: &App, address: SocketAddr, first_key: Option<&Secret
         .unwrap_or_else(|| format!("http://{address}"));
     let ready =
         format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
-    let first = first_key.map_or_else(String::new, |key| first_key_message(&base, key.expose()));
+    let catalog = app.models.catalog.load();
+    let default = catalog.default_name(MediaKind::Video);
+    let named = catalog.by_name(default);
+    let is_video = named.is_some_and(|model| model.kind() == MediaKind::Video);
+    let model = is_video.then_some(default);
+    let first = first_key.map_or_else(String::new, |key| {
+        first_key_message(&base, key.expose(), model)
+    });
     // The key is not logged; if standard output is closed it is lost, and `mediagate keys create`
     // makes another.
     let _ = say(&(ready + &first));
 }
 
-/// The first key, and a call ready to paste.
-fn first_key_message(base: &str, key: &str) -> String {
-    let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
+/// The first key, and a call ready to paste: an order of the default video model, or the list of
+/// models if there is none.
+fn first_key_message(base: &str, key: &str, video_model: Option<&str>) -> String {
+    let (path, order) = match video_model {
+        Some(model) => {
+            let model = serde_json::json!(model).to_string();
+            // The shell's form of an apostrophe between apostrophes.
+            let model = model.replace('\'', r"'\''");
+            let messages = r#"[{"role":"user","content":"a lake at dawn, slow dolly in"}]"#;
+            let order = format!(
+                r#" -H 'Content-Type: application/json' -d '{{"model":{model},"messages":{messages}}}'"#
+            );
+            ("chat/completions", order)
+        }
+        None => ("models", String::new()),
+    };
     format!(
         "\nYour API key, shown only once:\n\n  {key}\n\nTry it:\n\n  \
-         curl {base}/v1/chat/completions -H 'Authorization: Bearer {key}' \
-         -H 'Content-Type: application/json' -d '{body}'\n\n"
+         curl {base}/v1/{path} -H 'Authorization: Bearer {key}'{order}\n\n"
     )
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::program::{Server, output, program, text};
+use crate::support::program::{Home, Server, output, program, text};
 use crate::support::{Client, eventually, schema, videos_order};
 
 #[tokio::test]
@@ -34,6 +34,31 @@ async fn the_first_start_prints_a_key_once() {
             .windows(key.len())
             .any(|window| window == key.as_bytes());
         assert!(!is_stored, "the key is stored in {}", file.display());
+    }
+}
+
+/// Without a video model the line lists the models.
+#[tokio::test]
+async fn the_first_line_to_paste_names_a_model_that_exists() {
+    let acme = "[providers.acme]\nprotocol = \"openai-videos\"\napi_key = \"x\"\n\
+        base_url = \"http://127.0.0.1:1\"\n";
+    let cheap = "[models.cheap]\nkind = \"video\"\n\
+        routes = [{ provider = \"acme\", model = \"sora-2\" }]\n";
+    for (toml, expected) in [
+        (
+            format!("default_model = \"cheap\"\n{acme}{cheap}"),
+            "-d '{\"model\":\"cheap\",\"messages\"",
+        ),
+        (
+            "[models.animatic-1]\nenabled = false\n".into(),
+            "/v1/models -H",
+        ),
+    ] {
+        let home = Home::with_settings(&toml);
+        let (server, _) = home.start().await;
+        let stdout = server.stop().await;
+        assert!(stdout.contains(expected), "{toml}: {stdout}");
+        assert!(!stdout.contains("animatic-1"), "{toml}: {stdout}");
     }
 }
 
