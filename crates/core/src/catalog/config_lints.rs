@@ -33,7 +33,11 @@ pub fn find(
                 .chain(lint_model_name(config, model, route, sites, now))
         })
     });
-    let errors = provider_errors.chain(route_errors);
+    let alias_errors = catalog
+        .models()
+        .iter()
+        .flat_map(|model| lint_aliases(model, catalog));
+    let errors = provider_errors.chain(route_errors).chain(alias_errors);
     errors.map(|error| config.locate(error)).collect()
 }
 
@@ -65,6 +69,18 @@ fn lint_provider(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
     let address = address.map(|message| error("base_url", message));
     let secret = secret.map(|message| error("api_key", message));
     address.into_iter().chain(secret).collect()
+}
+
+/// Aliases by which requests get another model, which has this name or comes first.
+fn lint_aliases(model: &Model, catalog: &Catalog) -> Vec<ConfigError> {
+    let shadowed = model.aliases.iter().filter_map(|alias| {
+        let named = catalog.by_name(alias)?;
+        (named.id != model.id).then(|| ConfigError::Value {
+            key: format!("models.{}.aliases", model.id),
+            message: format!("requests for {alias:?} get the model {}", named.id),
+        })
+    });
+    shadowed.collect()
 }
 
 /// What the catalogue knows about a route's model: that it was shut down, or is spelled

@@ -68,26 +68,40 @@ impl Catalog {
             default_music: config.default_music_model.clone(),
             shows_providers: config.show_providers,
         };
-        catalog.check_default("default_model", &catalog.default_video, MediaKind::Video)?;
-        catalog.check_default(
-            "default_music_model",
-            &catalog.default_music,
-            MediaKind::Music,
-        )?;
+        for (key, kind) in [
+            ("default_model", MediaKind::Video),
+            ("default_music_model", MediaKind::Music),
+        ] {
+            catalog.check_default(config, key, kind)?;
+        }
         Ok(catalog)
     }
 
-    fn check_default(&self, key: &str, name: &str, kind: MediaKind) -> Result<(), ConfigError> {
+    fn check_default(
+        &self,
+        config: &ModelConfig,
+        key: &str,
+        kind: MediaKind,
+    ) -> Result<(), ConfigError> {
+        let name = self.default_name(kind);
         // Embedded models can be disabled without touching the default, as long as no model of the
         // kind is left. If one is, a default that does not fit is a mistake.
         let fits = self.by_name(name).is_some_and(|model| model.kind() == kind);
         if fits || !self.models.iter().any(|model| model.kind() == kind) {
             return Ok(());
         }
-        Err(ConfigError::Value {
-            key: key.into(),
-            message: format!("there is no {kind} model with this name"),
-        })
+        // The file may leave the default out, and then has no line for it.
+        let (key, message) = if is_enabled(&config.models, name) {
+            (
+                key.into(),
+                format!("there is no {kind} model with this name"),
+            )
+        } else {
+            let message =
+                format!("is false, but {key} names this model; name another {kind} model there");
+            (format!("models.{name}.enabled"), message)
+        };
+        Err(ConfigError::Value { key, message })
     }
 
     /// Whether callers see which provider made something.
@@ -161,6 +175,14 @@ struct ModelSources<'a> {
     catalogue: &'a Catalogue,
 }
 
+/// What a name or alias must be, so that requests can name it.
+const NAME_RULE: &str = "must be 1 to 200 characters without white space";
+
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
+    (1..=200).contains(&text.chars().count()) && text.chars().all(is_plain)
+}
+
 fn is_enabled(settings: &BTreeMap<String, ModelSettings>, id: &str) -> bool {
     settings
         .get(id)
@@ -181,7 +203,15 @@ fn apply(
         key: format!("models.{id}{key}"),
         message,
     };
+    let names = settings.aliases.iter().flatten();
+    if let Some(name) = names.map(String::as_str).find(|name| !is_name(name)) {
+        let message = format!("{name:?}: {NAME_RULE}");
+        return Err(value_error(".aliases", message));
+    }
     if let Some(routes) = &settings.routes {
+        if !is_name(id) {
+            return Err(value_error("", format!("the name {NAME_RULE}")));
+        }
         if models.iter().any(|model| model.id == id) {
             let message = "is an embedded model and cannot have routes; use another name";
             return Err(value_error("", message.into()));
@@ -202,6 +232,10 @@ fn apply(
                 format!("unknown model; the models are {names}; a new model needs routes"),
             )
         })?;
+    if let Some(kind) = settings.kind.filter(|kind| *kind != model.kind()) {
+        let message = format!("is {kind}, but the model makes {}", model.kind());
+        return Err(value_error(".kind", message));
+    }
     model.price = price(&value_error, settings.price.as_ref(), model.kind(), now)?;
     if has_unselectable_audio_price(model) {
         let message = "usd_without_audio: callers cannot turn sound on or off for this model";

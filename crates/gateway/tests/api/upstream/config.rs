@@ -186,6 +186,42 @@ async fn an_error_names_the_line_and_a_correction() {
             1,
             "no video model",
         ),
+        (
+            format!("{routed}[models.animatic-1]\nenabled = false\n"),
+            8,
+            "but default_model names this model",
+        ),
+        (
+            "[models.animatic-1]\nkind = \"music\"\n".into(),
+            2,
+            "the model makes video",
+        ),
+        (
+            format!("{routed}aliases = [\"veo\"]\n[models.animatic-1]\naliases = [\"veo\"]\n"),
+            7,
+            "requests for \"veo\" get the model animatic-1",
+        ),
+        (
+            format!("{routed}aliases = [\"animatic-1\"]\n"),
+            7,
+            "get the model animatic-1",
+        ),
+        (
+            format!("{routed}aliases = [\"\"]\n"),
+            7,
+            "1 to 200 characters",
+        ),
+        (routed.replace(".film]", ".\"\"]"), 4, "1 to 200 characters"),
+        (
+            routed.replace(".film]", ".\"a b\"]"),
+            4,
+            "1 to 200 characters",
+        ),
+        (
+            routed.replace(".film]", &format!(".{}]", "x".repeat(300))),
+            4,
+            "1 to 200 characters",
+        ),
     ] {
         let message = config_error(&toml).await;
         let location = format!("m.toml:{line}: ");
