@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use mediagate_config::{Config, ConfigError, LogFormat};
 
@@ -24,12 +25,35 @@ static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 #[must_use]
 pub struct LogGuard(#[expect(dead_code, reason = "its drop writes the rest")] WorkerGuard);
 
+/// Checks the filter of the settings.
+pub fn check(config: &Config) -> Result<(), ConfigError> {
+    filter(config).map(drop)
+}
+
+fn filter(config: &Config) -> Result<EnvFilter, ConfigError> {
+    parse_filter(&config.log).map_err(|message| ConfigError::Value {
+        key: "log".into(),
+        message,
+    })
+}
+
+fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    // A word alone may be a module, so a misspelled level would be accepted and log nothing.
+    let is_lone_word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let mut parts = text.split(',').map(str::trim);
+    if parts.any(|part| is_lone_word(part) && part.parse::<LevelFilter>().is_err()) {
+        let message = "must be error, warn, info, debug, trace or off, or modules with their levels: \
+                       \"info,hyper=debug\"";
+        return Err(message.into());
+    }
+    EnvFilter::try_new(text).map_err(|error| error.to_string())
+}
+
 /// Starts logging according to the settings.
 pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
-    let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::Value {
-        key: "log".into(),
-        message: error.to_string(),
-    })?;
+    let filter = filter(config)?;
     let terminal = std::io::stderr().is_terminal();
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LOG_LINES)
@@ -72,5 +96,33 @@ impl Write for BatchedWriter {
         self.0.flush()?;
         std::thread::sleep(BATCH_DELAY);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lone_word_is_a_level() {
+        for text in [
+            "info",
+            "WARN",
+            "off",
+            "mediagate=debug",
+            "info,hyper=debug",
+            "mediagate_http::chat=trace,error",
+            "",
+        ] {
+            assert!(parse_filter(text).is_ok(), "{text}");
+        }
+        for text in [
+            "verbose",
+            "infos",
+            "mediagate=debug,verbose",
+            "mediagate=loud",
+        ] {
+            assert!(parse_filter(text).is_err(), "{text}");
+        }
     }
 }

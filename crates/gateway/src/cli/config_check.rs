@@ -36,6 +36,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
 fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let to_list = |error: ConfigError| vec![config.models.locate(error)];
     serve::check(config).map_err(to_list)?;
+    serve::check_listeners(config).map_err(to_list)?;
     let sites = upstream::sites(&config.models, config, None).map_err(to_list)?;
     let installed_models = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
     installed_models.scan();

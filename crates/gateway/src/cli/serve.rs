@@ -21,6 +21,7 @@ use mediagate_core::domain::restored_backup;
 use mediagate_core::domain::settings_reload;
 use mediagate_http as http;
 use mediagate_http::server::{ConnectionLimits, Shutdown};
+use mediagate_http::wire::personas::PersonaRecord;
 use mediagate_media::origin::OriginMarker;
 use mediagate_model::clock::Clock;
 use mediagate_model::secret::Secret;
@@ -44,6 +45,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
     let initial_mark = settings.config.as_deref().and_then(file_mark);
     let config = Config::load(settings)?;
     check(&config)?;
+    check_listeners(&config)?;
     // Dropped last, so that the logs and traces of the shutdown are still written.
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
@@ -72,6 +74,13 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     // use.
     config.bell.check()?;
     config.media.key()?;
+    logs::check(config)?;
+    if PersonaRecord::has_field(&config.persona_brand_field) {
+        return Err(ConfigError::Value {
+            key: "persona_brand_field".into(),
+            message: "is another field of personas".into(),
+        });
+    }
     match config.given_key()? {
         Some(key) if !keys::is_well_formed(key.expose()) => Err(ConfigError::Value {
             key: "first_key".into(),
@@ -79,6 +88,25 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Checks the addresses of a server. A worker listens only at `metrics_listen`.
+pub(super) fn check_listeners(config: &Config) -> Result<(), ConfigError> {
+    let listen = config.listen;
+    let is_taken = |metrics: SocketAddr| {
+        let is_everywhere = metrics.ip().is_unspecified() || listen.ip().is_unspecified();
+        // Port 0 is any free port.
+        metrics.port() == listen.port()
+            && metrics.port() != 0
+            && (is_everywhere || metrics.ip() == listen.ip())
+    };
+    if config.metrics_listen.is_some_and(is_taken) {
+        return Err(ConfigError::Value {
+            key: "metrics_listen".into(),
+            message: format!("must be another port than that of `listen`, {listen}"),
+        });
+    }
+    Ok(())
 }
 
 /// `mediagate worker`: like `serve`, without a listener for requests.

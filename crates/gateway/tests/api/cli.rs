@@ -189,6 +189,18 @@ async fn config_check_names_file_line_and_key_or_prints_all_settings() {
         ("[models.nobody-1]\nenabled = true\n", "", "models.nobody-1"),
         ("default_model = \"nobody-1\"\n", "", "default_model"),
         ("workers = 0\n", "", "workers"),
+        ("log = \"verbose\"\n", ":1:", "must be error, warn, info"),
+        ("log = \"mediagate=loud\"\n", ":1:", "`log`"),
+        (
+            "\npersona_brand_field = \"is_public\"\n",
+            ":2:",
+            "another field of personas",
+        ),
+        (
+            "listen = \"127.0.0.1:9\"\nmetrics_listen = \"0.0.0.0:9\"\n",
+            ":2:",
+            "another port",
+        ),
         (
             "signing_secret = \"env:MEDIAGATE_NO_SUCH_VARIABLE\"\n",
             "",

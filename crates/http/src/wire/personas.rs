@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema as _, ToSchema};
 
 use mediagate_core::records::Links;
 use mediagate_core::records::clip::PersonaClip;
@@ -67,6 +69,14 @@ pub struct PersonaClipItem {
 }
 
 impl PersonaRecord {
+    /// Whether personas have a field of this name besides that of the brand, which would replace it.
+    pub fn has_field(name: &str) -> bool {
+        let RefOr::T(Schema::Object(record)) = Self::schema() else {
+            return false;
+        };
+        name != BRAND_FIELD && record.properties.contains_key(name)
+    }
+
     /// A persona and its clips, each with the operation that made it; `None` if its root clip is
     /// missing.
     pub fn new(
