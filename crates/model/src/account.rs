@@ -276,6 +276,8 @@ pub struct KeyRecord {
     pub open_tasks: u32,
     /// The time of the last use, to the minute.
     pub last_used_at: Option<Timestamp>,
+    /// When its former secret ends; `None` if none works.
+    pub former_until: Option<Timestamp>,
 }
 
 /// An account as the operator sees it.

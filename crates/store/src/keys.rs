@@ -39,6 +39,7 @@ record! {
         account: "a.handle",
         open_tasks: count("k.open_tasks"),
         last_used_at: "k.last_used_at",
+        former_until: "k.former_until",
         money: ..key_money_columns!(),
     }
 }
@@ -245,7 +246,17 @@ pub fn key_page(
     values.push(after.as_ref().into());
     values.push(i64::from(page.limit).into());
     values.extend(account.as_ref().map(SqlValue::from));
-    conn.all(sql, &values, KeyRecord::from_row)
+    conn.all(sql, &values, |row| record_at(row, now))
+}
+
+/// A key as it is at `now`: a former secret that has ended, or whose key was revoked, is none.
+fn record_at(row: &Row<'_>, now: Timestamp) -> Result<KeyRecord, StoreError> {
+    let mut record = KeyRecord::from_row(row)?;
+    let is_revoked = record.key.revoked_at.is_some();
+    record.former_until = record
+        .former_until
+        .filter(|until| *until > now && !is_revoked);
+    Ok(record)
 }
 
 /// A key as the operator sees it.
@@ -257,7 +268,9 @@ pub fn key_record(
     let id = id.to_string();
     let mut values = Vec::from(period_starts(now));
     values.push((&id).into());
-    conn.one(records!("WHERE k.id = ?4"), &values, KeyRecord::from_row)
+    conn.one(records!("WHERE k.id = ?4"), &values, |row| {
+        record_at(row, now)
+    })
 }
 
 /// Every key of an account, including revoked ones, with its money and number of open tasks, oldest

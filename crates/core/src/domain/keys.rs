@@ -166,7 +166,7 @@ pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     Ok(read.await?)
 }
 
-/// Result of looking up a key by its id, its prefix or the key itself.
+/// Result of looking up a key by its id, its prefix or a whole secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyMatch {
     Unique(KeyId),
@@ -177,19 +177,24 @@ pub enum KeyMatch {
 }
 
 /// Looks up a key by its id, by its beginning (the 12 characters that lists show, or more), or by
-/// the key itself.
+/// its whole secret, which may be a former one that still works.
 pub async fn find(app: &Ctx, query: &str) -> Result<KeyMatch, Error> {
-    let keys = list(app).await?;
     // A complete key is looked up only by its hash, even with a typo: its first characters could be
     // those of another key.
-    let is_complete = query.len() >= PREFIX.len() + RANDOM_CHARS + CHECKSUM_CHARS;
-    let by_secret = is_complete.then(|| hash(query));
+    if query.len() >= PREFIX.len() + RANDOM_CHARS + CHECKSUM_CHARS {
+        let (sha256, now) = (hash(query), app.clock.now());
+        let read = app
+            .store
+            .read(move |conn| accounts::caller_by_sha256(conn, &sha256));
+        let caller = read.await?;
+        let works = |caller: &Caller| caller.credential.ends_at().is_none_or(|end| end > now);
+        return Ok(caller.filter(works).map_or(KeyMatch::NoSuchKey, |caller| {
+            KeyMatch::Unique(caller.key.id)
+        }));
+    }
+    let keys = list(app).await?;
     let fits = |key: &ApiKey| {
-        key.id.to_string() == query
-            || by_secret
-                .as_ref()
-                .is_some_and(|sha256| *sha256 == key.sha256)
-            || (by_secret.is_none() && query.len() >= 12 && query.get(..12) == Some(&key.prefix))
+        key.id.to_string() == query || (query.len() >= 12 && query.get(..12) == Some(&key.prefix))
     };
     let mut candidates = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
     Ok(match (candidates.next(), candidates.next()) {

@@ -35,7 +35,7 @@ pub(super) enum KeysCommand {
     Update(KeyUpdateArgs),
     /// Replace a key with a new one that has the same settings, and print only the new key
     Rotate {
-        /// The key: its id, its first 12 characters or the key itself
+        /// The key: its id, its first 12 characters, the key itself or its whole former key
         key: String,
         /// How long the old key stays valid, for example 1d [default: it ends at once]
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -46,7 +46,7 @@ pub(super) enum KeysCommand {
     },
     /// Revoke a key
     Revoke {
-        /// The key: its id, its first 12 characters or the key itself
+        /// The key: its id, its first 12 characters, the key itself or its whole former key
         key: String,
         /// Delete the key's webhook endpoints, which otherwise are disabled
         #[arg(long)]
@@ -93,7 +93,7 @@ pub(super) struct KeyCreateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct KeyUpdateArgs {
-    /// The key: its id, its first 12 characters or the key itself
+    /// The key: its id, its first 12 characters, the key itself or its whole former key
     key: String,
     /// Display name
     #[arg(long)]
@@ -328,7 +328,7 @@ fn print_secret(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
     say(issued.secret.as_ref().map_or("", Secret::expose))
 }
 
-/// The key with this id or prefix.
+/// The key with this id, prefix or secret.
 async fn find(app: &App, id_or_prefix: &str) -> Result<KeyId, CliError> {
     match keys::find(app, id_or_prefix).await? {
         KeyMatch::Unique(id) => Ok(id),
@@ -484,6 +484,8 @@ async fn revoke(
     json: bool,
 ) -> Result<(), CliError> {
     let id = find(app, id_or_prefix).await?;
+    // Before the revocation, which ends the former key too.
+    let former_until = keys::get(app, id).await?.former_until;
     let author = ChangeAuthor::command("keys revoke").into();
     let (revoked, was_valid) = keys::revoke(app, author, id, end_webhooks).await?;
     if json {
@@ -493,6 +495,12 @@ async fn revoke(
         say(&format!("Revoked {id}."))?;
     } else {
         say("The key was already revoked.")?;
+    }
+    if let Some(until) = former_until {
+        let until = show::time(until);
+        say(&format!(
+            "Its former key, which was valid until {until}, ended too."
+        ))?;
     }
     ended_lines(&revoked).iter().try_for_each(|line| say(line))
 }

@@ -211,6 +211,29 @@ async fn a_key_is_changed_rotated_and_listed() {
 }
 
 #[tokio::test]
+async fn a_key_is_found_and_ended_by_its_former_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let first = succeed(folder, &["keys", "create", "--name", "k"]).await;
+    let first = first.trim_end();
+    let key = async || as_json(folder, &["keys", "list"]).await[0].clone();
+    assert_eq!(key().await["former_until"], Value::Null);
+    succeed(folder, &["keys", "rotate", first, "--grace", "1h"]).await;
+    assert!(key().await["former_until"].is_string());
+    let revoked = succeed(folder, &["keys", "revoke", first]).await;
+    assert!(revoked.contains("former key"), "{revoked}");
+    let ended = key().await;
+    assert!(ended["revoked_at"].is_string(), "{ended}");
+    assert_eq!(ended["former_until"], Value::Null);
+    // One that has ended finds nothing: the command would end the key that replaced it.
+    let ended = succeed(folder, &["keys", "create", "--name", "other"]).await;
+    let ended = ended.trim_end();
+    succeed(folder, &["keys", "rotate", ended]).await;
+    let (printed, code) = run(folder, &["keys", "revoke", ended]).await;
+    assert_eq!(code, Some(1), "{printed}");
+}
+
+#[tokio::test]
 async fn routes_are_paused_and_listed_as_paused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

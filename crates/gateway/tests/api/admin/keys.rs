@@ -271,6 +271,7 @@ async fn a_rotated_key_ends_at_once_or_after_its_grace() {
         first.get("/v1/tasks").await.ok();
         let rotated = operator.post(&rotate, &json!({"grace": "10m"})).await.ok();
         assert_eq!(rotated["id"], created["id"]);
+        assert!(rotated["former_until"].is_string(), "{rotated}");
         let second = gateway.with_key(text(&rotated["key"]));
         second.get("/v1/tasks").await.ok();
         first.get("/v1/tasks").await.ok();
@@ -284,6 +285,7 @@ async fn a_rotated_key_ends_at_once_or_after_its_grace() {
             .send(operator.request(Method::POST, &rotate))
             .await
             .ok();
+        assert_eq!(rotated["former_until"], Value::Null);
         eventually("the second ends at once", async || {
             let answer = second.get("/v1/tasks").await;
             (answer.json["error"]["code"] == "revoked_api_key").then_some(())

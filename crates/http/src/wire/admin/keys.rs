@@ -81,6 +81,9 @@ pub struct AdminKey {
     /// Time of last use, accurate to one minute.
     #[schema(required = true)]
     pub last_used_at: Option<String>,
+    /// Time until which the key before the last rotation works too. Null if it does not work.
+    #[schema(required = true)]
+    pub former_until: Option<String>,
 }
 
 /// A webhook endpoint of a key that was revoked or rotated.
@@ -145,6 +148,7 @@ impl AdminKey {
             expires_at: key.expires_at.map(Timestamp::rfc3339),
             revoked_at: key.revoked_at.map(Timestamp::rfc3339),
             last_used_at: record.last_used_at.map(Timestamp::rfc3339),
+            former_until: record.former_until.map(Timestamp::rfc3339),
         }
     }
 
