@@ -55,7 +55,8 @@ pub fn check(
         }
     }
     faults.sort_by_key(ConfigError::line);
-    faults.dedup();
+    // An unknown table may be found twice: first by its entries, then by itself.
+    faults.dedup_by(|first, second| first.to_string() == second.to_string());
     Err(faults)
 }
 

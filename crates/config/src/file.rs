@@ -82,10 +82,24 @@ fn without_value(message: &str) -> String {
     match message.rsplit_once(", expected ") {
         Some((actual, expected)) => {
             let kind = actual.split(['"', '`']).next().unwrap_or_default();
-            format!("{}, expected {expected}", kind.trim_end())
+            format!("{}, expected {}", kind.trim_end(), in_words(expected))
         }
         // For an invalid URL the value comes last.
         None => message.split(": \"").next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// What the reader expected: for a type of Rust, what to write instead.
+fn in_words(expected: &str) -> &str {
+    match expected.trim_end() {
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0 on",
+        "i64" => "a whole number",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        other => other,
     }
 }
 
@@ -164,6 +178,19 @@ mod tests {
                 .starts_with("a.toml:1: `wait_limit`: must be a duration such as"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_wrong_type_is_explained_without_types_of_rust() {
+        for (text, expected) in [
+            ("workers = \"many\"", "expected a whole number from 0 on"),
+            ("[fetch]\nallow_ports = [70000]", "from 0 to 65535"),
+            ("[telemetry]\nsample = \"all\"", "expected a number"),
+            ("cors_origins = \"x\"", "expected a list"),
+        ] {
+            let error = parse("a.toml", text).unwrap_err().to_string();
+            assert!(error.ends_with(expected), "{text}: {error}");
+        }
     }
 
     #[test]

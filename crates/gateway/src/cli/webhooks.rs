@@ -2,6 +2,7 @@
 //! on the same data; that server sends the deliveries.
 
 use clap::{Args, Subcommand};
+use strum::VariantArray as _;
 
 use crate::cli::command_line::one_of;
 use crate::cli::{CliError, accounts::find, amount, runtime, say, show, usage_if_at};
@@ -67,7 +68,7 @@ pub(super) struct WebhookCreateArgs {
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
     /// Event to send; repeat for several [default: all]
-    #[arg(long = "event", value_name = "EVENT")]
+    #[arg(long = "event", value_name = "EVENT", value_parser = one_of::<EventType>(event_names()))]
     events: Vec<EventType>,
     /// Description
     #[arg(
@@ -77,9 +78,17 @@ pub(super) struct WebhookCreateArgs {
         hide_default_value = true
     )]
     description: String,
-    /// Signature scheme: hmac or ed25519 [default: hmac]
-    #[arg(long, value_name = "SCHEME")]
+    /// Signature scheme [default: hmac]
+    #[arg(long, value_name = "SCHEME", value_parser = one_of::<SignatureScheme>(scheme_names()))]
     scheme: Option<SignatureScheme>,
+}
+
+fn event_names() -> impl Iterator<Item = &'static str> {
+    EventType::VARIANTS.iter().map(|event| event.name())
+}
+
+fn scheme_names() -> impl Iterator<Item = &'static str> {
+    SignatureScheme::VARIANTS.iter().map(|scheme| scheme.name())
 }
 
 pub(super) fn run(

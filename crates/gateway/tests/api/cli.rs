@@ -306,6 +306,10 @@ async fn config_check_lists_all_faults_in_the_order_of_the_file() {
         stderr.contains(&format!("{path}:6: `models.a-1.5.routes`")),
         "{stderr}"
     );
+    let refused = check("[provider.a]\nprotocol = \"fal\"\n").await;
+    let stderr = text(&refused.stderr);
+    assert!(stderr.contains("did you mean `providers`?"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     let valid = check("brand = \"acme\"\n").await;
     assert_eq!(valid.status.code(), Some(0));
     let stderr = text(&valid.stderr);

@@ -194,6 +194,10 @@ async fn a_key_is_changed_rotated_and_listed() {
         (&["keys", "create", "--name", "x", "--account", "A B"], 2),
         (&["webhooks", "create", "http://127.0.0.1/x"], 2),
         (
+            &["webhooks", "create", "https://x.example", "--event", "x"],
+            2,
+        ),
+        (
             &["keys", "create", "--name", "x", "--budget-period", "day"],
             2,
         ),
