@@ -89,7 +89,7 @@ pub enum StoreError {
     #[error("sqlite: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// An error from Postgres.
-    #[error("postgres: {0}: {detail}", detail = .0.as_db_error().map_or("", |e| e.message()))]
+    #[error("postgres: {0}{causes}", causes = causes_of(.0))]
     Postgres(tokio_postgres::Error),
     /// A pooler between this process and Postgres gives each transaction another connection.
     #[error(
@@ -160,6 +160,22 @@ impl StoreError {
     }
 }
 
+/// The reason of a Postgres error, which its own text leaves out.
+fn causes_of(error: &tokio_postgres::Error) -> String {
+    use std::error::Error as _;
+
+    // Of an error from the server only the message: its details may contain stored values.
+    if let Some(refusal) = error.as_db_error() {
+        return format!(": {}", refusal.message());
+    }
+    let (mut text, mut next) = (String::new(), error.source());
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         if error.code().is_some_and(postgres::is_pooler_error) {
@@ -225,6 +241,11 @@ impl Store {
         let backend =
             StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &health)?);
         Ok(Self(Arc::new(StoreInner { backend, health })))
+    }
+
+    /// The servers in a database's URL, for messages: `a:5432, b:5432`.
+    pub fn servers_in(url: &str) -> String {
+        pg_session::server::names_in(url)
     }
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled

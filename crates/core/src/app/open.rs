@@ -43,6 +43,14 @@ pub enum OpenError {
     /// The database cannot be opened.
     #[error("the database: {0}")]
     Store(#[from] mediagate_store::StoreError),
+    /// The database server cannot be reached, or refuses.
+    #[error("the database at {servers}: {error}")]
+    Server {
+        /// Its hosts and ports.
+        servers: String,
+        /// The reason.
+        error: mediagate_store::StoreError,
+    },
     /// The media store cannot be opened.
     #[error(transparent)]
     Blobs(#[from] mediagate_media::blob::BlobError),
@@ -123,7 +131,11 @@ fn open_database(config: &Config) -> Result<Store, OpenError> {
                 connections: config.database_connections,
                 migrate: config.migrate,
             };
-            Store::postgres(url.expose(), options)?
+            let url = url.expose();
+            Store::postgres(url, options).map_err(|error| OpenError::Server {
+                servers: Store::servers_in(url),
+                error,
+            })?
         }
     };
     // Restricted here, after the store has created its files. Files that an earlier start created

@@ -291,3 +291,19 @@ async fn a_database_is_migrated_by_command_where_servers_may_not() {
     assert!(migrated.status.success(), "{}", text(&migrated.stderr));
     assert!(run(&["keys", "list"]).await.status.success());
 }
+
+#[tokio::test]
+async fn a_database_that_cannot_be_reached_is_named_with_the_reason() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path().to_str().unwrap();
+    let server = format!("127.0.0.1:{}", crate::process::free_port());
+    let url = format!("postgres://me:hunter2@{server}/db");
+    let args = ["keys", "list", "--data", data, "--database", &url];
+    let refused = output(program(&args)).await;
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains(&server) && stderr.contains("refused") && !stderr.contains("hunter2"),
+        "{stderr}"
+    );
+}

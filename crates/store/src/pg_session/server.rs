@@ -110,6 +110,26 @@ impl PostgresServer {
     }
 }
 
+/// The servers in a URL, without what may be secret in it.
+pub(crate) fn names_in(url: &str) -> String {
+    let Ok(config) = url.parse::<Config>() else {
+        return "an address that cannot be read".into();
+    };
+    let hosts = each_host(&config);
+    let names = hosts.iter().map(|host| {
+        let port = host.get_ports().first().copied().unwrap_or(5432);
+        let address = host.get_hostaddrs().first().map(ToString::to_string);
+        let name = match host.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => address.unwrap_or_default(),
+        };
+        format!("{name}:{port}")
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// A configuration per host.
 fn each_host(config: &Config) -> Vec<Config> {
     let count = config.get_hosts().len().max(config.get_hostaddrs().len());
@@ -170,6 +190,17 @@ fn host_config(config: &Config, index: usize) -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_are_named_without_user_and_password() {
+        for (url, names) in [
+            ("postgres://me:secret@a:1,b:2/db", "a:1, b:2"),
+            ("postgres://me:secret@a/db", "a:5432"),
+            ("secret", "an address that cannot be read"),
+        ] {
+            assert_eq!(names_in(url), names);
+        }
+    }
 
     #[test]
     fn each_host_has_its_own_port_and_the_shared_settings() {
