@@ -190,13 +190,6 @@ async fn a_key_is_changed_rotated_and_listed() {
             2,
         ),
         (&["keys", "rotate", "sk-mg-000000"], 1),
-        (&["keys", "rotate", id, "--grace", "31d"], 2),
-        (&["keys", "create", "--name", "x", "--account", "A B"], 2),
-        (&["webhooks", "create", "http://127.0.0.1/x"], 2),
-        (
-            &["webhooks", "create", "https://x.example", "--event", "x"],
-            2,
-        ),
         (
             &["keys", "create", "--name", "x", "--budget-period", "day"],
             2,
@@ -211,6 +204,40 @@ async fn a_key_is_changed_rotated_and_listed() {
     ] {
         let (printed, exit_code) = run(folder, args).await;
         assert_eq!(exit_code, Some(code), "{args:?}: {printed}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_database_cannot_make_right_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let key = succeed(folder, &["keys", "create", "--name", "k"]).await;
+    for (args, hint) in [
+        (
+            &["keys", "rotate", &key[..12], "--grace", "31d"][..],
+            "--grace",
+        ),
+        (
+            &["keys", "update", &key[..12], "--model", "nobody"],
+            "--model",
+        ),
+        (
+            &["keys", "create", "--name", "x", "--account", "A B"],
+            "--account",
+        ),
+        (&["webhooks", "create", "http://127.0.0.1/x"], "URL"),
+        (
+            &["webhooks", "create", "https://x.example", "--event", "x"],
+            "task.succeeded",
+        ),
+        (
+            &["webhooks", "create", "https://x.example", "--scheme", "rsa"],
+            "ed25519",
+        ),
+    ] {
+        let (printed, code) = run(folder, args).await;
+        assert_eq!(code, Some(2), "{args:?}: {printed}");
+        assert!(printed.contains(hint), "{args:?}: {printed}");
     }
 }
 
