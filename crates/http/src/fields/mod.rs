@@ -2,7 +2,7 @@
 //!
 //! Each getter returns `None` for a field that is absent, null, or invalid. Faults are collected,
 //! and [`read`] fails with all of them at once. Unknown fields are ignored: callers send additional
-//! fields of other APIs. Operators do not, so [`read_only`] refuses them.
+//! fields of other APIs. Of an operator's limits, [`read_strict`] refuses those that resemble a known one.
 //!
 //! A request is declared with the macro in `request`, from the field types in `types`. The
 //! declaration gives its reader and its schema.
@@ -38,21 +38,27 @@ pub fn read<T>(body: &Value, parse: impl FnOnce(&BodyFields<'_>) -> Option<T>) -
     read_as(body, false, parse)
 }
 
-/// Reads a body with `parse`; any member that is not `declared` is a fault. A limit with a misspelt
-/// name would limit nothing.
-pub fn read_only<T>(
+/// Reads a body with `parse`. A member whose name resembles a `declared` one, as `budget` resembles
+/// `budget_usd`, is a fault, and so are the `misnomers`: a limit under another name would limit
+/// nothing. Other unknown members are ignored.
+pub fn read_strict<T>(
     body: &Value,
     declared: &Object,
+    misnomers: &[&str],
     parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
 ) -> Result<T, Error> {
     read(body, |body| {
-        let is_unknown = |name: &&String| !declared.properties.contains_key(name.as_str());
-        for name in body.members().keys().filter(is_unknown) {
-            // The response contains the name, which can be as long as the caller likes.
-            let excerpt: String = name.chars().take(100).collect();
-            let known: Vec<&str> = declared.properties.keys().map(String::as_str).collect();
-            let message = format!("Unknown field. The known fields are: {}.", known.join(", "));
-            body.fault(&excerpt, ErrorCode::UnsupportedValue, message);
+        let names = || declared.properties.keys().map(String::as_str);
+        for name in body.members().keys().map(String::as_str) {
+            let resembles = |known: &str| known.starts_with(name) || name.starts_with(known);
+            let is_near = misnomers.contains(&name) || (!name.is_empty() && names().any(resembles));
+            if is_near && !names().any(|known| known == name) {
+                // The response contains the name, which can be as long as the caller likes.
+                let excerpt: String = name.chars().take(100).collect();
+                let known: Vec<&str> = names().collect();
+                let message = format!("Unknown field. The known fields are: {}.", known.join(", "));
+                body.fault(&excerpt, ErrorCode::UnsupportedValue, message);
+            }
         }
         parse(body)
     })

@@ -30,7 +30,7 @@ async fn an_expiry_is_kept_as_it_was_given() {
 
 /// A limit with the name that it has elsewhere would limit nothing.
 #[tokio::test]
-async fn unknown_fields_are_refused_and_named() {
+async fn a_field_with_a_similar_name_is_refused_and_named() {
     let (_gateway, operator) = start(false).await;
     let created = operator
         .post("/v1/admin/keys", &json!({"name": "k", "account": "owls"}))
@@ -61,8 +61,8 @@ async fn unknown_fields_are_refused_and_named() {
         (
             &post,
             "/v1/admin/accounts/owls/credits",
-            json!({"amount_usd": "1", "key": "k"}),
-            "key",
+            json!({"amount_usd": "1", "notes": "k"}),
+            "notes",
         ),
         (
             &post,

@@ -92,7 +92,7 @@ request! {
 
 /// Reads a new key and the handle of its account.
 pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey), Error> {
-    fields::read_only(body, &KeyRequest::object(), |body| {
+    fields::read_strict(body, &KeyRequest::object(), &[], |body| {
         let request = KeyRequest::read(body);
         // Creating the account checks this too, but knows only its own name of the field.
         let handle = request.account.as_deref();
@@ -127,7 +127,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
 
 /// Reads a change.
 pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
-    fields::read_only(body, &KeyChange::object(), |body| {
+    fields::read_strict(body, &KeyChange::object(), &["account"], |body| {
         let request = KeyChange::read(body);
         Some(KeyChanges {
             name: request.name,
@@ -151,7 +151,7 @@ pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
 
 /// Reads how long the previous secret stays valid, and whether to delete the webhook endpoints.
 pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
-    fields::read_only(body, &KeyRotation::object(), |body| {
+    fields::read_strict(body, &KeyRotation::object(), &[], |body| {
         let request = KeyRotation::read(body);
         let grace = request.grace.unwrap_or_default();
         Some((grace, request.end_webhooks.unwrap_or(false)))

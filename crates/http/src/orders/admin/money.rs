@@ -63,7 +63,7 @@ request! {
 
 /// Reads a new account.
 pub fn read_account(body: &Value) -> Result<(String, AccountChanges), Error> {
-    fields::read_only(body, &AccountRequest::object(), |body| {
+    fields::read_strict(body, &AccountRequest::object(), &["policy"], |body| {
         let request = AccountRequest::read(body);
         let changes = AccountChanges {
             name: request.name,
@@ -76,7 +76,7 @@ pub fn read_account(body: &Value) -> Result<(String, AccountChanges), Error> {
 
 /// Reads a change of an account.
 pub fn read_change(body: &Value) -> Result<AccountChanges, Error> {
-    fields::read_only(body, &AccountChange::object(), |body| {
+    fields::read_strict(body, &AccountChange::object(), &["policy"], |body| {
         let request = AccountChange::read(body);
         Some(AccountChanges {
             name: request.name,
@@ -88,7 +88,7 @@ pub fn read_change(body: &Value) -> Result<AccountChanges, Error> {
 
 /// Reads a credit and its note.
 pub fn read_credit(body: &Value) -> Result<(MicroDollars, Option<String>), Error> {
-    fields::read_only(body, &CreditRequest::object(), |body| {
+    fields::read_strict(body, &CreditRequest::object(), &[], |body| {
         let request = CreditRequest::read(body);
         Some((request.amount_usd?, request.note))
     })
@@ -96,7 +96,7 @@ pub fn read_credit(body: &Value) -> Result<(MicroDollars, Option<String>), Error
 
 /// Reads an adjustment.
 pub fn read_adjustment(body: &Value) -> Result<(TaskId, MicroDollars, String), Error> {
-    fields::read_only(body, &AdjustmentRequest::object(), |body| {
+    fields::read_strict(body, &AdjustmentRequest::object(), &[], |body| {
         let request = AdjustmentRequest::read(body);
         // An empty id counts as absent when it is read, but as present for the required check.
         if body.value("task_id").and_then(Value::as_str) == Some("") {
