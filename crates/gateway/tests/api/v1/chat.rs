@@ -385,6 +385,7 @@ async fn a_wrong_field_is_named_with_its_code() {
         ("n", json!(5), "invalid_value", "n"),
         ("n", json!(1.5), "invalid_type", "n"),
         ("stop", json!(1), "invalid_type", "stop"),
+        ("stop", json!([1]), "invalid_type", "stop"),
         (
             "stop",
             json!(["a", "b", "c", "d", "e"]),

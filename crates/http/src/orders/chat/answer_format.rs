@@ -25,8 +25,8 @@ impl FieldType for StopSequences {
             Value::String(_) => {
                 body.string(name, 1000);
             }
-            Value::Array(items) => {
-                if items.len() > 4 || items.iter().any(|item| !item.is_string()) {
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                if items.len() > 4 {
                     let message = "Must be a string or up to four strings.";
                     body.fault(name, ErrorCode::InvalidValue, message);
                 }
@@ -43,6 +43,7 @@ impl FieldType for StopSequences {
         AnyOfBuilder::new().item(text(1000)).item(texts(4)).into()
     }
 }
+
 /// Whether a tool has to be called. Tools that are only offered do not prevent the order.
 pub struct ToolChoice;
 
@@ -262,6 +263,9 @@ mod tests {
             ("response_format", json!(["text"])),
             ("modalities", json!("audio")),
             ("modalities", json!([1])),
+            ("stop", json!(1)),
+            ("stop", json!([1])),
+            ("stop", json!(["a", null])),
         ] {
             let error = read(field, &value).unwrap_err();
             assert_eq!(
