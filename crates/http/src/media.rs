@@ -44,7 +44,7 @@ pub(super) async fn file(
         .map_err(|refused| match refused {
             // The same answer as for an unknown file, so that guessing reveals nothing.
             UrlRejection::Forged => not_found(),
-            UrlRejection::Expired => expired_error(),
+            UrlRejection::Expired => link_expired(),
         })?;
     let asset = find(&app, id, media).await?;
     // A caller that has the file already gets its 304 here, without a request to the bucket.
@@ -100,11 +100,18 @@ fn not_found() -> Error {
     Error::plain(ErrorCode::MediaNotFound, "There is no file at this URL.")
 }
 
-fn expired_error() -> Error {
-    Error::plain(
-        ErrorCode::LinkExpired,
-        "The URL has expired. Request the record again to get a new URL.",
-    )
+/// The error for a URL past its time. Most files expire together with their URLs; one that is still
+/// stored has a new URL in its record.
+fn link_expired() -> Error {
+    let message =
+        "The URL has expired. If the file is still stored, its record contains a new URL.";
+    Error::plain(ErrorCode::LinkExpired, message)
+}
+
+/// The error for a file that is no longer stored: no new URL can help.
+fn file_removed() -> Error {
+    let message = "The file has expired or was deleted.";
+    Error::plain(ErrorCode::LinkExpired, message)
 }
 
 /// A file's bytes, according to the request's headers.
@@ -128,7 +135,7 @@ async fn find(app: &App, id: AssetId, media: MediaType) -> Result<Asset, Error> 
         .filter(|asset| asset.media == media)
         .ok_or_else(not_found)?;
     if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
-        return Err(expired_error());
+        return Err(file_removed());
     }
     Ok(asset)
 }
@@ -161,7 +168,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         .stream(asset.id, asset.media, range.clone())
         .await?
         // The file was removed after its record was read.
-        .ok_or_else(expired_error)?;
+        .ok_or_else(file_removed)?;
     let mut headers = common()?;
     // A streamed body has no known length, and players need it to seek.
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());

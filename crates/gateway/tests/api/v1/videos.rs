@@ -102,11 +102,12 @@ async fn a_video_is_made_polled_and_downloaded() {
         .await
         .refused(404, "task_not_found");
     assert_eq!(gateway.get(PATH).await.ok()["data"], json!([]));
-    // The video's URL expires, too. The task's record stays.
-    gateway
+    // The video's URL expires, too, and no other one is promised. The task's record stays.
+    let gone = gateway
         .get(completed["video"]["url"].as_str().unwrap())
-        .await
-        .refused(410, "link_expired");
+        .await;
+    gone.refused(410, "link_expired");
+    assert_eq!(gone.message(), "The file has expired or was deleted.");
     assert_eq!(
         gateway.get(&format!("/v1/tasks/{task}")).await.ok()["status"],
         "succeeded"
