@@ -8,7 +8,6 @@ use axum::response::{IntoResponse, Response};
 use std::ops::Range;
 use std::time::Duration;
 
-use http_range_header::StartPosition;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::ErrorResponse;
@@ -50,7 +49,7 @@ pub(super) async fn file(
     // A caller that has the file already gets its 304 here, without a request to the bucket.
     if method == Method::GET
         && is_redirected(&app, &asset)
-        && !matches(&headers, header::IF_NONE_MATCH, &etag(&asset))
+        && failed_precondition(&headers, &etag(&asset)).is_none()
     {
         return Ok(redirect(&app, &asset).await?);
     }
@@ -152,10 +151,14 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         _ => None,
     };
     let common = || common(asset, &etag, title.as_deref());
-    // RFC 9110 decides validators before ranges (13.2.2), and a 304 has the headers of a 200
+    // RFC 9110 decides preconditions before ranges (13.2.2), and a 304 has the headers of a 200
     // (15.4.5).
-    if matches(request, header::IF_NONE_MATCH, &etag) {
-        return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
+    match failed_precondition(request, &etag) {
+        Some(FailedPrecondition::OtherVersion) => return Err(other_version()),
+        Some(FailedPrecondition::SameVersion) => {
+            return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
+        }
+        None => {}
     }
     let requested_part = match range(request, &etag, asset.size_bytes) {
         RequestedRange::Whole => None,
@@ -245,17 +248,40 @@ pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
     HeaderValue::try_from(text).map_err(Error::internal)
 }
 
-fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
-    let values = request
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|tag| {
-        // Weak comparison is right for If-None-Match (RFC 9110, 13.1.2). It is safe for If-Range
-        // too, because an ETag here is the digest of the bytes.
-        let tag = tag.trim();
-        tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
-    })
+/// A precondition that does not hold.
+#[derive(Debug, PartialEq)]
+enum FailedPrecondition {
+    /// The caller requires a version that this is not.
+    OtherVersion,
+    /// The caller has this version already.
+    SameVersion,
+}
+
+/// The first precondition that does not hold, in the order of RFC 9110 (13.2.2). Files here have no
+/// date, so conditions on dates do not apply.
+fn failed_precondition(request: &HeaderMap, etag: &str) -> Option<FailedPrecondition> {
+    if request.contains_key(header::IF_MATCH)
+        && !tags(request, header::IF_MATCH).any(|tag| tag == "*" || tag == etag)
+    {
+        return Some(FailedPrecondition::OtherVersion);
+    }
+    // Weak comparison is right for If-None-Match (13.1.2), and strong comparison for the others.
+    let is_known = tags(request, header::IF_NONE_MATCH)
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag);
+    is_known.then_some(FailedPrecondition::SameVersion)
+}
+
+/// The entity tags in a header that lists them.
+fn tags(request: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = request.get_all(name).into_iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// The error for a file that is not the version that `If-Match` names.
+fn other_version() -> Error {
+    let message = "The file is not the version that the header If-Match names.";
+    Error::plain(ErrorCode::PreconditionFailed, message)
 }
 
 #[derive(Debug, PartialEq)]
@@ -274,27 +300,54 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
         return RequestedRange::Whole;
     };
     // The caller has another version, or names a date, which files here do not have. In both cases
-    // it needs all bytes.
-    if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
+    // it needs all bytes. A weak tag matches nothing (RFC 9110, 13.1.5).
+    let validator = request.get(header::IF_RANGE);
+    if validator.is_some_and(|validator| validator.as_bytes().trim_ascii() != etag.as_bytes()) {
         return RequestedRange::Whole;
     }
-    let Ok(parsed) = http_range_header::parse_range_header(text) else {
-        return RequestedRange::Whole;
+    requested_part(text, size).unwrap_or(RequestedRange::Whole)
+}
+
+/// The part of a file that the text of a `Range` header names; `None` if it names several or is
+/// invalid.
+fn requested_part(text: &str, size: u64) -> Option<RequestedRange> {
+    let (unit, positions) = text.split_once('=')?;
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let (first, last) = positions.trim().split_once('-')?;
+    if first.is_empty() {
+        let length = position(last)?;
+        return match (length, size) {
+            (0, _) => Some(RequestedRange::Unsatisfiable),
+            // The last bytes of an empty file are all of it, and `Content-Range` cannot name them.
+            (_, 0) => None,
+            // The last bytes of a shorter file are all of it (RFC 9110, 14.1.2).
+            _ => Some(RequestedRange::Part(size.saturating_sub(length)..size)),
+        };
+    }
+    let first = position(first)?;
+    let last = if last.is_empty() {
+        u64::MAX
+    } else {
+        position(last)?
     };
-    let [requested] = parsed.ranges.as_slice() else {
-        return RequestedRange::Whole;
-    };
-    // The last bytes of a shorter file are all of it (RFC 9110, 14.1.2); the parser refuses that.
-    if size > 0 && matches!(requested.start, StartPosition::FromLast(length) if length > size) {
-        return RequestedRange::Part(0..size);
+    if last < first {
+        return None;
     }
-    match parsed.validate(size) {
-        Ok(ranges) => match ranges.first() {
-            Some(range) => RequestedRange::Part(*range.start()..*range.end() + 1),
-            None => RequestedRange::Whole,
-        },
-        Err(_) => RequestedRange::Unsatisfiable,
+    if first >= size {
+        return Some(RequestedRange::Unsatisfiable);
     }
+    Some(RequestedRange::Part(
+        first..last.saturating_add(1).min(size),
+    ))
+}
+
+/// A position or a length. RFC 9110 sets no limit on its digits, and one that is too large for a
+/// `u64` lies beyond every file.
+fn position(digits: &str) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// The response to a range outside the file, with the file's size.
@@ -313,14 +366,17 @@ mod tests {
 
     use super::*;
 
-    fn parse_range(text: &str) -> RequestedRange {
-        range(
-            &[(header::RANGE, HeaderValue::try_from(text).unwrap())]
-                .into_iter()
-                .collect(),
-            "\"x\"",
-            100,
-        )
+    const ETAG: &str = "\"x\"";
+
+    fn headers(values: &[(HeaderName, &str)]) -> HeaderMap {
+        let values = values
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::try_from(*value).unwrap()));
+        values.collect()
+    }
+
+    fn parse_range(text: &str, size: u64) -> RequestedRange {
+        range(&headers(&[(header::RANGE, text)]), ETAG, size)
     }
 
     #[test]
@@ -338,37 +394,114 @@ mod tests {
 
     #[test]
     fn ranges_are_read() {
-        assert_eq!(parse_range("bytes=0-"), RequestedRange::Part(0..100));
-        assert_eq!(parse_range("bytes=0-0"), RequestedRange::Part(0..1));
-        assert_eq!(parse_range("bytes=10-19"), RequestedRange::Part(10..20));
-        assert_eq!(parse_range("bytes=90-500"), RequestedRange::Part(90..100));
-        assert_eq!(parse_range("bytes=-5"), RequestedRange::Part(95..100));
-        assert_eq!(parse_range("bytes=-100"), RequestedRange::Part(0..100));
-        assert_eq!(parse_range("bytes=-99999999"), RequestedRange::Part(0..100));
-        assert_eq!(parse_range("bytes=100-"), RequestedRange::Unsatisfiable);
-        assert_eq!(parse_range("bytes=0-1,5-6"), RequestedRange::Whole);
-        assert_eq!(parse_range("nonsense"), RequestedRange::Whole);
+        use RequestedRange::{Part, Unsatisfiable, Whole};
+        for (text, expected) in [
+            ("bytes=0-", Part(0..100)),
+            ("bytes=0-0", Part(0..1)),
+            ("bytes=10-19", Part(10..20)),
+            ("Bytes=010-19", Part(10..20)),
+            ("bytes=90-500", Part(90..100)),
+            ("bytes=90-99999999999999999999", Part(90..100)),
+            ("bytes=-5", Part(95..100)),
+            ("bytes=-100", Part(0..100)),
+            ("bytes=-99999999", Part(0..100)),
+            ("bytes=-99999999999999999999", Part(0..100)),
+            ("bytes=-0", Unsatisfiable),
+            ("bytes=100-", Unsatisfiable),
+            ("bytes=100-200", Unsatisfiable),
+            ("bytes=99999999999999999999-", Unsatisfiable),
+            ("bytes=0-1,5-6", Whole),
+            ("bytes=5-2", Whole),
+            ("bytes=-", Whole),
+            ("bytes=", Whole),
+            ("bytes=+1-2", Whole),
+            ("lines=1-2", Whole),
+            ("nonsense", Whole),
+        ] {
+            assert_eq!(parse_range(text, 100), expected, "{text}");
+        }
+        // No byte of an empty file can be requested.
+        for (text, expected) in [
+            ("bytes=0-", Unsatisfiable),
+            ("bytes=0-0", Unsatisfiable),
+            ("bytes=-0", Unsatisfiable),
+            ("bytes=-1", Whole),
+        ] {
+            assert_eq!(parse_range(text, 0), expected, "{text}");
+        }
     }
 
     #[test]
     fn a_range_of_another_version_gets_the_whole() {
-        let value = |text: &str| HeaderValue::try_from(text).unwrap();
-        let headers = [
-            (header::RANGE, value("bytes=0-1")),
-            (header::IF_RANGE, value("\"y\"")),
-        ];
-        assert_eq!(
-            range(&headers.into_iter().collect(), "\"x\"", 100),
-            RequestedRange::Whole
-        );
+        for (validator, expected) in [
+            ("\"x\"", RequestedRange::Part(0..2)),
+            ("\"y\"", RequestedRange::Whole),
+            ("W/\"x\"", RequestedRange::Whole),
+            ("*", RequestedRange::Whole),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", RequestedRange::Whole),
+        ] {
+            let headers = headers(&[(header::RANGE, "bytes=0-1"), (header::IF_RANGE, validator)]);
+            assert_eq!(range(&headers, ETAG, 100), expected, "{validator}");
+        }
+    }
+
+    #[test]
+    fn preconditions_are_compared_as_their_header_requires() {
+        use FailedPrecondition::{OtherVersion, SameVersion};
+        for (if_match, if_none_match, expected) in [
+            (Some("\"x\""), None, None),
+            (Some("\"y\", \"x\""), None, None),
+            (Some("*"), None, None),
+            (Some("\"y\""), None, Some(OtherVersion)),
+            (Some("W/\"x\""), None, Some(OtherVersion)),
+            (Some("\"y\""), Some("\"x\""), Some(OtherVersion)),
+            (Some("\"x\""), Some("\"x\""), Some(SameVersion)),
+            (None, Some("W/\"x\""), Some(SameVersion)),
+            (None, Some("*"), Some(SameVersion)),
+            (None, Some("\"y\""), None),
+            (None, None, None),
+        ] {
+            let if_match = if_match.map(|value| (header::IF_MATCH, value));
+            let if_none_match = if_none_match.map(|value| (header::IF_NONE_MATCH, value));
+            let values: Vec<_> = if_match.into_iter().chain(if_none_match).collect();
+            assert_eq!(
+                failed_precondition(&headers(&values), ETAG),
+                expected,
+                "{values:?}"
+            );
+        }
     }
 
     proptest! {
         #[test]
-        fn a_parsed_range_is_within_the_file(text in "(bytes=)?[0-9,-]{0,30}") {
-            if let RequestedRange::Part(part) = parse_range(&text) {
-                prop_assert!(part.start < part.end && part.end <= 100);
+        fn a_parsed_range_is_within_the_file(
+            text in "(bytes=)?[0-9,-]{0,30}",
+            size in prop_oneof![0..200_u64, any::<u64>()],
+        ) {
+            if let RequestedRange::Part(part) = parse_range(&text, size) {
+                prop_assert!(part.start < part.end && part.end <= size);
             }
+        }
+
+        #[test]
+        fn a_range_has_the_bytes_at_its_positions(
+            first in 0..150_u64,
+            length in 1..150_u64,
+            size in 0..100_u64,
+        ) {
+            let last = first + length - 1;
+            let bytes: Vec<u64> = (0..size).filter(|at| (first..=last).contains(at)).collect();
+            let read: Vec<u64> = match parse_range(&format!("bytes={first}-{last}"), size) {
+                RequestedRange::Part(part) => part.collect(),
+                _ => Vec::new(),
+            };
+            prop_assert_eq!(read, bytes);
+            let suffix: Vec<u64> = (0..size).filter(|at| at + length >= size).collect();
+            let read: Vec<u64> = match parse_range(&format!("bytes=-{length}"), size) {
+                RequestedRange::Part(part) => part.collect(),
+                _ => Vec::new(),
+            };
+            prop_assert_eq!(read, suffix);
         }
     }
 }

@@ -111,6 +111,8 @@ codes! {
     /// The media URL has expired, or the file was removed. If this answers a repeated request, the
     /// message states what the first one cost.
     LinkExpired = "link_expired", 410, NotFound;
+    /// The file is not the version that the request requires.
+    PreconditionFailed = "precondition_failed", 412, InvalidRequest;
     /// The body is larger than the limit in the message.
     BodyTooLarge = "body_too_large", 413, InvalidRequest;
     /// The account has used up its `storage_limit`.

@@ -268,12 +268,14 @@ async fn ranges_validators_and_head_requests_follow_the_http_specification() {
         );
     }
     let outside = format!("bytes={size}-");
-    let answer = request_media(&gateway, Method::GET, address, &[("range", &outside)]).await;
-    answer.refused(416, "range_not_satisfiable");
-    assert_eq!(
-        answer.header("content-range").unwrap(),
-        format!("bytes */{size}")
-    );
+    for range in [outside.as_str(), "bytes=-0", "bytes=99999999999999999999-"] {
+        let answer = request_media(&gateway, Method::GET, address, &[("range", range)]).await;
+        answer.refused(416, "range_not_satisfiable");
+        assert_eq!(
+            answer.header("content-range").unwrap(),
+            format!("bytes */{size}")
+        );
+    }
 
     for validator in [
         etag.to_owned(),
@@ -322,6 +324,32 @@ async fn ranges_validators_and_head_requests_follow_the_http_specification() {
     )
     .await;
     assert_eq!((full.status, full.bytes.len()), (200, size));
+    let weak_etag = format!("W/{etag}");
+    let full = request_media(
+        &gateway,
+        Method::GET,
+        address,
+        &[("range", "bytes=0-3"), ("if-range", &weak_etag)],
+    )
+    .await;
+    assert_eq!((full.status, full.bytes.len()), (200, size));
+
+    let list = format!("\"other\", {etag}");
+    for validator in [etag, &list, "*"] {
+        let answer =
+            request_media(&gateway, Method::GET, address, &[("if-match", validator)]).await;
+        assert_eq!((answer.status, answer.bytes.len()), (200, size));
+    }
+    for validator in ["\"other\"", &weak_etag] {
+        request_media(
+            &gateway,
+            Method::GET,
+            address,
+            &[("if-match", validator), ("if-none-match", etag)],
+        )
+        .await
+        .refused(412, "precondition_failed");
+    }
 
     let head = request_media(&gateway, Method::HEAD, address, &[]).await;
     assert_eq!((head.status, head.bytes.len()), (200, 0));
