@@ -117,7 +117,7 @@ codes! {
     BodyTooLarge = "body_too_large", 413, InvalidRequest;
     /// The account has used up its `storage_limit`.
     StorageFull = "storage_full", 413, InvalidRequest;
-    /// The endpoint does not accept this media type.
+    /// The endpoint does not accept this media type, or the body is compressed.
     UnsupportedMediaType = "unsupported_media_type", 415, InvalidRequest;
     /// The requested range lies outside the file.
     RangeNotSatisfiable = "range_not_satisfiable", 416, InvalidRequest;

@@ -166,6 +166,42 @@ async fn bodies_that_are_not_json() {
 }
 
 #[tokio::test]
+async fn compressed_bodies_are_named() {
+    let gateway = gateway().await;
+    let valid_body = video_order().to_string();
+    let post = async |encoding: &str, path: &str, kind: &str| {
+        let request = gateway.request(Method::POST, path);
+        let request = request
+            .header("content-type", kind)
+            .header("content-encoding", encoding)
+            .body(valid_body.clone());
+        gateway.send(request).await
+    };
+    let form = "multipart/form-data; boundary=x";
+    for encoding in ["gzip", "br", "identity, zstd"] {
+        for (path, kind) in [
+            (CHAT, "application/json"),
+            ("/v1/videos", "application/json"),
+            ("/v1/videos", form),
+            ("/v1/quote", "application/json"),
+            ("/v1/webhooks", "application/json"),
+            ("/v1/provenance/check", form),
+            ("/musicgen/submit/music", "application/json"),
+            ("/musicgen/uploads/audio", form),
+        ] {
+            let answer = post(encoding, path, kind).await;
+            answer.refused(415, "unsupported_media_type");
+            let name = encoding.rsplit(' ').next().unwrap();
+            assert!(answer.message().contains(name), "{}", answer.text());
+        }
+    }
+    post("Identity", CHAT, "application/json")
+        .await
+        .refused(503, "still_running");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn characters_that_cannot_be_stored() {
     let gateway = gateway().await;
     for (field, value) in [

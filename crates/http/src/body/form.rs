@@ -12,7 +12,7 @@ use axum::extract::{FromRequest as _, Multipart, Request};
 use axum::http::header;
 use http_body::{Frame, SizeHint};
 
-use crate::body::too_large;
+use crate::body::{check_encoding, drain, too_large};
 use mediagate_core::app::App;
 use mediagate_model::error::{Error, ErrorCode};
 
@@ -55,6 +55,10 @@ const LONG_HEAD: u8 = 2;
 impl MultipartForm {
     /// Starts to read a form whose contents have at most `limit` bytes.
     pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
+        if let Err(error) = check_encoding(request.headers()) {
+            drain(request.into_body()).await;
+            return Err(error);
+        }
         let content_type = request.headers().get(header::CONTENT_TYPE);
         // RFC 2046 limits a boundary to 70 characters, so no legitimate form needs more.
         if content_type.is_some_and(|content_type| content_type.len() > MAX_CONTENT_TYPE_BYTES) {

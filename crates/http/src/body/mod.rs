@@ -41,11 +41,9 @@ impl FromRequest<App> for JsonBody {
     type Rejection = ErrorResponse;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ErrorResponse> {
-        if !is_json(request.headers()) {
-            let message =
-                "The body must be JSON, sent with the header \"Content-Type: application/json\".";
+        if let Err(error) = check_json(request.headers()) {
             drain(request.into_body()).await;
-            return Err(Error::plain(ErrorCode::UnsupportedMediaType, message).into());
+            return Err(error.into());
         }
         let mut memory = memory_share(&request, app)?;
         let mut body = request.into_body();
@@ -214,6 +212,36 @@ pub(super) fn too_large(subject: &str, limit: usize) -> Error {
         ErrorCode::BodyTooLarge,
         format!("{subject} is larger than {} MB.", limit / 1_000_000),
     )
+}
+
+/// Refuses a body that is not plain JSON.
+fn check_json(headers: &HeaderMap) -> Result<(), Error> {
+    check_encoding(headers)?;
+    if is_json(headers) {
+        return Ok(());
+    }
+    let message = "The body must be JSON, sent with the header \"Content-Type: application/json\".";
+    Err(Error::plain(ErrorCode::UnsupportedMediaType, message))
+}
+
+/// Refuses a body that is compressed: the limits here count the bytes that arrive, so nothing
+/// decodes one.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let mut encodings = value.split(',').map(str::trim);
+        let is_plain =
+            |encoding: &str| encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+        if let Some(encoding) = encodings.find(|encoding| !is_plain(encoding)) {
+            // The caller's text can be as long as a request head.
+            let excerpt: String = encoding.chars().take(40).collect();
+            let message = format!(
+                "The body has the encoding {excerpt:?}. Send it without the header Content-Encoding, uncompressed."
+            );
+            return Err(Error::plain(ErrorCode::UnsupportedMediaType, message));
+        }
+    }
+    Ok(())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
