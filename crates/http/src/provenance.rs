@@ -101,7 +101,7 @@ async fn read_upload(request: Request, app: &App) -> Result<tempfile::TempPath, 
     while let Some(part) = form.next().await? {
         match part.name() {
             Some("file") if file.is_some() => return Err(uploads::second_file()),
-            Some("file") => file = Some(uploads::spool(part, app).await?),
+            Some("file") => file = uploads::spool(part, app).await?,
             _ => part.skip().await?,
         }
     }

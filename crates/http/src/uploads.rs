@@ -107,7 +107,7 @@ async fn read_form(
                 // The caller did not choose the file's name as a title, so an unfit one is not an
                 // error.
                 title = title.or_else(|| stem.and_then(|name| read_title(&name).ok().flatten()));
-                file = Some(spool(part, app).await?);
+                file = spool(part, app).await?;
             }
             Some("title") => title = read_title(&part.text(FIELD_LIMIT).await?)?.or(title),
             _ => part.skip().await?,
@@ -127,8 +127,13 @@ pub(super) fn second_file() -> Error {
     Error::at_field(ErrorCode::InvalidValue, "file", message)
 }
 
-/// Writes a form's file to disk as it arrives, so that uploads take no memory.
-pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
+/// Writes a form's file to disk as it arrives, so that uploads take no memory. `None` if it is empty
+/// and has no name: so a browser sends a file that was not chosen.
+pub(super) async fn spool(
+    mut part: FormPart<'_>,
+    app: &App,
+) -> Result<Option<(TempPath, Vec<u8>)>, Error> {
+    let has_name = part.file_name().is_some_and(|name| !name.is_empty());
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
     let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
@@ -149,7 +154,8 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
     }
     // tokio writes in the background, so an error of the last write is returned only here.
     file.flush().await.map_err(Error::internal)?;
-    Ok((path, digest.finalize().to_vec()))
+    let is_present = length > 0 || has_name;
+    Ok(is_present.then(|| (path, digest.finalize().to_vec())))
 }
 
 /// A file's name without folders and extension.

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::form::MultipartForm;
-use crate::body::{JsonBody, is_multipart, memory_share, no_memory, too_large};
+use crate::body::{JsonBody, is_multipart, memory_share, no_memory, parse_text, too_large};
 use crate::error::ErrorResponse;
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
@@ -133,6 +133,7 @@ async fn read_fields(
         let name = part.name().unwrap_or_default().to_owned();
         let field = FILES.into_iter().find(|field| *field == name);
         let is_file = part.file_name().is_some();
+        let has_file_name = part.file_name().is_some_and(|name| !name.is_empty());
         // Unknown files are ignored like unknown fields. Beyond the limit no files are kept: no
         // model takes as many as were already read.
         if is_file && (field.is_none() || files.len() > MAX_FILES) {
@@ -152,6 +153,10 @@ async fn read_fields(
             memory.grow(chunk.len() as u64).map_err(no_memory)?;
             bytes.extend_from_slice(&chunk);
         }
+        // So a browser sends a field that was left empty, and a file that was not chosen.
+        if bytes.is_empty() && !has_file_name {
+            continue;
+        }
         if let Some(field) = field.filter(|_| is_file) {
             files.push((field, Bytes::from(bytes)));
             continue;
@@ -159,19 +164,28 @@ async fn read_fields(
         let text = String::from_utf8(bytes).map_err(|_| {
             Error::at_field(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text.")
         })?;
-        insert_nested(&mut fields, &name, text);
+        let value = field_value(&name, text)?;
+        insert_nested(&mut fields, &name, value);
     }
     Ok((Value::Object(fields), files))
 }
 
+/// The value of a text field. A picture may be an object, as in a JSON body: no URL begins like one.
+fn field_value(name: &str, text: String) -> Result<Value, Error> {
+    if !FILES.contains(&name) || !text.trim_start().starts_with('{') {
+        return Ok(text.into());
+    }
+    parse_text(&text).map_err(|error| Error::at_field(error.code(), name, error.message()))
+}
+
 /// Inserts `a[b]` into the object `a` and `a[]` into the list `a`; deeper brackets are not
 /// supported.
-fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
+fn insert_nested(fields: &mut Map<String, Value>, name: &str, value: Value) {
     let nested = name
         .split_once('[')
         .and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?)));
     let Some((outer, inner)) = nested else {
-        fields.insert(name.to_owned(), text.into());
+        fields.insert(name.to_owned(), value);
         return;
     };
     // Also true of `a[]`, which has nothing between its brackets.
@@ -184,8 +198,8 @@ fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
         }
     };
     match fields.entry(outer).or_insert_with(empty) {
-        Value::Object(nested) => drop(nested.insert(inner.to_owned(), text.into())),
-        Value::Array(items) => items.push(text.into()),
+        Value::Object(nested) => drop(nested.insert(inner.to_owned(), value)),
+        Value::Array(items) => items.push(value),
         _ => {}
     }
 }

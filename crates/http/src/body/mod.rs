@@ -206,6 +206,15 @@ fn parse(bytes: &[u8]) -> Result<Value, Error> {
     })
 }
 
+/// Parses JSON that a form contains as text, within the limits of a JSON body.
+pub(super) fn parse_text(text: &str) -> Result<Value, Error> {
+    JsonScanner::default().scan(text.as_bytes())?;
+    serde_json::from_str(text).map_err(|error| {
+        let message = format!("The text is not valid JSON: {error}.");
+        Error::plain(ErrorCode::InvalidJson, message)
+    })
+}
+
 /// The error for input longer than its limit.
 pub(super) fn too_large(subject: &str, limit: usize) -> Error {
     Error::plain(

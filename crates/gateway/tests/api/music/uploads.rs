@@ -197,11 +197,14 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
         answer.on_param("file");
         assert_eq!(answer.json["error"]["type"], "media_error");
     }
-    let without_file = Form::new().text("title", "x");
-    let answer = gateway
-        .send(gateway.request(Method::POST, PATH).multipart(without_file))
-        .await;
-    answer.refused(400, "missing_field").on_param("file");
+    let without_file = || Form::new().text("title", "x");
+    let not_chosen = Part::bytes(Vec::new()).file_name("");
+    for form in [without_file(), without_file().part("file", not_chosen)] {
+        let answer = gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await;
+        answer.refused(400, "missing_field").on_param("file");
+    }
     let two_files = ["a.wav", "b.wav"]
         .into_iter()
         .fold(Form::new(), |form, name| {

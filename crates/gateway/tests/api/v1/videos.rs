@@ -143,6 +143,7 @@ async fn every_form_of_a_reference_is_accepted() {
     let videos = [
         send(form().part("input_reference", file)).await,
         send(form().text("input_reference[image_url]", url.clone())).await,
+        send(form().text("input_reference", json!({"image_url": url}).to_string())).await,
         send(form().text(
             "input_reference[image_url]",
             sound::data_url("image/png", &sound::png(64, 48)),
@@ -177,6 +178,57 @@ async fn every_form_of_a_reference_is_accepted() {
     }
     let plain = send(form().text("size", "480x854").text("seed", "7")).await;
     assert_eq!(plain["size"], "480x854");
+    gateway.stop().await;
+}
+
+/// A browser sends every field of a form, also those that were left empty.
+#[tokio::test]
+async fn what_a_form_leaves_empty_is_absent() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let send = async |form: Form| {
+        gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await
+    };
+    let empty_file = |name: &'static str| Part::bytes(Vec::new()).file_name(name);
+    let mut form = Form::new()
+        .text("prompt", "hold")
+        .part("input_reference", empty_file(""))
+        .part("images[]", empty_file(""));
+    for name in [
+        "model",
+        "seconds",
+        "duration",
+        "size",
+        "seed",
+        "audio",
+        "n",
+        "label",
+        "negative_prompt",
+        "provider_options",
+        "callback_url",
+        "end_image",
+        "input_reference[image_url]",
+        "reference_images[]",
+    ] {
+        form = form.text(name, "");
+    }
+    assert_eq!(send(form).await.ok()["model"], "animatic-1");
+    send(Form::new().text("prompt", ""))
+        .await
+        .refused(400, "missing_field")
+        .on_param("prompt");
+    // A file with a name was chosen.
+    let form = Form::new().text("prompt", "hold");
+    send(form.part("input_reference", empty_file("a.png")))
+        .await
+        .refused(422, "image_invalid")
+        .on_param("input_reference");
+    let form = Form::new().text("prompt", "hold");
+    send(form.text("input_reference", "{\"image_url\": "))
+        .await
+        .refused(400, "invalid_json")
+        .on_param("input_reference");
     gateway.stop().await;
 }
 
