@@ -18,7 +18,7 @@ use crate::error::ErrorResponse;
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::media;
-use crate::orders::videos::{FILES, FormFiles, VideoRequest, read_form};
+use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
 use crate::page_params::page;
 use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
@@ -170,9 +170,9 @@ async fn read_fields(
     Ok((Value::Object(fields), files))
 }
 
-/// The value of a text field. A picture may be an object, as in a JSON body: no URL begins like one.
+/// The value of a text field: its text, or the object that it contains as JSON.
 fn field_value(name: &str, text: String) -> Result<Value, Error> {
-    if !FILES.contains(&name) || !text.trim_start().starts_with('{') {
+    if !may_be_object(name) || !text.trim_start().starts_with('{') {
         return Ok(text.into());
     }
     parse_text(&text).map_err(|error| Error::at_field(error.code(), name, error.message()))

@@ -100,11 +100,6 @@ fn read_as<T>(
 }
 
 impl<'a> BodyFields<'a> {
-    /// Whether the fields came in a form or a query.
-    pub const fn is_form(&self) -> bool {
-        self.lenient
-    }
-
     /// All members, including null ones.
     pub const fn members(&self) -> &'a Map<String, Value> {
         self.map

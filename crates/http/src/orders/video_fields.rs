@@ -303,27 +303,22 @@ impl FieldType for PictureList {
     }
 }
 
-/// Fields that are passed to the provider; a form may send them as JSON text.
+/// Fields that are passed to the provider.
 pub struct ProviderOptions;
 
 impl FieldType for ProviderOptions {
     type Value = Map<String, Value>;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Map<String, Value>> {
-        let options = match body.value(name)? {
-            Value::Object(options) => Some(options.clone()),
-            Value::String(text) if body.is_form() => serde_json::from_str(text).ok(),
-            _ => None,
-        };
-        let Some(options) = options else {
+        let Value::Object(options) = body.value(name)? else {
             body.fault(name, ErrorCode::InvalidType, "Must be an object.");
             return None;
         };
-        if serde_json::to_string(&options).map_or(0, |text| text.len()) > MAX_OPTIONS_BYTES {
+        if serde_json::to_string(options).map_or(0, |text| text.len()) > MAX_OPTIONS_BYTES {
             let message = format!("Must have at most {MAX_OPTIONS_BYTES} bytes.");
             body.fault(name, ErrorCode::InvalidValue, message);
         }
-        Some(options)
+        Some(options.clone())
     }
 
     fn schema() -> RefOr<Schema> {

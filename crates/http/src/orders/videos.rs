@@ -113,6 +113,12 @@ pub const FILES: [&str; 13] = [
     field_aliases::LAST_FRAME,
 ];
 
+/// Whether a field may be an object, which a form sends as JSON text. No other value of these fields
+/// begins like one.
+pub fn may_be_object(name: &str) -> bool {
+    FILES.contains(&name) || name == PARAMS.provider_options
+}
+
 impl ApiOrder for VideoOrder {
     const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/v1/videos",
@@ -307,7 +313,7 @@ mod tests {
         assert_eq!(order.seed, Some(7));
         assert_eq!(order.pictures[0].1, "input_reference.image_url");
         let form = json!({"prompt": "a lake", "audio": "false", "aspect_ratio": "9:16",
-            "reference_images": ["https://x/a.png"], "provider_options": "{\"style\": 1}"});
+            "reference_images": ["https://x/a.png"], "provider_options": {"style": 1}});
         let file = bytes::Bytes::from_static(b"png");
         let order = read_form(
             &form,

@@ -229,6 +229,14 @@ async fn what_a_form_leaves_empty_is_absent() {
         .await
         .refused(400, "invalid_json")
         .on_param("input_reference");
+    // An object in a form has the limits of a JSON body: in memory this one takes a hundred times
+    // its text.
+    let many = format!("{{\"a\": [{}1]}}", "{\"b\":1},".repeat(100_000));
+    let form = Form::new().text("prompt", "hold");
+    send(form.text("provider_options", many))
+        .await
+        .refused(413, "body_too_large")
+        .on_param("provider_options");
     gateway.stop().await;
 }
 
