@@ -3,9 +3,11 @@
 use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
 use super::lookup::unconfirmed_error;
 use super::{INTENT_TTL, IntentAttempt, IntentRequest, Intents, Lookup};
+use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId};
-use mediagate_model::intent::Intent;
+use mediagate_model::intent::{Intent, IntentResult};
+use mediagate_model::task::Task;
 use mediagate_store as store;
 use mediagate_telemetry::counters;
 
@@ -34,7 +36,7 @@ impl Intents {
         key: &str,
         is_reserved: bool,
     ) -> Result<Option<Lookup>, Error> {
-        let Some(intent) = self.by_key(request.account, key).await? else {
+        let Some(intent) = self.by_key(request.caller.account.id, key).await? else {
             // Of simultaneous requests with the same new key, the database accepts one; the others
             // join it. This request waits for no other with its body: requests with different keys
             // are unrelated.
@@ -101,6 +103,7 @@ impl Intents {
                 self.free_key(intent.id).await?;
                 return Ok(None);
             }
+            self.check_may_see(request, &intent).await?;
             let answer = serde_json::from_str(answer).map_err(Error::internal)?;
             counters::request_joined("key");
             return Ok(Some(Lookup::Answered(answer)));
@@ -110,6 +113,7 @@ impl Intents {
                 self.free_key(intent.id).await?;
                 return Ok(None);
             };
+            self.check_may_see(request, &intent).await?;
             let attempt = self.take_over(request, intent).await?;
             counters::request_joined("key");
             return Ok(Some(Lookup::Existing(attempt, state.result)));
@@ -132,6 +136,61 @@ impl Intents {
             }
         }
     }
+
+    /// Refuses a key that may not see what another key of its account made: the answer would show
+    /// it.
+    async fn check_may_see(&self, request: &IntentRequest, intent: &Intent) -> Result<(), Error> {
+        let key = &request.caller.key;
+        if key.may(Scope::TasksRead) && key.models.is_none() {
+            return Ok(());
+        }
+        let ids = match &intent.result {
+            Some(IntentResult::Tasks(ids)) => ids.clone(),
+            Some(IntentResult::Clip(_) | IntentResult::Persona(_)) => Vec::new(),
+            // Neither has media.
+            Some(IntentResult::Endpoint(_) | IntentResult::Change) | None => return Ok(()),
+        };
+        let account = intent.account;
+        let read = self.0.store.read(move |conn| -> Result<Vec<Task>, Error> {
+            let mut tasks = Vec::new();
+            for id in ids {
+                tasks.extend(store::tasks::by_id(conn, id, account)?);
+            }
+            Ok(tasks)
+        });
+        let tasks = read.await?;
+        let is_own = if tasks.is_empty() {
+            intent.body.key == key.id
+        } else {
+            tasks.iter().all(|task| task.key == key.id)
+        };
+        if is_own {
+            return Ok(());
+        }
+        if !key.may(Scope::TasksRead) {
+            return Err(may_not_read());
+        }
+        match tasks.iter().find(|task| !key.may_use(&task.model)) {
+            Some(task) => {
+                let message = format!("The API key may not use {:?}.", task.model);
+                Err(Error::at_field(
+                    ErrorCode::ModelNotAllowed,
+                    "model",
+                    message,
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error for a key that may not read what another key made.
+fn may_not_read() -> Error {
+    let message = format!(
+        "Another API key of the account made the first request with this Idempotency-Key, and this one lacks the scope {:?}.",
+        Scope::TasksRead.name()
+    );
+    Error::plain(ErrorCode::InsufficientScope, message)
 }
 
 fn conflict() -> Error {

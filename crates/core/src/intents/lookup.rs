@@ -40,7 +40,7 @@ impl Intents {
     pub(super) fn draft(&self, request: &IntentRequest) -> Intent {
         Intent {
             id: IntentId::new(),
-            account: request.account,
+            account: request.caller.account.id,
             body: request.body.clone(),
             idempotency_key: request.idempotency_key.clone(),
             result: None,

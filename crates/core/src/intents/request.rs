@@ -1,15 +1,17 @@
 //! A request that makes something, with the data needed to recognise a repetition, and the results
 //! of its look-up.
 
+use std::sync::Arc;
+
 use super::{IntentAttempt, PeerSocket};
-use mediagate_model::ids::AccountId;
+use mediagate_model::account::Caller;
 use mediagate_model::intent::{IntentResult, RequestFingerprint, StoredAnswer};
 use mediagate_store::record_expiry::PastTask;
 
 /// A request that makes something.
 #[derive(Debug, Clone)]
 pub struct IntentRequest {
-    pub account: AccountId,
+    pub caller: Arc<Caller>,
     pub body: RequestFingerprint,
     pub idempotency_key: Option<String>,
     /// Whether the client's SDK marks it as a retry.

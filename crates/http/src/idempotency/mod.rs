@@ -131,7 +131,7 @@ impl<'a> IdempotentRequest<'a> {
             app,
             context,
             request: IntentRequest {
-                account: context.caller.account.id,
+                caller: context.caller.clone(),
                 body,
                 idempotency_key: idempotency_key(&arrival.headers)?,
                 is_retry: is_retry(&arrival.headers),
@@ -235,7 +235,8 @@ impl<'a> IdempotentRequest<'a> {
         existing: ExistingResult,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
-        let outcome = IntentOutcome::load(self.app, self.request.account, existing).await?;
+        let outcome =
+            IntentOutcome::load(self.app, self.request.caller.account.id, existing).await?;
         self.respond(attempt, outcome, true, answer).await
     }
 

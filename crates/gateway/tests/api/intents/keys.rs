@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
 use super::{chat, prompt, request_with_key, task_of, tasks};
-use crate::support::{Answer, TestGateway, sound, videos_order};
+use crate::support::{Answer, Client, TestGateway, sound, videos_order};
 
 #[track_caller]
 fn assert_replayed(first: &Answer, second: &Answer) {
@@ -132,6 +133,46 @@ async fn a_key_is_one_request_of_one_account() {
         .await;
     assert_ne!(task_of(&other_account), task_of(&first));
     assert_eq!(tasks(&gateway).await.len(), 1);
+    gateway.stop().await;
+}
+
+/// An answer shows media, so it is only for keys that may see what another key made.
+#[tokio::test]
+async fn the_result_of_another_api_key_is_for_keys_that_may_see_it() {
+    let gateway = TestGateway::start().await;
+    let caller = async |scopes: &[Scope], model: Option<&str>| {
+        let new = NewKey {
+            scopes: scopes.to_vec(),
+            models: model.map(|model| vec![model.to_owned()]),
+            ..NewKey::default()
+        };
+        gateway.caller("default", new).await
+    };
+    let maker = caller(&[Scope::VideoCreate], None).await;
+    let blind = caller(&[Scope::VideoCreate], None).await;
+    let restricted = caller(&[], Some("stems-dsp-1")).await;
+    let reader = caller(&[], Some("animatic-1")).await;
+    let send = async |client: &Client, path: &str, body: &Value| {
+        client
+            .send(request_with_key(client, path, path, body))
+            .await
+    };
+    for (path, body) in [
+        ("/v1/videos", prompt("a lake")),
+        ("/v1/chat/completions", chat("a lake")),
+    ] {
+        let first = send(&maker, path, &body).await;
+        assert_eq!(first.status, 200, "{path}: {}", first.text());
+        assert_replayed(&first, &send(&maker, path, &body).await);
+        send(&blind, path, &body)
+            .await
+            .refused(403, "insufficient_scope");
+        send(&restricted, path, &body)
+            .await
+            .refused(403, "model_not_allowed");
+        assert_replayed(&first, &send(&reader, path, &body).await);
+    }
+    assert_eq!(tasks(&gateway).await.len(), 2);
     gateway.stop().await;
 }
 

@@ -329,7 +329,7 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
     let caller = keys::check(second, secret, [127, 0, 0, 1].into()).await;
     let caller = caller.unwrap();
     let request = |is_retry| IntentRequest {
-        account: caller.account.id,
+        caller: caller.clone(),
         body: RequestFingerprint {
             key: caller.key.id,
             fingerprint: "a lake".into(),
