@@ -33,10 +33,15 @@ fn with_large_pictures(mut order: Order) -> Order {
 
 pub(crate) fn cases() -> Vec<Case> {
     let veo = "fal-ai/veo3.1";
-    let frames = orders::with_picture_as(
-        orders::with_picture(orders::video(veo)),
-        PictureRole::LastFrame,
-    );
+    // All three endpoints of Veo take these fields.
+    let veo_order = || {
+        orders::video_with(veo, |video| {
+            video.negative_prompt = Some("rain".into());
+            video.seed = Some(7);
+        })
+    };
+    let frames = orders::with_picture_as(orders::with_picture(veo_order()), PictureRole::LastFrame);
+    let sora = "fal-ai/sora-2/text-to-video";
     let kling = "fal-ai/kling-video/v2.5-turbo/pro/text-to-video";
     let all: Vec<StemTarget> = [
         StemGroup::Vocals,
@@ -50,9 +55,12 @@ pub(crate) fn cases() -> Vec<Case> {
     .chain([StemTarget::Other])
     .collect();
     vec![
-        case("fal: text", veo),
         Case {
-            order: orders::with_picture(orders::video(veo)),
+            order: veo_order(),
+            ..case("fal: text", veo)
+        },
+        Case {
+            order: orders::with_picture(veo_order()),
             ..case("fal: picture", veo)
         },
         Case {
@@ -67,7 +75,10 @@ pub(crate) fn cases() -> Vec<Case> {
             order: orders::with_picture(orders::video(kling)),
             ..case("fal: kling, picture", kling)
         },
-        case("fal: sora", "fal-ai/sora-2/text-to-video"),
+        Case {
+            order: orders::video_with(sora, |video| video.seconds = 20),
+            ..case("fal: sora", sora)
+        },
         Case {
             order: orders::song(STABLE_AUDIO, "generate"),
             makes: Makes::Clips(1),

@@ -83,7 +83,16 @@ fn veo(input: &Map<String, Value>, pictures: &[&str]) -> Option<String> {
     members(
         input,
         pictures,
-        &["aspect_ratio", "duration", "resolution", "generate_audio"],
+        &[
+            "aspect_ratio",
+            "duration",
+            "resolution",
+            "generate_audio",
+            "negative_prompt",
+            "seed",
+            "auto_fix",
+            "safety_tolerance",
+        ],
     )
     .or_else(|| one_of(input, "duration", &["4s", "6s", "8s"]))
     .or_else(|| one_of(input, "resolution", &["720p", "1080p"]))
@@ -110,7 +119,8 @@ fn sora(input: &Map<String, Value>) -> Option<String> {
     members(input, &[], &["duration", "aspect_ratio", "resolution"])
         .or_else(|| one_of(input, "resolution", &["720p"]))
         .or_else(|| {
-            (!matches!(seconds, Some(4 | 8 | 12))).then(|| "duration: must be 4, 8 or 12".into())
+            let fits = matches!(seconds, Some(4 | 8 | 12 | 16 | 20));
+            (!fits).then(|| "duration: must be 4, 8, 12, 16 or 20".into())
         })
 }
 
