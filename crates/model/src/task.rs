@@ -104,6 +104,9 @@ pub struct VideoJob {
     /// Source pictures after the first.
     #[serde(default)]
     pub more_pictures: Vec<AssetId>,
+    /// The one of `more_pictures` that is the last frame by its position on every route.
+    #[serde(default)]
+    pub last_frame: Option<AssetId>,
     /// The messages before the prompt, for providers with a chat API.
     #[serde(default)]
     pub conversation: Vec<ConversationMessage>,

@@ -4,7 +4,7 @@ mod frame;
 mod order;
 mod order_check;
 
-use providers::VideoLimits;
+use providers::{ModelLimits, PicturePurpose, VideoLimits};
 
 use crate::app::{App, Ctx};
 use crate::domain::pictures::{self, SpooledPicture};
@@ -14,7 +14,7 @@ use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::ids::{AccountId, AssetId, RequestId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskResult, VideoJob};
@@ -181,6 +181,7 @@ fn plan(
         prompt: order.prompt.clone(),
         picture: files.next(),
         more_pictures: files.collect(),
+        last_frame: last_frame(model, sources),
         end_picture: sources.end.as_ref().map(|picture| picture.id),
         references: ids(&sources.references),
         width: 0,
@@ -244,6 +245,16 @@ fn plan(
         }
     }
     Ok(job)
+}
+
+/// The source picture that is the last frame. A route that takes pictures as references has none,
+/// and if the routes of a model differ, it is not known before one is chosen.
+fn last_frame(model: &Model, sources: &SourcePictures) -> Option<AssetId> {
+    let takes_frames = |limits: &ModelLimits| matches!(limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::Frames);
+    let routes = model.routes().iter().map(|route| &route.limits);
+    let mut limits = std::iter::once(&model.limits).chain(routes);
+    let second = sources.frames.get(1)?;
+    limits.all(takes_frames).then_some(second.id)
 }
 
 /// The size if none is requested: the default; with a picture, the first size of the picture's

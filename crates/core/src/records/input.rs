@@ -90,7 +90,8 @@ impl TaskInput {
     fn video(links: &Links, job: &VideoJob, extras: &TaskExtras) -> Self {
         let picture = |id: &AssetId| SourceFile::picture(links, *id, &extras.pictures);
         let is_set = |value: u64| value > 0;
-        let is_own = |id: &&AssetId| Some(**id) != job.end_picture && Some(**id) != job.picture;
+        let last_frame = job.end_picture.or(job.last_frame);
+        let is_own = |id: &&AssetId| Some(**id) != last_frame && Some(**id) != job.picture;
         let others = job.more_pictures.iter().chain(&job.references);
         let mut references: Vec<&AssetId> = Vec::new();
         for id in others.filter(is_own) {
@@ -106,7 +107,7 @@ impl TaskInput {
             seed: (job.seed_is_asked || job.fps > 0).then_some(job.seed),
             negative_prompt: job.negative_prompt.clone(),
             image: job.picture.as_ref().map(picture),
-            end_image: job.end_picture.as_ref().map(picture),
+            end_image: last_frame.as_ref().map(picture),
             reference_images: references.into_iter().map(picture).collect(),
             audio: job.audio,
             provider_options: job.provider_options.clone(),

@@ -195,6 +195,28 @@ async fn end_and_reference_images_arrive_in_their_fields() {
     gateway.stop().await;
 }
 
+/// A second picture without a role is sent as the last frame, and its task says the same.
+#[tokio::test]
+async fn a_second_picture_of_a_message_is_recorded_as_the_last_frame() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "replicate", &simulator, "")
+        + &film(r#"{ provider = "acme", model = "bytedance/seedance-2.0" }"#);
+    let gateway = gateway(&toml).await;
+    let part = || json!({"type": "image_url", "image_url": {"url": picture()}});
+    let content = json!([{"type": "text", "text": "a lake"}, part(), part()]);
+    let body = json!({"model": "film", "messages": [{"role": "user", "content": content}]});
+    let answer = gateway.post(CHAT, &body).await;
+    let task = answer.header("x-task-id").map(str::to_owned);
+    answer.ok();
+    let view = gateway.finished(&task.unwrap()).await;
+    let input = &view["input"];
+    assert!(input["image"]["url"].is_string(), "{view}");
+    assert!(input["end_image"]["url"].is_string(), "{view}");
+    assert_eq!(input.get("reference_images"), None);
+    assert!(submitted_body(&simulator)["input"]["last_frame_image"].is_string());
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_form_has_the_same_fields_as_json() {
     let simulator = simulator().await;
