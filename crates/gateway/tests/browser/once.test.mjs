@@ -150,8 +150,13 @@ test("no button writes twice, however it is clicked", () => visit("every button"
   const openRequests = new Set();
   page.on("request", (request) => request.method() === "GET" || openRequests.add(request));
   for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => openRequests.delete(request));
+  // Between two requests of one action the page may work for long on a slow machine; its button is busy meanwhile.
+  const isBusy = async () => openRequests.size > 0 || (await page.locator("[data-pressed][aria-busy=true]").count()) > 0;
   const settled = async () => {
-    for (let quiet = 0; quiet < 5; quiet = openRequests.size ? 0 : quiet + 1) await pause(50);
+    for (let quiet = 0, checks = 0; quiet < 5 && checks < 200; checks += 1) {
+      await pause(50);
+      quiet = (await isBusy()) ? 0 : quiet + 1;
+    }
   };
   await page.route("**/*", async (route) => {
     const request = route.request();
