@@ -27,7 +27,7 @@ use mediagate_core::intents::PeerSocket;
 
 /// Read and write buffer of a connection, in bytes; a request head must fit.
 const BUFFER: usize = 128 * 1024;
-/// How often a connection with a request is checked for a peer that has closed it.
+/// How often a connection is checked for a peer that has closed it, while a request is answered.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// How often an HTTP/2 connection is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -51,11 +51,11 @@ impl AcceptedConnection {
         // caller is still connected (`PeerSocket`).
         let stream = Arc::new(self.stream);
         let (peer, socket) = (self.peer, PeerSocket::of(&stream));
-        let peer_socket = socket.clone();
         let connection_entry = self.connection.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(socket.clone());
-            answer(router.clone(), request, peer, connection_entry.begin())
+            let answer = answer(router.clone(), request, peer, connection_entry.begin());
+            until_disconnect(answer, socket.clone(), connection_entry.clone())
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -80,7 +80,6 @@ impl AcceptedConnection {
         let io = TokioIo::new(StallTimeoutStream::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
         let mut silence = pin!(wait_idle_timeout(&self.connection, &self.limits));
-        let mut left = pin!(wait_for_disconnect(&self.connection, &peer_socket));
         let mut is_ending = false;
         loop {
             tokio::select! {
@@ -95,10 +94,9 @@ impl AcceptedConnection {
                     }
                     return;
                 }
-                // Only idle connections are evicted. A request that arrives just now is lost, as on
-                // any connection that its server closes.
+                // The peer has left, or an idle connection is evicted. A request that arrives just
+                // now is lost, as on any connection that its server closes.
                 () = self.connection.leave.cancelled() => return,
-                () = &mut left => return,
                 // An HTTP/2 peer gets a GOAWAY before the end, so it knows that requests sent from
                 // now on are not processed.
                 () = &mut silence => {
@@ -177,15 +175,24 @@ async fn wait_idle_timeout(connection: &Connection, limits: &ConnectionLimits) {
     }
 }
 
-/// Returns when the peer has closed the connection although a request is being answered. hyper does
-/// not notice that while it holds bytes that follow the request: a line break that old clients send
-/// after a body, or the next request.
-async fn wait_for_disconnect(connection: &Connection, socket: &PeerSocket) {
-    let is_answering = || matches!(connection.state(), ConnectionState::Busy);
+/// Answers a request, or ends the connection if the peer closes it before. hyper does not notice
+/// that while it holds bytes that follow the request: a line break that old clients send after a
+/// body, or the next request.
+async fn until_disconnect<T>(
+    answer: impl Future<Output = T>,
+    socket: PeerSocket,
+    connection: Arc<Connection>,
+) -> T {
+    let mut answer = pin!(answer);
     loop {
-        tokio::time::sleep(PEER_CHECK_INTERVAL).await;
-        if is_answering() && socket.is_closed() {
-            return;
+        match tokio::time::timeout(PEER_CHECK_INTERVAL, &mut answer).await {
+            Ok(response) => return response,
+            Err(_) if socket.is_closed() => {
+                connection.leave.cancel();
+                // Dropped with the connection.
+                return std::future::pending().await;
+            }
+            Err(_) => {}
         }
     }
 }
