@@ -209,13 +209,13 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         webhook_url: request.webhook_url.take(),
     };
     let callback = callback.single_callback(body);
-    let (seconds_param, seconds) = seconds(body, &request).unzip();
+    let (seconds_param, seconds) = seconds(body, &request);
     let options = film_options(body, &mut request);
     let counts = [
         (PARAMS.count, request.n),
         ("num_videos", request.num_videos),
     ];
-    let (count_param, count) = field_aliases::single_value(body, PARAMS.count, counts).unzip();
+    let (count_param, count) = field_aliases::single_value(body, PARAMS.count, counts);
     let mut video = request.video.take();
     let mut aliases = request.aliases;
     let mut nested = video.as_mut().map(|video| &mut video.aliases);
@@ -277,9 +277,9 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         user: request.user,
         callback,
         params: ParamNames {
-            seconds: seconds_param.unwrap_or(PARAMS.seconds),
+            seconds: seconds_param,
             provider_options: options_param,
-            count: count_param.unwrap_or(PARAMS.count),
+            count: count_param,
             ..options.params
         },
     };
@@ -304,7 +304,7 @@ fn token_limit(request: &ChatRequest) -> Option<usize> {
 }
 
 /// The length, and the name of the field that sets it.
-fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
+fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> (&'static str, Option<f64>) {
     let video = request.video.as_ref();
     let nested = video.map(|video| video.aliases.lengths(true));
     // Errors name the first field that is set, so our own names come first.

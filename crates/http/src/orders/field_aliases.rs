@@ -112,22 +112,24 @@ impl AliasFields {
     }
 }
 
-/// The value on which all fields agree, and the first field that sets it. Our own field comes
-/// first; an error names it as `param`.
+/// The first field that sets an option, and the value on which all its fields agree. The field is
+/// `param`, our own, if none does; an error names it too.
 pub fn single_value<T: PartialEq>(
     body: &BodyFields<'_>,
-    param: &str,
+    param: &'static str,
     values: impl IntoIterator<Item = NamedValue<T>>,
-) -> Option<(&'static str, T)> {
+) -> (&'static str, Option<T>) {
     let values = values.into_iter();
     let mut values = values.filter_map(|(name, value)| Some((name, value?)));
-    let (first, value) = values.next()?;
+    let Some((first, value)) = values.next() else {
+        return (param, None);
+    };
     // Two lengths are two prices, so neither may win silently.
     if let Some((differing, _)) = values.find(|(_, other)| *other != value) {
         let message = format!("{first} and {differing} set different values. Set only {param}.");
         body.fault(param, ErrorCode::InvalidValue, message);
     }
-    Some((first, value))
+    (first, Some(value))
 }
 
 /// Adds the first frame from its alias fields to the source pictures, of which the first one is the

@@ -158,20 +158,18 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     let own_length = [(PARAMS.seconds, request.seconds)].into_iter();
     let alias_lengths = request.aliases.lengths(false);
     let lengths = own_length.chain(alias_lengths);
-    let length = field_aliases::single_value(body, PARAMS.seconds, lengths);
-    let (seconds_param, seconds) = length.unzip();
+    let (seconds_param, seconds) = field_aliases::single_value(body, PARAMS.seconds, lengths);
     let ratios = [
         (PARAMS.aspect_ratio, request.aspect_ratio),
         ("aspectRatio", request.aliases.aspectRatio),
     ];
-    let ratio = field_aliases::single_value(body, PARAMS.aspect_ratio, ratios);
-    let (aspect_ratio_param, aspect_ratio) = ratio.unzip();
+    let (aspect_ratio_param, aspect_ratio) =
+        field_aliases::single_value(body, PARAMS.aspect_ratio, ratios);
     let sounds = [
         (PARAMS.audio, request.audio),
         ("generate_audio", request.aliases.generate_audio),
     ];
-    let sound = field_aliases::single_value(body, PARAMS.audio, sounds);
-    let (audio_param, audio) = sound.unzip();
+    let (audio_param, audio) = field_aliases::single_value(body, PARAMS.audio, sounds);
 
     let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
     let mut references = request.reference_images.unwrap_or_default();
@@ -222,9 +220,9 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         user: request.user,
         callback,
         params: ParamNames {
-            seconds: seconds_param.unwrap_or(PARAMS.seconds),
-            aspect_ratio: aspect_ratio_param.unwrap_or(PARAMS.aspect_ratio),
-            audio: audio_param.unwrap_or(PARAMS.audio),
+            seconds: seconds_param,
+            aspect_ratio: aspect_ratio_param,
+            audio: audio_param,
             ..PARAMS
         },
     })

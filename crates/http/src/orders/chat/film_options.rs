@@ -2,7 +2,7 @@
 
 use super::{ChatRequest, ONE_LEVEL, PARAMS};
 use crate::fields::BodyFields;
-use crate::orders::field_aliases;
+use crate::orders::field_aliases::single_value;
 use mediagate_core::domain::video::{FrameShape, ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
 
@@ -24,32 +24,28 @@ pub(super) fn film_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> 
     let (references_param, references) = references(body, request);
     let video = request.video.as_ref();
     let nested = video.map(|video| &video.aliases);
-    let (size_param, size) = field_aliases::single_value(
+    let (size_param, size) = single_value(
         body,
         PARAMS.size,
         [
             (PARAMS.size, video.and_then(|video| video.size)),
             ("size", request.size),
         ],
-    )
-    .unzip();
-    let (resolution_param, resolution) = field_aliases::single_value(
+    );
+    let (resolution_param, resolution) = single_value(
         body,
         PARAMS.resolution,
         [
             (PARAMS.resolution, video.and_then(|video| video.resolution)),
             ("resolution", request.resolution),
         ],
-    )
-    .unzip();
-    let (aspect_ratio_param, aspect_ratio) = field_aliases::single_value(
+    );
+    let nested_ratio = video.and_then(|video| video.aspect_ratio);
+    let (aspect_ratio_param, aspect_ratio) = single_value(
         body,
         PARAMS.aspect_ratio,
         [
-            (
-                PARAMS.aspect_ratio,
-                video.and_then(|video| video.aspect_ratio),
-            ),
+            (PARAMS.aspect_ratio, nested_ratio),
             (
                 "video.aspectRatio",
                 nested.and_then(|nested| nested.aspectRatio),
@@ -57,45 +53,41 @@ pub(super) fn film_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> 
             ("aspect_ratio", request.aspect_ratio),
             ("aspectRatio", request.aliases.aspectRatio),
         ],
-    )
-    .unzip();
-    let (audio_param, audio) = field_aliases::single_value(
+    );
+    let nested_sound = nested.and_then(|nested| nested.generate_audio);
+    let (audio_param, audio) = single_value(
         body,
         PARAMS.audio,
         [
             (PARAMS.audio, video.and_then(|video| video.audio)),
-            (
-                "video.generate_audio",
-                nested.and_then(|nested| nested.generate_audio),
-            ),
+            ("video.generate_audio", nested_sound),
             ("audio", request.audio),
             ("generate_audio", request.aliases.generate_audio),
         ],
-    )
-    .unzip();
-    let (label_param, label) = field_aliases::single_value(
+    );
+    let (label_param, label) = single_value(
         body,
         PARAMS.label,
         [
             (PARAMS.label, video.and_then(|video| video.label)),
             ("label", request.label),
         ],
-    )
-    .unzip();
-    let (negative_prompt_param, negative_prompt) = field_aliases::single_value(
+    );
+    let nested_prompt = video.and_then(|video| video.negative_prompt.clone());
+    let (negative_prompt_param, negative_prompt) = single_value(
         body,
         PARAMS.negative_prompt,
         [
-            (
-                PARAMS.negative_prompt,
-                video.and_then(|video| video.negative_prompt.clone()),
-            ),
+            (PARAMS.negative_prompt, nested_prompt),
             ("negative_prompt", request.negative_prompt.take()),
         ],
-    )
-    .unzip();
-    let shape_params = [resolution_param, aspect_ratio_param];
-    check_shape(body, size_param, shape_params.into_iter().flatten());
+    );
+    let shape_params = [
+        resolution.map(|_| resolution_param),
+        aspect_ratio.map(|_| aspect_ratio_param),
+    ];
+    let shape_params = shape_params.into_iter().flatten();
+    check_shape(body, size.map(|_| size_param), shape_params);
     FilmOptions {
         size,
         frame: FrameShape {
@@ -107,12 +99,12 @@ pub(super) fn film_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> 
         negative_prompt,
         references,
         params: ParamNames {
-            size: size_param.unwrap_or(PARAMS.size),
-            resolution: resolution_param.unwrap_or(PARAMS.resolution),
-            aspect_ratio: aspect_ratio_param.unwrap_or(PARAMS.aspect_ratio),
-            audio: audio_param.unwrap_or(PARAMS.audio),
-            label: label_param.unwrap_or(PARAMS.label),
-            negative_prompt: negative_prompt_param.unwrap_or(PARAMS.negative_prompt),
+            size: size_param,
+            resolution: resolution_param,
+            aspect_ratio: aspect_ratio_param,
+            audio: audio_param,
+            label: label_param,
+            negative_prompt: negative_prompt_param,
             references: references_param,
             ..PARAMS
         },
