@@ -17,6 +17,7 @@ use crate::{
     MediaConfig, ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig,
     WebhookRules, cores, file, process, providers, wrong,
 };
+use mediagate_model::bounds;
 use mediagate_model::database::DatabaseOptions;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretSource};
@@ -146,7 +147,9 @@ impl Config {
                 .persona_brand_field
                 .unwrap_or_else(|| "is_service_persona".into()),
             workers: settings.workers.unwrap_or_else(cores),
-            decoding_memory_mb: settings.decoding_memory_mb.unwrap_or(1024),
+            decoding_memory_mb: settings
+                .decoding_memory_mb
+                .unwrap_or(bounds::DECODING_MEMORY.total.count() >> 20),
             signing_secrets,
             webhooks: WebhookRules::of(&settings.webhooks)?,
             provenance,
@@ -157,9 +160,15 @@ impl Config {
             bell: BellConfig::of(settings.bell),
             cors_origins: settings.cors_origins.unwrap_or_default(),
             trusted_proxies: settings.trusted_proxies.unwrap_or_default(),
-            max_connections: settings.max_connections.unwrap_or(8192),
-            max_connections_per_peer: settings.max_connections_per_peer.unwrap_or(1024),
-            max_submitting: settings.max_submitting.unwrap_or(256),
+            max_connections: settings
+                .max_connections
+                .unwrap_or(bounds::CONNECTIONS.total.count()),
+            max_connections_per_peer: settings
+                .max_connections_per_peer
+                .unwrap_or(bounds::CONNECTIONS_OF_ADDRESS.total.count()),
+            max_submitting: settings
+                .max_submitting
+                .unwrap_or(bounds::SUBMITTING.total.count()),
             fetch: FetchRules {
                 allow_networks: settings
                     .fetch

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
+use mediagate_model::bounds;
 use mediagate_model::feed::FeedEvent;
 
 /// Number of events that are buffered for a slow follower; it misses older ones, and learns how
 /// many.
-const BUFFER: usize = 1024;
+const BUFFER: usize = bounds::EVENT_BUFFER.total.count();
 /// Maximum number of simultaneous followers.
-pub const MOST_FOLLOWERS: usize = 50;
+pub const MOST_FOLLOWERS: usize = bounds::EVENT_FOLLOWERS.total.count();
 
 /// An event, and the handle of its account.
 #[derive(Debug, Clone)]

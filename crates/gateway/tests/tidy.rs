@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tidy/bounds.rs"]
+mod bounds;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/deploy.rs"]

@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod bounds;
 pub mod catalog;
 pub mod clock;
 pub mod crash;

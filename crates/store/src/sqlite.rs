@@ -22,6 +22,7 @@ use crate::health::DatabaseHealth;
 use crate::process_locks::ProcessLocks;
 use crate::writer_lock::WriterLock;
 use crate::{ChangeStamp, Conn, StoreError, migrations};
+use mediagate_model::bounds;
 use mediagate_model::database::MigrationMode;
 
 /// Maximum number of writes in one commit, so that the first of them does not wait for an endless
@@ -29,7 +30,7 @@ use mediagate_model::database::MigrationMode;
 const GROUP: usize = 256;
 
 /// Maximum number of waiting writes; more are refused at once.
-const MAX_WAITING_WRITES: usize = 1000;
+const MAX_WAITING_WRITES: usize = bounds::WAITING_STATEMENTS.total.count();
 
 /// How long to wait for the write lock while another process holds it, for example for a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(3);

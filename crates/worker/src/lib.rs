@@ -39,6 +39,7 @@ use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, try_heartbeat, wat
 use crate::runs::{RunGuard, RunRegistry, TaskRun};
 use mediagate_core::app::App;
 use mediagate_core::domain::{restored_backup, settings_drift};
+use mediagate_model::bounds;
 use mediagate_model::error::Error;
 use mediagate_model::ids::TaskId;
 use mediagate_model::task::Task;
@@ -85,7 +86,7 @@ impl WorkerPool {
             app: app.clone(),
             runs: RunRegistry::new(),
             streak: HeartbeatStreak::default(),
-            exclusive_slot: Arc::new(Semaphore::new(1)),
+            exclusive_slot: Arc::new(Semaphore::new(bounds::CRASHED_TASKS.total.count())),
             stop: CancellationToken::new(),
             callers_lock: OnceLock::new(),
         });

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::bell::message::BellMessage;
+use mediagate_model::bounds;
 use mediagate_model::ids::TaskId;
 use mediagate_telemetry::counters;
 
@@ -52,7 +53,7 @@ impl Default for LocalBell {
             work: IdleWorkers::default(),
             upstream: IdleWorkers::default(),
             deliveries: IdleWorkers::default(),
-            cancellations: broadcast::Sender::new(256),
+            cancellations: broadcast::Sender::new(bounds::CANCELLATIONS.total.count()),
             silent_since: Mutex::default(),
         }
     }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bell::local_bell::LocalBell;
 use crate::bell::message::BellMessage;
+use mediagate_model::bounds;
 use mediagate_model::ids::TaskId;
 use mediagate_model::secret::Secret;
 use mediagate_store::tasks::DueWork;
@@ -33,7 +34,7 @@ pub use local_bell::TaskListener;
 /// found sooner by the poll of its process ([`Bell::wake`]).
 const MAX_SLEEP: Duration = Duration::from_secs(10);
 /// Maximum number of rings that wait to be sent; further ones are dropped.
-const OUTBOX: usize = 2048;
+const OUTBOX: usize = bounds::BELL_MESSAGES.total.count();
 
 /// How processes send each other rings.
 #[derive(Debug, Clone)]

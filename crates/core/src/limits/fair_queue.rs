@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use mediagate_model::bounds::Bound;
 use mediagate_model::ids::AccountId;
 
 /// The queue. Cheap to clone.
@@ -63,6 +64,11 @@ impl FairShareQueue {
             grants: 0,
             accounts: HashMap::new(),
         })))
+    }
+
+    /// A queue for a resource whose amounts are in the table.
+    pub fn for_bound(bound: &Bound) -> Self {
+        Self::new(bound.total.get(), bound.per_account.get())
     }
 
     /// Waits for the account's turn. An amount above the account's limit counts as the limit.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::limits::fair_queue::{FairShareQueue, QueuePermit};
 use mediagate_media::engines::EngineControl;
+use mediagate_model::bounds;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;
 
@@ -35,8 +36,6 @@ pub struct MediaWorkPool {
 
 /// Granularity of the memory, in bytes.
 const UNIT: u64 = 64 * 1024;
-/// Maximum number of recordings at once, in total and per account.
-const RECORDINGS: (u64, u64) = (2, 1);
 
 /// A slot in use.
 pub struct WorkSlot {
@@ -55,8 +54,8 @@ impl MediaWorkPool {
             // One more than an account may have, so that many requests of one account leave a slot
             // free.
             pictures: FairShareQueue::new(cores + 1, cores),
-            recordings: FairShareQueue::new(RECORDINGS.0, RECORDINGS.1),
-            checks: FairShareQueue::new(1, 1),
+            recordings: FairShareQueue::for_bound(&bounds::RECORDINGS),
+            checks: FairShareQueue::for_bound(&bounds::CHECKS),
         }
     }
 

@@ -16,19 +16,11 @@ use tokio::sync::Semaphore;
 pub use fair_queue::{FairShareQueue, QueuePermit};
 pub use media_work::{MediaWorkPool, WorkKind, WorkSlot};
 use mediagate_config::{Config, DatabaseTarget, cores};
+use mediagate_model::bounds;
 use mediagate_store::Store;
 pub use quotas::{AccountSemaphores, QuotaExhausted, QuotaPool, QuotaShare};
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use unknown_secrets::UnknownSecrets;
-
-/// Simultaneous fetches from callers' URLs, for all accounts and for one.
-const FETCHES: u64 = 64;
-const FETCHES_OF_ACCOUNT: u64 = 8;
-/// Simultaneous uploads per account.
-const UPLOADS: usize = 8;
-/// Maximum number of bytes of bodies in memory at once, for all accounts and for one.
-const BODIES: u64 = 512_000_000;
-const BODIES_OF_ACCOUNT: u64 = 128_000_000;
 
 /// The limits of one process.
 pub struct ProcessLimits {
@@ -59,9 +51,9 @@ impl ProcessLimits {
             anonymous: AddressLimits::default(),
             unknown_secrets: UnknownSecrets::default(),
             media_work: MediaWorkPool::new((config.decoding_memory_mb as u64) << 20, cores()),
-            fetches: FairShareQueue::new(FETCHES, FETCHES_OF_ACCOUNT),
-            uploads: AccountSemaphores::new(UPLOADS),
-            bodies: QuotaPool::new(BODIES, BODIES_OF_ACCOUNT),
+            fetches: FairShareQueue::for_bound(&bounds::FETCHES),
+            uploads: AccountSemaphores::new(bounds::UPLOADS.per_account.count()),
+            bodies: QuotaPool::new(&bounds::BODIES),
             parsing: Arc::new(Semaphore::new(cores())),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use mediagate_model::bounds::Bound;
 use mediagate_model::ids::AccountId;
 
 /// A resource of which each account may use a part.
@@ -43,11 +44,11 @@ pub enum QuotaExhausted {
 }
 
 impl QuotaPool {
-    /// `total` for all accounts together, and at most `per_account` for each.
-    pub fn new(total: u64, per_account: u64) -> Self {
+    /// A pool of this resource, for all accounts together and for each.
+    pub fn new(bound: &Bound) -> Self {
         Self(Arc::new(PoolState {
-            total,
-            per_account,
+            total: bound.total.get(),
+            per_account: bound.per_account.get(),
             usage: Mutex::default(),
         }))
     }
@@ -139,12 +140,17 @@ impl AccountSemaphores {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use mediagate_model::bounds::{self, Amount};
 
     use super::*;
 
     #[test]
     fn an_account_gets_its_share_and_no_more_than_there_is() {
-        let pool = QuotaPool::new(25, 10);
+        let pool = QuotaPool::new(&Bound {
+            total: Amount::Bytes(25),
+            per_account: Amount::Bytes(10),
+            ..bounds::BODIES
+        });
         let [a, b, c] = [AccountId::new(), AccountId::new(), AccountId::new()];
         let mut first = pool.open(a);
         assert_eq!(first.grow(10), Ok(()));

@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionLimits;
+use mediagate_model::bounds;
 
 /// Connections admitted beyond the caps.
-const MAX_OVERFLOW: usize = 32;
+const MAX_OVERFLOW: usize = bounds::OVERFLOW_CONNECTIONS.total.count();
 
 /// The table of all connections.
 pub(super) struct ConnectionTable {

@@ -30,13 +30,14 @@ use crate::blob::{
     BlobError, BlobName, ByteStream, CACHE_CONTROL, disposition, folder_name, root_cause,
 };
 use mediagate_config::{BucketEncryption, MediaConfig};
+use mediagate_model::bounds;
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
 
 /// Files of at least this size are stored in parts of this size.
 pub(super) const PART_SIZE: usize = 8 * 1024 * 1024;
 /// Maximum number of requests at once.
-const MAX_REQUESTS: usize = 64;
+const MAX_REQUESTS: usize = bounds::BUCKET_REQUESTS.total.count();
 /// How long a request waits for a free slot.
 const PERMIT_WAIT: Duration = Duration::from_secs(1);
 /// Timeout of a small request, for which a caller may be waiting.

@@ -9,9 +9,10 @@ use crate::postgres::MAX_QUEUE_TIME;
 use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::PendingWork;
 use crate::postgres::write_group::QueuedWrite;
+use mediagate_model::bounds;
 
 /// Maximum number of waiting reads, and of waiting writes; more are refused at once.
-const MAX_WAITING: usize = 1000;
+const MAX_WAITING: usize = bounds::WAITING_STATEMENTS.total.count();
 /// Maximum number of long reads that run together: they must leave connections for others.
 const MAX_LONG_READS: usize = 4;
 

@@ -25,9 +25,10 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::counters;
+use mediagate_model::bounds;
 
 /// Maximum number of waiting spans, about 8 MB.
-const QUEUE: usize = 8192;
+const QUEUE: usize = bounds::TRACE_SPANS.total.count();
 /// Spans in one request.
 const BATCH: usize = 512;
 /// How long spans are collected into one batch.

@@ -12,14 +12,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use mediagate_core::domain::webhooks::outcome::AttemptOutcome;
+use mediagate_model::bounds;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, DeliveryId};
 use mediagate_store::webhooks::deliveries::{DeliveryCandidate, LanesWithRoom, SendCapacity};
 
 /// Maximum number of requests at once by this process.
-pub(super) const MAX_IN_FLIGHT: usize = 500;
+pub(super) const MAX_IN_FLIGHT: usize = bounds::WEBHOOKS.total.count();
 /// Maximum number of requests at once for an account.
-const MAX_PER_ACCOUNT: usize = 50;
+const MAX_PER_ACCOUNT: usize = bounds::WEBHOOKS.per_account.count();
 /// Maximum number of requests at once to a receiver that has accepted one.
 const MAX_PER_LANE: usize = 10;
 /// Maximum number of requests at once to a receiver that has accepted none yet, or is silent.
