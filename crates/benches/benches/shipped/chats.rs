@@ -82,10 +82,12 @@ pub(crate) async fn measure() {
 fn models(upstream: SocketAddr) -> String {
     let link = "results = \"link\"";
     let known = "results = \"link\"\nidempotency = true";
-    chat_models(
+    let models = chat_models(
         upstream,
         &[("kept", ""), ("linked", link), ("known", known)],
-    )
+    );
+    // The upstream is on this machine, and callers get its links.
+    models + "[fetch]\nallow_networks = [\"127.0.0.0/8\"]\n"
 }
 
 async fn at_once_table(upstream: &upstream::Upstream) {

@@ -16,7 +16,7 @@ use super::clients::ProviderClients;
 use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
-use crate::outbound::{self, AddressGuard, AddressRefusal, is_loopback_name};
+use crate::outbound::{self, AddressGuard, is_loopback_name};
 use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -232,39 +232,34 @@ impl Provider {
         })
     }
 
-    /// The URL of a result as it may be passed to a caller: absolute, and one that this gateway
-    /// would fetch. The error gives the reason why it may not. An empty address is no URL.
+    /// The URL of a result as it may be passed to a caller: absolute, and public as far as that
+    /// can be known without resolving its name. The error gives the reason why it may not. Being
+    /// the provider's own host is not enough: how this gateway reaches its provider is no business
+    /// of callers, who may not even be able to.
     pub fn link(&self, address: &str) -> Result<Url, String> {
-        let call = Call::get("link", "").with_target(CallTarget::Address(address.to_owned()));
-        let destination = self.destination(&call).map_err(|error| error.message)?;
-        if destination.url.as_str().chars().count() > LONGEST_LINK {
+        let url = self.address(&CallTarget::Address(address.to_owned()));
+        let url = url.map_err(|error| error.message)?;
+        // A relative text would become a URL at `base_url`. `https:a.mp4` is relative too, if that
+        // has the same scheme.
+        if Url::parse(address).as_ref() != Ok(&url) {
+            return Err("its URL is not absolute".to_owned());
+        }
+        if url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
-        // The guard refuses credentials in a URL, but it does not check trusted hosts.
-        if !destination.url.username().is_empty() || destination.url.password().is_some() {
-            return Err(AddressRefusal::Credential.to_string());
-        }
-        // A relative URL may name a host without a scheme, as `//host/path` does. Only an
-        // absolute one may point away from the provider.
-        let leads_away = destination.url.origin() != self.0.base_url.origin();
-        if leads_away && Url::parse(address).is_err() {
-            return Err(AddressRefusal::Scheme.to_string());
-        }
-        Ok(destination.url)
+        let guard = AddressGuard::new(&self.0.outbound);
+        let checked = guard.check_name(&url);
+        checked.map_err(|refusal| refusal.to_string())?;
+        Ok(url)
     }
 
-    /// Like [`Self::link`], but also checks the IP addresses to which its host resolves now.
+    /// Like [`Self::link`], but also checks the IP addresses to which its host resolves now. No
+    /// connection is made whose resolver would check them.
     pub async fn known_link(&self, address: &str) -> Result<Url, String> {
         let url = self.link(address)?;
-        let is_trusted = self
-            .check(url.clone())
-            .is_ok_and(|destination| destination.trusted);
-        if !is_trusted {
-            // No connection is made whose resolver would check the name, so it is looked up here.
-            let guard = AddressGuard::new(&self.0.outbound);
-            let checked = guard.check_host(&url).await;
-            checked.map_err(|refusal| refusal.to_string())?;
-        }
+        let guard = AddressGuard::new(&self.0.outbound);
+        let checked = guard.check_host(&url).await;
+        checked.map_err(|refusal| refusal.to_string())?;
         Ok(url)
     }
 

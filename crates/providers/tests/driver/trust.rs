@@ -66,22 +66,49 @@ async fn a_private_address_that_an_answer_names_is_not_connected_to() {
 }
 
 #[test]
-fn an_empty_address_is_no_link_to_the_provider() {
-    let base_url = "https://api.example.com/v1";
-    let provider = provider(base_url, &json!({}), ProviderRules::default());
-    for address in ["", " ", "\n"] {
-        assert!(provider.link(address).is_err(), "{address:?}");
-    }
-    for (address, url) in [
-        ("/a.mp4", "https://api.example.com/a.mp4"),
-        ("a.mp4", "https://api.example.com/a.mp4"),
-        (
-            " https://cdn.example.com/a.mp4 ",
-            "https://cdn.example.com/a.mp4",
-        ),
+fn a_link_for_callers_is_absolute_and_public() {
+    let links = |base_url: &str, rules: ProviderRules| {
+        let provider = provider(base_url, &json!({"hosts": ["10.0.0.6"]}), rules);
+        move |address: &str| provider.link(address).map(String::from)
+    };
+    let public = links("https://api.example.com/v1", ProviderRules::default());
+    for address in [
+        "",
+        " ",
+        "\n",
+        // Relative texts, which would be resolved against `base_url`.
+        "/a.mp4",
+        "a.mp4",
+        "?id=1",
+        "//api.example.com/a.mp4",
+        "//cdn.example.com/a.mp4",
+        "/\\cdn.example.com/a.mp4",
+        // Private, even if they are the provider's own.
+        "http://10.0.0.5:8000/a.mp4",
+        "http://10.0.0.6/a.mp4",
+        "http://[fd00::1]/a.mp4",
+        "http://localhost/a.mp4",
+        "http://films.localhost/a.mp4",
+        "https://user:pw@api.example.com/a.mp4",
     ] {
-        assert_eq!(provider.link(address).unwrap().as_str(), url, "{address:?}");
+        let private = links("http://10.0.0.5:8000", ProviderRules::default());
+        for link in [&public, &private] as [&dyn Fn(&str) -> Result<String, String>; 2] {
+            assert!(link(address).is_err(), "{address:?}");
+        }
     }
+    assert!(public("https:a.mp4").is_err());
+    assert_eq!(
+        public(" https://cdn.example.com/a.mp4 ").unwrap(),
+        "https://cdn.example.com/a.mp4"
+    );
+    // The operator's callers are in this network.
+    let rules = ProviderRules {
+        allow_networks: vec!["10.0.0.0/8".parse().unwrap()],
+        ..ProviderRules::default()
+    };
+    let lan = links("http://10.0.0.5:8000", rules);
+    assert!(lan("http://10.0.0.5:8000/a.mp4").is_ok());
+    assert!(lan("/a.mp4").is_err());
 }
 
 #[tokio::test]

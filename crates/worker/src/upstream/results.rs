@@ -397,7 +397,7 @@ async fn fetch_stems(
         let file = fetch(app, accepted_job, &job_output.source).await;
         let file = file.map_err(|error| StoreFailure::of_files(error, vec![place]))?;
         let upstream = match &job_output.kind {
-            OutputKind::Clip(facts) => Some(upstream_of(accepted_job, facts)),
+            OutputKind::Clip(facts) => Some(upstream_of(accepted_job, facts).await),
             OutputKind::Stem(_) | OutputKind::Video | OutputKind::Persona { .. } => None,
         };
         parts.push(FetchedStem {
@@ -503,9 +503,8 @@ async fn songs(
             fingerprint,
         ));
         output.assets.extend(stored);
-        output
-            .clip_facts
-            .push((id, facts.title.clone(), upstream_of(accepted_job, facts)));
+        let upstream = upstream_of(accepted_job, facts).await;
+        output.clip_facts.push((id, facts.title.clone(), upstream));
         ids.push(id);
     }
     if ids.is_empty() {
@@ -531,9 +530,16 @@ fn facts(app: &App, task: &Task, accepted_job: &AcceptedJob, title: &str) -> Sig
     SigningFacts::of_task(task, title, provider, "")
 }
 
-fn upstream_of(accepted_job: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {
+async fn upstream_of(
+    accepted_job: &AcceptedJob,
+    facts: &providers::port::ClipFacts,
+) -> ClipUpstream {
     // Callers get this URL unchanged, so a forbidden one is omitted.
-    let video_url = accepted_job.site.provider.link(&facts.video_url);
+    let video_url = accepted_job
+        .site
+        .provider
+        .known_link(&facts.video_url)
+        .await;
     ClipUpstream {
         provider: accepted_job.site.provider.name().to_owned(),
         credential: accepted_job.credential.id.clone(),

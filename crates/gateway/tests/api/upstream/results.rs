@@ -283,13 +283,19 @@ async fn a_result_that_cannot_be_stored_for_a_moment_is_stored_later() {
     gateway.stop().await;
 }
 
+/// A gateway whose callers may get URLs of this machine, where the simulated provider is.
+async fn gateway_with_local_links(toml: &str) -> TestGateway {
+    let builder = TestGateway::builder().toml(toml).allow_loopback();
+    builder.start().await
+}
+
 /// `results = "link"`: the provider's address is the result, and nothing is fetched.
 #[tokio::test]
 async fn a_film_may_stay_with_its_provider() {
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
-    let gateway = gateway(&table).await;
+    let gateway = gateway_with_local_links(&table).await;
     let task = order_film(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
@@ -319,6 +325,26 @@ async fn a_film_may_stay_with_its_provider() {
     gateway.delete(&format!("/v1/videos/{id}")).await.ok();
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(view["output"]["videos"][0]["url"], "", "{view}");
+    gateway.stop().await;
+}
+
+/// The provider is in the operator's network: the gateway reaches it, but callers get no URL of it.
+#[tokio::test]
+async fn a_link_to_a_private_provider_is_not_handed_out() {
+    let simulator = simulator().await;
+    let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
+    let gateway = gateway(&table).await;
+    let answer = gateway
+        .post("/v1/chat/completions", &super::chat_order("a lake"))
+        .await;
+    answer.refused(422, "provider_rejected");
+    let task = answer.header("x-task-id").unwrap();
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_failed(&view, "provider_rejected");
+    let text = view.to_string() + &answer.text();
+    assert!(!text.contains("127.0.0.1"), "{text}");
+    assert_eq!(super::request_count(&simulator, RequestRole::Download), 0);
     gateway.stop().await;
 }
 
@@ -390,6 +416,10 @@ async fn check_rejected_addresses(addresses: &[String], options: &str) {
 async fn a_link_without_a_public_target_is_rejected() {
     let mut addresses = invalid_addresses();
     addresses.extend([
+        // Relative texts, which would become URLs at `base_url`.
+        "/files/a.mp4".to_owned(),
+        "files/a.mp4".to_owned(),
+        "?file=a.mp4".to_owned(),
         "//cdn.example/a.mp4".to_owned(),
         "/\\cdn.example/a.mp4".to_owned(),
         // A URL longer than many clients accept.
@@ -410,7 +440,7 @@ async fn gateway_with_lost_links(expired_count: usize) -> (TestGateway, Vec<Stri
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
-    let gateway = gateway(&table).await;
+    let gateway = gateway_with_local_links(&table).await;
     let body =
         json!({"model": "film", "n": 2, "messages": [{"role": "user", "content": "a lake"}]});
     let request = gateway.request(Method::POST, "/v1/chat/completions");
@@ -477,7 +507,7 @@ async fn gateway_with_late_link() -> (Simulator, TestGateway, String) {
         .order_fault(slow, None, Some(RequestRole::Submit), 1);
     let table = provider("acme", "chat-video", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "veo3" }"#);
-    let gateway = gateway(&table).await;
+    let gateway = gateway_with_local_links(&table).await;
     let task = order_film(&gateway, "a lake").await;
     super::wait_for_requests(&simulator, RequestRole::Submit, 1).await;
     (simulator, gateway, task)
