@@ -56,6 +56,11 @@ pub struct AllowedCaller<N: ScopeMarker> {
 /// What is known about a request before its body is read.
 pub struct RequestContext {
     pub caller: Arc<Caller>,
+/// A caller with a valid key that has the scope, and who holds the key's current secret or a session
+/// that it began. For requests whose effect would outlive a former secret: lasting changes, and
+/// answers that contain a secret.
+pub struct CurrentCaller<N: ScopeMarker>(pub AllowedCaller<N>);
+
     pub request_id: RequestId,
     /// Makes the URLs in the response.
     pub links: Links,
@@ -151,6 +156,16 @@ impl<O: ApiOrder> FromRequestParts<App> for NewOrder<O> {
         })
     }
 }
+impl<N: ScopeMarker> FromRequestParts<App> for CurrentCaller<N> {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        let allowed = AllowedCaller::from_request_parts(parts, app).await?;
+        keys::refuse_former_secret(&allowed.caller)?;
+        Ok(Self(allowed))
+    }
+}
+
 
 /// What is known about a request that makes something, and how it arrived.
 pub(super) async fn authenticate_order(

@@ -7,7 +7,9 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{AllowedCaller, NewOrder, RequestContext, RequestSource, WebhooksManage};
+use crate::auth::{
+    AllowedCaller, CurrentCaller, NewOrder, RequestContext, RequestSource, WebhooksManage,
+};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::RequiredField;
@@ -46,6 +48,7 @@ pub(super) async fn create(
         context, arrival, ..
     } = new_order;
     let RequestContext { caller, .. } = &context;
+    refuse_former_secret(caller)?;
     let (new_endpoint, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // Only the first response has the secret. The answer to a repeated request is generated again,
@@ -122,7 +125,7 @@ pub(super) async fn get(
     params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookObject)))]
 pub(super) async fn change(
-    allowed: AllowedCaller<WebhooksManage>,
+    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
     source: RequestSource,
     Path(id): Path<String>,
     State(app): State<App>,
@@ -130,8 +133,6 @@ pub(super) async fn change(
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
     let id = parse(&id)?;
     let (change, _) = body.read(&app, read_change).await?;
-    // A new URL would outlive the grace period of the rotated key.
-    refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
     let author = source.actor(&allowed.caller);
     let endpoint = webhooks::change(&app, allowed.caller.account.id, id, author, change).await?;
     Ok(object(&app, &endpoint, None).map(Json)?)
@@ -143,7 +144,7 @@ pub(super) async fn change(
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The deleted endpoint", body = WebhookDeleted)))]
 pub(super) async fn delete(
-    allowed: AllowedCaller<WebhooksManage>,
+    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
     source: RequestSource,
     Path(id): Path<String>,
     State(app): State<App>,
@@ -164,12 +165,11 @@ pub(super) async fn delete(
 #[utoipa::path(post, path = "/v1/webhooks/{id}/rotate", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
 pub(super) async fn rotate(
-    allowed: AllowedCaller<WebhooksManage>,
+    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
     source: RequestSource,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
-    refuse_former_secret(&allowed.caller, "rotate a secret")?;
     let (account, author) = (allowed.caller.account.id, source.actor(&allowed.caller));
     let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, author).await?;
     let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
@@ -294,7 +294,7 @@ pub(super) async fn of_task(
 #[utoipa::path(get, path = "/v1/webhooks/secret", tag = "webhooks",
     responses((status = 200, description = "The secret", body = WebhookSecret)))]
 pub(super) async fn secret(
-    allowed: AllowedCaller<WebhooksManage>,
+    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     let keys = webhooks::account_keys(&app, allowed.caller.account.id).await?;
@@ -308,11 +308,10 @@ pub(super) async fn secret(
 #[utoipa::path(post, path = "/v1/webhooks/secret/rotate", tag = "webhooks",
     responses((status = 200, description = "The new secret", body = WebhookSecret)))]
 pub(super) async fn rotate_secret(
-    allowed: AllowedCaller<WebhooksManage>,
+    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
     source: RequestSource,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
-    refuse_former_secret(&allowed.caller, "rotate a secret")?;
     let author = source.actor(&allowed.caller);
     let keys = webhooks::rotate_account(&app, allowed.caller.account.id, author).await?;
     Ok(secret_response(&keys)?)

@@ -233,12 +233,12 @@ pub async fn key_of_secret(app: &AppParts, secret: &str) -> Result<Option<ApiKey
     Ok(caller.map(|caller| caller.key.clone()))
 }
 
-/// Refuses an action with a former secret if its effect would outlive the secret's grace period or
-/// would lock out the holder of the current secret. `action` names the action.
-pub fn refuse_former_secret(caller: &Caller, action: &str) -> Result<(), Error> {
+/// Refuses a former secret, for a request whose effect would outlive the secret's grace period or
+/// would lock out the holder of the current secret.
+pub fn refuse_former_secret(caller: &Caller) -> Result<(), Error> {
     match caller.credential {
         CallerCredential::FormerSecret { .. } => {
-            let message = format!("The API key was rotated. Only the new key may {action}.");
+            let message = "The API key was rotated. This request needs the new key.";
             Err(Error::plain(ErrorCode::FormerApiKey, message))
         }
         CallerCredential::Secret | CallerCredential::Session { .. } => Ok(()),

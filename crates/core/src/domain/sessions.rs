@@ -38,7 +38,7 @@ pub struct NewSession {
 /// Begins a session with the rights of this caller's key. It ends with the caller's current secret,
 /// so a former secret cannot begin one.
 pub async fn begin(app: &Ctx, caller: &Caller, author: ChangeAuthor) -> Result<NewSession, Error> {
-    keys::refuse_former_secret(caller, "start a session")?;
+    keys::refuse_former_secret(caller)?;
     let mut bits = [0_u8; COOKIE_DIGITS / 2];
     getrandom::fill(&mut bits).map_err(Error::internal)?;
     let cookie = Secret::new(crate::domain::assets::hex(&bits));

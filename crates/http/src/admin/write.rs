@@ -39,7 +39,7 @@ impl FromRequestParts<App> for OperatorWrite {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
         let (context, arrival) = authenticate_order(parts, app, Scope::Admin).await?;
-        keys::refuse_former_secret(&context.caller, "change the gateway")?;
+        keys::refuse_former_secret(&context.caller)?;
         Ok(Self {
             context,
             arrival,

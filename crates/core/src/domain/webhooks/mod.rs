@@ -77,7 +77,7 @@ pub async fn create(
     attempt: &IntentAttempt,
     new: NewEndpoint,
 ) -> Result<(WebhookEndpoint, Secret), Error> {
-    api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
+    api_keys::refuse_former_secret(caller)?;
     let (endpoint, verification_key) = prepare(app, caller.account.id, author.key_id(), new)?;
     let row = endpoint.clone();
     let insertion = attempt.make(IntentResult::Endpoint(endpoint.id), move |conn| {
