@@ -17,7 +17,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::{keys, sessions};
 use mediagate_core::intents::PeerSocket;
-use mediagate_core::records::Links;
+use mediagate_core::records::{Links, MediaGrant};
 use mediagate_model::account::{ApiKey, Caller, Scope};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -62,7 +62,7 @@ pub struct RequestContext {
 pub struct CurrentCaller<N: ScopeMarker>(pub AllowedCaller<N>);
 
     pub request_id: RequestId,
-    /// Makes the URLs in the response.
+    /// Makes the URLs in the response, without media.
     pub links: Links,
     /// The client's address.
     pub client: IpAddr,
@@ -74,6 +74,12 @@ impl RequestContext {
         ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
     }
 }
+    /// The links of an answer about what this request makes.
+    pub fn links_to_made(&self) -> Links {
+        let grant = MediaGrant::for_maker(&self.caller.key);
+        self.links.clone().with_media(grant)
+    }
+
 
 /// A request that places an order, by a caller with the required scope.
 pub struct NewOrder<O: ApiOrder> {
@@ -215,7 +221,9 @@ async fn check(
     };
     // Body readers take their memory from this account's share.
     parts.extensions.insert(caller.account.id);
-    // `RequestLinks` reads this, so handlers extract it after the caller.
+    // `MediaLinks` reads this, and `RequestLinks` what follows, so handlers extract them after the
+    // caller.
+    parts.extensions.insert(MediaGrant::for_reader(&caller.key));
     if caller.key.may(Scope::Admin) {
         parts.extensions.insert(SeesProviders);
     }

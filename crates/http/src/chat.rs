@@ -103,7 +103,7 @@ pub(super) async fn complete(
         let headers = created_tasks_headers(&tasks);
         let response = ChatResponse {
             app: app.clone(),
-            links: links.clone(),
+            links: context.links_to_made(),
             request_id: request_id.clone(),
             tasks,
         };

@@ -8,10 +8,28 @@ use axum::http::uri::Authority;
 
 use crate::context::SeesProviders;
 use mediagate_core::app::App;
-use mediagate_core::records::Links;
+use mediagate_core::records::{Links, MediaGrant};
 
-/// Makes the links of the response to a request.
+/// Makes the links of the response to a request, without media.
 pub struct RequestLinks(pub Links);
+
+/// Makes the links of the response to a caller who may read; for any other, without media. A
+/// handler extracts it after the caller.
+pub struct MediaLinks(pub Links);
+
+impl FromRequestParts<App> for MediaLinks {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let RequestLinks(links) = RequestLinks::from_request_parts(parts, app).await?;
+        // Set by the key check.
+        let grant = parts.extensions.get::<MediaGrant>().copied();
+        Ok(Self(match grant {
+            Some(grant) => links.with_media(grant),
+            None => links,
+        }))
+    }
+}
 
 impl FromRequestParts<App> for RequestLinks {
     type Rejection = Infallible;

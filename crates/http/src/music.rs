@@ -16,7 +16,7 @@ use crate::error::ErrorResponse;
 use crate::fields::types::{RequiredField, texts};
 use crate::fields::{self, BodyFields, FieldType, request};
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::links::RequestLinks;
+use crate::links::MediaLinks;
 use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
 use crate::page_params::page;
@@ -55,15 +55,13 @@ pub(super) async fn submit(
         context, arrival, ..
     } = new_order;
     let RequestContext {
-        caller,
-        request_id,
-        links,
-        ..
+        caller, request_id, ..
     } = &context;
+    let links = context.links_to_made();
     let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let build_response = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
-        let answer = record(&tasks[0], clips, &caller.account, links)?;
+        let answer = record(&tasks[0], clips, &caller.account, &links)?;
         Ok((created_tasks_headers(tasks), answer).into_response())
     };
     let make = async |attempt: &IntentAttempt| {
@@ -101,7 +99,7 @@ fn record(
 pub(super) async fn task(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -115,7 +113,7 @@ pub(super) async fn task(
 pub(super) async fn fetch(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -163,7 +161,7 @@ impl FieldType for TaskIds {
     responses((status = 200, description = "The job records", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
     allowed: AllowedCaller<TasksRead>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Json<Envelope<Vec<JobRecord>>>, ErrorResponse> {
@@ -190,7 +188,7 @@ pub(super) async fn fetch_many(
 pub(super) async fn feed(
     allowed: AllowedCaller<TasksRead>,
     Path(ids): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<Vec<ClipRecord>>, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -213,7 +211,7 @@ pub(super) async fn feed(
 pub(super) async fn clips(
     allowed: AllowedCaller<TasksRead>,
     query: Query,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<ClipRecord>>, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -234,7 +232,7 @@ pub(super) async fn clips(
 pub(super) async fn clip(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -281,13 +279,12 @@ pub(super) async fn stems(
 pub(super) async fn trash(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
-    // A key may trash clips without being allowed to read. It gets no media URLs then.
-    Ok(clip_response(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
+    Ok(clip_response(&app, clip, account, &links).await?)
 }
 
 /// Restore a clip from the trash.
@@ -296,12 +293,12 @@ pub(super) async fn trash(
 pub(super) async fn restore(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, false).await?;
-    Ok(clip_response(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
+    Ok(clip_response(&app, clip, account, &links).await?)
 }
 
 async fn clip_response(

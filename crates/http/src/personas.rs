@@ -11,7 +11,7 @@ use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRea
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::links::RequestLinks;
+use crate::links::MediaLinks;
 use crate::orders::persona::PersonaRequest;
 use crate::page_params::page;
 use crate::query::Query;
@@ -43,7 +43,8 @@ pub(super) async fn create(
     let NewOrder {
         context, arrival, ..
     } = new_order;
-    let RequestContext { caller, links, .. } = &context;
+    let RequestContext { caller, .. } = &context;
+    let links = context.links_to_made();
     let (new_persona, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // A hosted provider may make the persona, and no task would record that. So the intent is on
@@ -58,7 +59,7 @@ pub(super) async fn create(
         let IntentOutcome::Persona(persona, clips) = outcome else {
             return Err(Error::internal("the outcome is not a persona"));
         };
-        let record = record(&app, &persona, &clips, &caller.account, links).await?;
+        let record = record(&app, &persona, &clips, &caller.account, &links).await?;
         Ok(IntentAnswer::of(
             (cost(MicroDollars::ZERO), Json(record)),
             IntentCloseTime::Now,
@@ -75,7 +76,7 @@ pub(super) async fn create(
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
     query: Query,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<Value>>, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -96,7 +97,7 @@ pub(super) async fn list(
 pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<Value>, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -111,12 +112,11 @@ pub(super) async fn get(
 pub(super) async fn delete(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<Value>, ErrorResponse> {
     let account = &allowed.caller.account;
     let (persona, clips) = personas::delete(&app, account.id, parse(&id)?).await?;
-    let links = links.visible_to(&allowed.caller.key);
     let mut record = record(&app, &persona, &clips, account, &links).await?;
     record["is_trashed"] = true.into();
     Ok(Json(record))

@@ -15,7 +15,7 @@ use crate::auth::{AllowedCaller, RequestSource, TasksCancel, TasksRead};
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::fields::BodyFields;
-use crate::links::RequestLinks;
+use crate::links::MediaLinks;
 use crate::page_params::{enum_param, page, time};
 use crate::query::Query;
 use crate::wire::list::List;
@@ -48,7 +48,7 @@ use mediagate_store::tasks::TaskFilter;
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
     query: Query,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
     let (filter, text, page) = query.read_only(&PARAMETERS, |query| {
@@ -58,7 +58,6 @@ pub(super) async fn list(
     })?;
     let account = allowed.caller.account.id;
     let (tasks, has_more) = tasks::search(&app, account, filter, text, page).await?;
-    let links = links.visible_to(&allowed.caller.key);
     let extras = tasks::task_extras_each(&app, &tasks).await?;
     let pairs = tasks.iter().zip(&extras);
     let views = pairs.map(|(task, extras)| TaskView::new(&links, task, extras));
@@ -121,14 +120,18 @@ pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     query: Query,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let wait = query.read(|query| Some(query.number("wait", 0.0..=60.0).unwrap_or(0.0)))?;
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
-    let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait)).await?;
-    let links = links.visible_to(&allowed.caller.key);
+    let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait));
+    let task = if wait > 0.0 {
+        allowed.watch.hold(task).await?
+    } else {
+        task.await?
+    };
     Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
 }
 
@@ -145,7 +148,7 @@ type ViewEvent = EventSchema<TaskView>;
 pub(super) async fn events(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     Extension(request_id): Extension<RequestId>,
     headers: HeaderMap,
     State(app): State<App>,
@@ -154,7 +157,6 @@ pub(super) async fn events(
     let account = allowed.caller.account.id;
     // A 404 is only possible before the stream begins; later, an error is an event.
     tasks::get(&app, account, id).await?;
-    let links = links.visible_to(&allowed.caller.key);
     let last_seq = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
@@ -244,11 +246,10 @@ pub(super) fn keep_alive() -> KeepAlive {
 pub(super) async fn attempts(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
-    let links = links.visible_to(&allowed.caller.key);
     let rows = tasks::attempts(&app, allowed.caller.account.id, id).await?;
     let attempts = rows.iter();
     let attempts = attempts.map(|(submission, end)| AttemptView::new(&links, submission, end));
@@ -266,7 +267,7 @@ pub(super) async fn cancel(
     allowed: AllowedCaller<TasksCancel>,
     source: RequestSource,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
@@ -274,8 +275,6 @@ pub(super) async fn cancel(
     // The audit log is about operators. An owner that cancels its own task is not recorded there.
     let author = caller.key.may(Scope::Admin).then(|| source.actor(caller));
     let task = tasks::cancel(&app, caller.account.id, id, author).await?;
-    // A key may cancel without being allowed to read. It gets no media URLs then.
-    let links = links.visible_to(&allowed.caller.key);
     Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
 }
 

@@ -48,7 +48,8 @@ pub(super) async fn audio(
     let NewOrder {
         context, arrival, ..
     } = new_order;
-    let RequestContext { caller, links, .. } = &context;
+    let RequestContext { caller, .. } = &context;
+    let links = context.links_to_made();
     // An upload to a full account or disk is refused before the bytes arrive. Slots are per
     // account, so slow uploads delay only other uploads of the same account.
     assets::check_room(&app, caller.account.id, 0).await?;
@@ -82,7 +83,7 @@ pub(super) async fn audio(
         let IntentOutcome::Clip(clip) = outcome else {
             return Err(Error::internal("the outcome is not a clip"));
         };
-        let record = ClipRecord::new(&clip, ClipOperation::default(), &caller.account, links);
+        let record = ClipRecord::new(&clip, ClipOperation::default(), &caller.account, &links);
         Ok(IntentAnswer::of(
             (cost(MicroDollars::ZERO), Json(record)),
             IntentCloseTime::Now,

@@ -16,7 +16,7 @@ use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart, memory_share, no_memory, parse_text, too_large};
 use crate::error::ErrorResponse;
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::links::RequestLinks;
+use crate::links::MediaLinks;
 use crate::media;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
 use crate::page_params::page;
@@ -63,11 +63,9 @@ pub(super) async fn create(
         context, arrival, ..
     } = new_order;
     let RequestContext {
-        caller,
-        request_id,
-        links,
-        ..
+        caller, request_id, ..
     } = &context;
+    let links = context.links_to_made();
     let (order, fingerprint, memory) = if is_multipart(request.headers()) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
@@ -85,7 +83,7 @@ pub(super) async fn create(
     };
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let build_response = async |tasks: &[Task]| -> Result<Response, Error> {
-        let object = object(&app, links, &tasks[0]).await?;
+        let object = object(&app, &links, &tasks[0]).await?;
         Ok((created_tasks_headers(tasks), object).into_response())
     };
     let make = async |attempt: &IntentAttempt| {
@@ -210,7 +208,7 @@ fn insert_nested(fields: &mut Map<String, Value>, name: &str, value: Value) {
 pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let task = find(&app, &allowed.caller, &id).await?;
@@ -247,7 +245,7 @@ async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
     query: Query,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, ErrorResponse> {
     let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;

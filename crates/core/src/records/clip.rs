@@ -1,5 +1,7 @@
 //! Clips as callers see them: alone and in a task, or in a persona.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -63,7 +65,7 @@ macro_rules! clip_record {
             pub created_at: String,
             /// `queued`, `streaming`, `complete` or `error`.
             pub status: &'static str,
-            /// Title.
+            /// Title. Empty if the key may not read the clip.
             pub title: String,
             /// Always 0.
             pub play_count: u32,
@@ -83,7 +85,7 @@ macro_rules! clip_record {
                 $($within: $within_type,)*
                 $($last: $last_type,)*
             ) -> Self {
-                let [audio_url, image_url, image_large_url] = links.clip_urls(clip);
+                let [audio_url, image_url, image_large_url] = links.made_clip_urls(clip);
                 let is_upload = clip.origin == ClipOrigin::Upload;
                 let version = if is_upload { "" } else { VERSION };
                 Self {
@@ -101,13 +103,13 @@ macro_rules! clip_record {
                     display_name: account.display_name.clone(),
                     handle: account.handle.clone(),
                     is_handle_updated: false,
-                    avatar_image_url: links.media(account.avatar, MediaType::Png, None),
+                    avatar_image_url: links.made_media(account.avatar, MediaType::Png, None),
                     is_trashed: clip.is_trashed,
                     flag_count: 0,
                     $($within,)*
                     created_at: clip.created_at.rfc3339(),
                     status: status_words::clip(clip.state),
-                    title: clip.title.clone(),
+                    title: links.made_title(clip),
                     play_count: 0,
                     upvote_count: 0,
                     is_public: false,
@@ -176,13 +178,30 @@ fn upstream_field(clip: &Clip, field: fn(&ClipUpstream) -> &String) -> String {
         .unwrap_or_default()
 }
 
+/// A clip as a reader may see it. To one who may not read it, it only shows that it exists and of
+/// what kind it is: neither its files nor its words.
+fn visible(clip: &Clip, is_readable: bool) -> Cow<'_, Clip> {
+    if is_readable {
+        return Cow::Borrowed(clip);
+    }
+    Cow::Owned(Clip {
+        title: String::new(),
+        media: None,
+        upstream: None,
+        provenance: None,
+        ..clip.clone()
+    })
+}
+
 impl ClipRecord {
+    /// A clip that the reader's own request makes, or that the reader may read.
     pub fn new(
         clip: &Clip,
         operation: ClipOperation<'_>,
         account: &Account,
         links: &Links,
     ) -> Self {
+        let clip: &Clip = &visible(clip, links.shows_made());
         let more = if clip.media_removed {
             "media removed: it expired"
         } else {
@@ -198,12 +217,14 @@ impl ClipRecord {
 }
 
 impl PersonaClip {
+    /// A clip that a persona was made from. To make the persona is not to read the clip.
     pub fn new(
         clip: &Clip,
         operation: ClipOperation<'_>,
         account: &Account,
         links: &Links,
     ) -> Self {
+        let clip: &Clip = &visible(clip, links.shows_everything());
         let is_upload = clip.origin == ClipOrigin::Upload;
         let milliseconds = clip.media.map_or(0, |media| media.milliseconds);
         let metadata = PersonaClipMetadata {

@@ -120,7 +120,8 @@ impl TaskInput {
             seconds: Some(seconds(job.milliseconds)),
             clip: Some(SourceFile::clip(links, job.source, extras)),
             task: Some(GEN_STEM.to_owned()),
-            title: non_empty(&job.title),
+            // Unless the request has one, it is that of the source.
+            title: non_empty(&job.title).filter(|_| links.shows_everything()),
             stem_task: Some(job.stem_task.name()),
             stem_type_group_name: non_empty(&job.group_name),
             ..Self::default()

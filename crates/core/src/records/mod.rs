@@ -13,4 +13,4 @@ pub mod status_words;
 pub mod task;
 pub mod video;
 
-pub use links::{LinkRules, Links};
+pub use links::{LinkRules, Links, MediaGrant};

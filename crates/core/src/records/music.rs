@@ -274,10 +274,10 @@ impl<'a> ClipOperation<'a> {
 impl ClipView {
     /// A clip in a task's output.
     pub fn new(clip: &Clip, links: &Links) -> Self {
-        let [audio_url, image_url, _] = links.clip_urls(clip);
+        let [audio_url, image_url, _] = links.made_clip_urls(clip);
         Self {
             id: clip.id.to_string(),
-            title: clip.title.clone(),
+            title: links.made_title(clip),
             group: group(clip),
             audio_url,
             image_url,

@@ -48,7 +48,7 @@ pub struct TaskView {
     /// Time when the task ended.
     #[schema(required = true)]
     pub finished_at: Option<String>,
-    /// The input of the task.
+    /// The input of the task. Only for a key that may read; for others its fields are null or absent.
     pub input: TaskInput,
     /// The API key that created the task.
     pub key: TaskKey,
@@ -60,10 +60,10 @@ pub struct TaskView {
     pub output: Option<TaskOutput>,
     /// Id of the request that created the task.
     pub request_id: String,
-    /// Callback URL.
+    /// Callback URL. Only for a key that may read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
-    /// The caller's id of its end user.
+    /// The caller's id of its end user. Only for a key that may read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The handle of the account. Present only for operators, in `/v1/admin/tasks`.
@@ -126,6 +126,12 @@ impl TaskView {
             TaskPayload::VideoV1(job) => job.user.clone(),
             TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => None,
         };
+        // A key may cancel a task without being allowed to read it.
+        let input = if links.shows_made() {
+            TaskInput::new(links, &task.payload, extras)
+        } else {
+            TaskInput::default()
+        };
         Self {
             id: task.id.to_string(),
             object: "task",
@@ -144,7 +150,7 @@ impl TaskView {
             created_at: task.created_at.rfc3339(),
             started_at: task.started_at.map(Timestamp::rfc3339),
             finished_at: task.finished_at.map(Timestamp::rfc3339),
-            input: TaskInput::new(links, &task.payload, extras),
+            input,
             key: TaskKey {
                 id: task.key.to_string(),
                 name: extras.key_name.clone(),
@@ -152,8 +158,8 @@ impl TaskView {
             poster_url: poster(links, task, &extras.clips),
             output: TaskOutput::new(links, task, &extras.clips),
             request_id: task.request_id.to_string(),
-            callback_url: task.callback.clone(),
-            user,
+            callback_url: task.callback.clone().filter(|_| links.shows_made()),
+            user: user.filter(|_| links.shows_made()),
             account: None,
         }
     }
@@ -167,7 +173,7 @@ fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
         }
         TaskResult::ClipsV1 { clips: ids } => {
             let first = clips.iter().find(|clip| ids.first() == Some(&clip.id))?;
-            let [_, _, cover] = links.clip_urls(first);
+            let [_, _, cover] = links.made_clip_urls(first);
             cover
         }
     };
@@ -176,7 +182,8 @@ fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
 
 impl TaskOutput {
     fn new(links: &Links, task: &Task, clips: &[Clip]) -> Option<Self> {
-        Some(match task.output.as_ref()? {
+        let output = task.output.as_ref().filter(|_| links.shows_made())?;
+        Some(match output {
             TaskResult::VideoV1(video) => Self {
                 videos: VideoFile::of_task(links, task).into_iter().collect(),
                 clips: Vec::new(),

@@ -72,7 +72,7 @@ impl VideoFile {
             if removed {
                 String::new()
             } else {
-                links.media(id, media, Some(expires_at))
+                links.made_media(id, media, Some(expires_at))
             }
         };
         Self {
@@ -98,7 +98,8 @@ impl VideoFile {
         let removed = expires_at.is_some_and(|at| links.is_past(at));
         Self {
             id: task.id.video(),
-            url: if removed {
+            // This URL needs no signature, so it is withheld like a signed one.
+            url: if removed || !links.shows_made() {
                 String::new()
             } else {
                 link.url.clone()

@@ -10,8 +10,8 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::webhooks::delivery_log;
 use mediagate_core::domain::{accounts as all_accounts, tasks};
-use mediagate_core::records::Links;
 use mediagate_core::records::task::TaskView;
+use mediagate_core::records::{Links, MediaGrant};
 use mediagate_http::wire::admin::tasks::AdminTask;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::TaskId;
@@ -88,7 +88,9 @@ fn links(app: &App) -> Links {
     // A command has no request whose host the links could use.
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
-    app.links(origin).showing_providers(true)
+    app.links(origin)
+        .showing_providers(true)
+        .with_media(MediaGrant::cleared())
 }
 
 /// A task as lists of the API show it to an operator.

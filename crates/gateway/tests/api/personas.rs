@@ -1,11 +1,13 @@
 //! `/{brand}/persona/create` and `/{brand}/personas`.
 
 use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::gateway::upload;
 use crate::support::spec::{assert_fields, assert_persona};
-use crate::support::{TestGateway, sound};
+use crate::support::{Client, TestGateway, sound};
 
 const CREATE: &str = "/musicgen/persona/create";
 const BRAND_FIELD: &str = "is_service_persona";
@@ -93,6 +95,88 @@ async fn a_persona_has_every_field_and_a_picture() {
         reread["image_s3_id"], persona["image_s3_id"],
         "the address is the same all day"
     );
+    gateway.stop().await;
+}
+
+/// The strings of a record that tell something about a clip.
+fn words_of(clip: &Value) -> Vec<&Value> {
+    let fields = [
+        "audio_url",
+        "image_url",
+        "image_large_url",
+        "video_url",
+        "title",
+    ];
+    let fields = fields.map(|field| &clip[field]).into_iter();
+    let metadata = ["tags", "prompt"].map(|field| &clip["metadata"][field]);
+    fields.chain(metadata).collect()
+}
+
+#[tokio::test]
+async fn a_key_that_may_not_read_learns_nothing_of_the_clips() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let root = song(&gateway, "Secret Root").await;
+    let other = song(&gateway, "Secret Other").await;
+    let with_scopes = |scopes: &[Scope]| NewKey {
+        scopes: scopes.to_vec(),
+        ..NewKey::default()
+    };
+    let creator = gateway
+        .caller("default", with_scopes(&[Scope::PersonaCreate]))
+        .await;
+    let body =
+        json!({"root_clip_id": root["id"], "name": "Voice", "clips": [root["id"], other["id"]]});
+    let create = async |client: &Client, key: &str| {
+        let request = client.request(Method::POST, CREATE).json(&body);
+        client.send(request.header("idempotency-key", key)).await
+    };
+    // The owner's answer is not repeated to the other key.
+    let full = create(&gateway, "owner").await.ok();
+    assert_eq!(full["clip"]["title"], "Secret Root");
+    let refused = create(&creator, "owner").await;
+    refused.refused(403, "insufficient_scope");
+    assert!(!refused.whole_text().contains("Secret"));
+    let answer = create(&creator, "creator").await;
+    let repeated = create(&creator, "creator").await;
+    assert_eq!(repeated.header("idempotent-replayed"), Some("true"));
+    assert_eq!(repeated.whole_text(), answer.whole_text());
+    let text = answer.whole_text();
+    let persona = answer.ok();
+    assert_persona(&persona, BRAND_FIELD);
+    assert!(!text.contains("Secret"), "{text}");
+    let items = persona["persona_clips"].as_array().unwrap();
+    assert_eq!(items.len(), 2);
+    for clip in items
+        .iter()
+        .map(|item| &item["clip"])
+        .chain([&persona["clip"]])
+    {
+        assert!(words_of(clip).iter().all(|word| **word == ""), "{clip}");
+        assert_eq!(clip["metadata"]["duration"], 0);
+        assert_eq!(clip["status"], "complete");
+    }
+    // The picture was made by the request.
+    let picture = persona["image_s3_id"].as_str().unwrap();
+    assert_eq!(gateway.without_key().get(picture).await.status, 200);
+    // A key that may remove but not read.
+    let remover = gateway
+        .caller("default", with_scopes(&[Scope::TasksCancel]))
+        .await;
+    let path = format!("/musicgen/clips/{}", root["id"].as_str().unwrap());
+    let restore = format!("{path}/restore");
+    let persona_path = format!("/musicgen/personas/{}", persona["id"].as_str().unwrap());
+    for answer in [
+        remover.delete(&persona_path).await,
+        remover.delete(&path).await,
+        remover.post(&restore, &json!({})).await,
+    ] {
+        let text = answer.whole_text();
+        let record = answer.ok();
+        let leaks = text.contains("Secret") || text.contains("/media/");
+        assert!(!leaks && record["id"].is_string(), "{text}");
+    }
+    let restored = gateway.get(&path).await.ok();
+    assert_eq!(restored["title"], "Secret Root");
     gateway.stop().await;
 }
 

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::account_of_filter;
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::links::RequestLinks;
+use crate::links::MediaLinks;
 use crate::page_params::page;
 use crate::query::Query;
 use crate::tasks::{filter, parse, task_id_header, view};
@@ -37,7 +37,7 @@ use mediagate_store::tasks::TaskFilter;
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
     query: Query,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
     let (handle, filter, text, page) = query.read_only(&PARAMETERS, |query| {
@@ -75,7 +75,7 @@ const PARAMETERS: [&str; 13] = [
 pub(crate) async fn get(
     _: AllowedCaller<Admin>,
     Path(id): Path<String>,
-    RequestLinks(links): RequestLinks,
+    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;

@@ -31,7 +31,7 @@ pub struct PersonaRecord {
     pub image_s3_id: String,
     /// Id of the clip that the persona is made from.
     pub root_clip_id: String,
-    /// The root clip.
+    /// The root clip. A key that may not read clips gets no URLs, title, prompt and style of it.
     pub clip: PersonaClip,
     /// The account's name.
     pub user_display_name: String,
@@ -96,12 +96,12 @@ impl PersonaRecord {
             id: persona.id.to_string(),
             name: persona.name.clone(),
             description: persona.description.clone(),
-            image_s3_id: links.media(persona.image, MediaType::Png, None),
+            image_s3_id: links.made_media(persona.image, MediaType::Png, None),
             root_clip_id: persona.root_clip.to_string(),
             clip: record(root),
             user_display_name: account.display_name.clone(),
             user_handle: account.handle.clone(),
-            user_image_url: links.media(account.avatar, MediaType::Png, None),
+            user_image_url: links.made_media(account.avatar, MediaType::Png, None),
             persona_clips: items
                 .map(|(id, clip)| PersonaClipItem {
                     clip: record(clip),

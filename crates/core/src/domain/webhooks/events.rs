@@ -5,9 +5,9 @@ use url::Url;
 
 use crate::app::{App, Ctx};
 use crate::domain::tasks;
-use crate::records::Links;
 use crate::records::music::JobRecord;
-use crate::records::task::TaskView;
+use crate::records::task::{TaskExtras, TaskView};
+use crate::records::{Links, MediaGrant};
 use mediagate_config::NotifyHookBody;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
@@ -47,7 +47,9 @@ pub fn task_ended(
         return Ok(());
     }
     let extras = tasks::task_extras(conn, task)?;
+    // An endpoint receives it only if its key may read.
     let links = app.links(origin(app, task));
+    let links = links.with_media(MediaGrant::cleared());
     let view = TaskView::new(&links, task, &extras);
     let event = event(task.account, Some(task.id), kind, view, now)?;
     if !deliveries::insert_event(conn, &event)? {
@@ -55,8 +57,8 @@ pub fn task_ended(
     }
     insert_deliveries(conn, &event, &listeners)?;
     if let Some(url) = &task.callback {
-        let job = job_record(conn, app, task, &extras.clips, &links)?;
-        insert_callback(conn, &event, url, job.as_deref())?;
+        let body = callback_body(conn, app, (task, &extras), &event, links)?;
+        insert_callback(conn, &event, url, body.as_deref())?;
     }
     Ok(())
 }
@@ -69,6 +71,28 @@ fn origin(app: &Ctx, task: &Task) -> String {
         .clone()
         .or_else(|| task.origin.clone());
     url.unwrap_or_else(|| format!("http://{}", app.config.listen))
+}
+
+/// The body of a task's callback; `None` if it is that of the event. The callback was named by the
+/// key that ordered the task: if that key may not read, its receiver gets what the task has made,
+/// but nothing of the clips and pictures that it was made from.
+fn callback_body(
+    conn: &mut Conn<'_>,
+    app: &Ctx,
+    (task, extras): (&Task, &TaskExtras),
+    event: &WebhookEvent,
+    links: Links,
+) -> Result<Option<String>, Error> {
+    let key = accounts::key_by_id(conn, task.key)?
+        .ok_or_else(|| Error::internal("a task without its key"))?;
+    let grant = MediaGrant::for_maker(&key);
+    let links = links.with_media(grant);
+    let job = job_record(conn, app, task, &extras.clips, &links)?;
+    if job.is_some() || grant == MediaGrant::cleared() {
+        return Ok(job);
+    }
+    let view = TaskView::new(&links, task, extras);
+    body(event.kind, view, event.created_at).map(Some)
 }
 
 /// The job record that a music task's callback gets instead of the event, if the operator chose so.
@@ -186,19 +210,23 @@ fn event(
     data: impl Serialize,
     now: Timestamp,
 ) -> Result<WebhookEvent, Error> {
-    let body = EventBody {
-        kind: kind.name(),
-        timestamp: now.rfc3339(),
-        data,
-    };
     Ok(WebhookEvent {
         id: EventId::new(),
         account,
         task,
         kind,
-        body: serde_json::to_string(&body).map_err(Error::internal)?,
+        body: body(kind, data, now)?,
         created_at: now,
     })
+}
+
+fn body(kind: EventType, data: impl Serialize, at: Timestamp) -> Result<String, Error> {
+    let body = EventBody {
+        kind: kind.name(),
+        timestamp: at.rfc3339(),
+        data,
+    };
+    serde_json::to_string(&body).map_err(Error::internal)
 }
 
 /// One delivery for each listener.

@@ -144,6 +144,30 @@ async fn a_key_that_may_only_cancel_gets_no_urls() {
 }
 
 #[tokio::test]
+async fn a_key_that_may_only_cancel_learns_nothing_of_the_task() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let mut order = videos_order();
+    order["prompt"] = json!("a secret lake");
+    order["user"] = json!("secret-user");
+    let ordered = gateway.post("/v1/videos", &order).await;
+    let task = ordered.header("x-task-id").unwrap().to_owned();
+    let new_key = NewKey {
+        scopes: vec![Scope::TasksCancel],
+        ..NewKey::default()
+    };
+    let canceller = gateway.caller("default", new_key).await;
+    let path = format!("/v1/tasks/{task}/cancel");
+    let cancelled = canceller.post(&path, &json!({})).await.ok();
+    assert_eq!(cancelled["status"], "cancelled");
+    assert_eq!(cancelled["input"]["prompt"], Value::Null);
+    assert!(!cancelled.to_string().contains("secret"), "{cancelled}");
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(view["input"]["prompt"], "a secret lake");
+    assert_eq!(view["user"], "secret-user");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn deleted_tasks_and_personas_have_no_urls_and_no_files() {
     let gateway = TestGateway::start().await;
     let video = gateway.post("/v1/videos", &videos_order()).await.ok();

@@ -146,3 +146,35 @@ async fn an_endpoint_of_a_revoked_key_receives_nothing_until_another_key_takes_i
         );
     }
 }
+
+#[tokio::test]
+async fn a_callback_of_a_key_that_may_not_read_shows_the_stems_but_not_their_source() {
+    let gateway = start(false).await;
+    let source = gateway.upload("Secret Song").await;
+    let new = NewKey {
+        scopes: vec![Scope::MusicCreate],
+        ..NewKey::default()
+    };
+    let maker = gateway.caller("default", new).await;
+    for (caller, reads) in [(&maker, false), (&gateway.client, true)] {
+        let receiver = receiver().await;
+        let submission = json!({"task": "gen_stem", "continue_clip_id": source["id"],
+            "notify_hook": receiver.url("/hook")});
+        let answer = caller.post("/musicgen/submit/music", &submission).await;
+        let answered = answer.whole_text();
+        assert_eq!(answered.contains("Secret"), reads, "{answered}");
+        let posted = receiver.wait_for_count(1).await;
+        let task = &body(&posted[0])["data"];
+        assert_eq!(task["status"], "succeeded", "{task}");
+        assert_eq!(task["input"]["clip"]["id"], source["id"]);
+        assert_eq!(task["input"]["clip"]["url"].is_string(), reads, "{task}");
+        assert_eq!(task.to_string().contains("Secret"), reads, "{task}");
+        let stems = task["output"]["clips"].as_array().unwrap();
+        assert_eq!(stems.len(), 2);
+        for stem in stems {
+            let audio = stem["audio_url"].as_str().unwrap();
+            assert_eq!(gateway.without_key().get(audio).await.status, 200);
+        }
+    }
+    gateway.stop().await;
+}
