@@ -15,6 +15,7 @@ use crate::links::RequestLinks;
 use crate::orders::ApiOrder;
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::keys::CallerWatch;
 use mediagate_core::domain::{keys, sessions};
 use mediagate_core::intents::PeerSocket;
 use mediagate_core::records::{Links, MediaGrant};
@@ -50,17 +51,21 @@ scopes! {
 /// A caller with a valid key that has the scope.
 pub struct AllowedCaller<N: ScopeMarker> {
     pub caller: Arc<Caller>,
+    /// For answers that take long: whether the caller is still valid and still has the scope.
+    pub watch: CallerWatch,
     needs: PhantomData<N>,
 }
 
-/// What is known about a request before its body is read.
-pub struct RequestContext {
-    pub caller: Arc<Caller>,
 /// A caller with a valid key that has the scope, and who holds the key's current secret or a session
 /// that it began. For requests whose effect would outlive a former secret: lasting changes, and
 /// answers that contain a secret.
 pub struct CurrentCaller<N: ScopeMarker>(pub AllowedCaller<N>);
 
+/// What is known about a request before its body is read.
+pub struct RequestContext {
+    pub caller: Arc<Caller>,
+    /// For answers that take long: whether the caller is still valid and still has the scope.
+    pub watch: CallerWatch,
     pub request_id: RequestId,
     /// Makes the URLs in the response, without media.
     pub links: Links,
@@ -69,17 +74,17 @@ pub struct CurrentCaller<N: ScopeMarker>(pub AllowedCaller<N>);
 }
 
 impl RequestContext {
-    /// The author of what this request makes or changes, for the audit log.
-    pub fn actor(&self) -> ChangeAuthor {
-        ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
-    }
-}
     /// The links of an answer about what this request makes.
     pub fn links_to_made(&self) -> Links {
         let grant = MediaGrant::for_maker(&self.caller.key);
         self.links.clone().with_media(grant)
     }
 
+    /// The author of what this request makes or changes, for the audit log.
+    pub fn actor(&self) -> ChangeAuthor {
+        ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
+    }
+}
 
 /// A request that places an order, by a caller with the required scope.
 pub struct NewOrder<O: ApiOrder> {
@@ -140,13 +145,24 @@ impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
         let client = client_address(parts, app);
-        let (caller, verdict) = check(parts, app, client).await?;
+        let (caller, watch, verdict) = check(parts, app, client).await?;
         verdict?;
         require_scope::<N>(&caller)?;
         Ok(Self {
             caller,
+            watch: watch.with_scope(N::SCOPE),
             needs: PhantomData,
         })
+    }
+}
+
+impl<N: ScopeMarker> FromRequestParts<App> for CurrentCaller<N> {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        let allowed = AllowedCaller::from_request_parts(parts, app).await?;
+        keys::refuse_former_secret(&allowed.caller)?;
+        Ok(Self(allowed))
     }
 }
 
@@ -162,16 +178,6 @@ impl<O: ApiOrder> FromRequestParts<App> for NewOrder<O> {
         })
     }
 }
-impl<N: ScopeMarker> FromRequestParts<App> for CurrentCaller<N> {
-    type Rejection = ErrorResponse;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let allowed = AllowedCaller::from_request_parts(parts, app).await?;
-        keys::refuse_former_secret(&allowed.caller)?;
-        Ok(Self(allowed))
-    }
-}
-
 
 /// What is known about a request that makes something, and how it arrived.
 pub(super) async fn authenticate_order(
@@ -180,7 +186,7 @@ pub(super) async fn authenticate_order(
     scope: Scope,
 ) -> Result<(RequestContext, RequestArrival), Error> {
     let client = client_address(parts, app);
-    let (caller, verdict) = check(parts, app, client).await?;
+    let (caller, watch, verdict) = check(parts, app, client).await?;
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
     // A small body is read although the request is refused. Refused orders are counted by body, so
@@ -190,13 +196,14 @@ pub(super) async fn authenticate_order(
         Err(error) if length.is_some_and(|length: u64| length <= MAX_DRAIN_BYTES) => Some(error),
         verdict => verdict.map(|()| None)?,
     };
-    require(&caller, scope)?;
+    keys::require_scope(&caller, scope)?;
     // Without our own server, as in tests of the router, the connection is unknown and counts as
     // open.
     let line = parts.extensions.get().cloned().unwrap_or_default();
     let Ok(RequestLinks(links)) = RequestLinks::from_request_parts(parts, app).await;
     let context = RequestContext {
         caller,
+        watch: watch.with_scope(Some(scope)),
         request_id: context::request_id(parts)?,
         links,
         client,
@@ -214,10 +221,14 @@ async fn check(
     parts: &mut Parts,
     app: &App,
     address: IpAddr,
-) -> Result<(Arc<Caller>, Result<(), Error>), Error> {
-    let caller = match session_of(parts, app).await? {
-        Some(cookie) => sessions::check(app, &cookie, address).await?,
-        None => keys::check(app, bearer(&parts.headers)?, address).await?,
+) -> Result<(Arc<Caller>, CallerWatch, Result<(), Error>), Error> {
+    let (caller, watch) = if let Some(cookie) = session_of(parts, app).await? {
+        let caller = sessions::check(app, &cookie, address).await?;
+        (caller, CallerWatch::of_session(app, &cookie, address))
+    } else {
+        let secret = bearer(&parts.headers)?;
+        let caller = keys::check(app, secret, address).await?;
+        (caller, CallerWatch::of_key(app, secret, address))
     };
     // Body readers take their memory from this account's share.
     parts.extensions.insert(caller.account.id);
@@ -245,7 +256,7 @@ async fn check(
         );
         Error::retry_later(ErrorCode::RateLimitExceeded, message, seconds)
     });
-    Ok((caller, verdict))
+    Ok((caller, watch, verdict))
 }
 
 /// The caller of an endpoint that needs no key; `None` without a key or session. A key that is sent
@@ -261,7 +272,7 @@ pub(super) async fn caller_if_any<N: ScopeMarker>(
     // A key that is sent must be valid. If a mistyped key counted as none, the rules for anonymous
     // callers would silently apply.
     let client = client_address(parts, app);
-    let (caller, verdict) = check(parts, app, client).await?;
+    let (caller, _, verdict) = check(parts, app, client).await?;
     verdict?;
     require_scope::<N>(&caller)?;
     Ok(Some(caller))
@@ -291,19 +302,7 @@ async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Erro
 }
 
 fn require_scope<N: ScopeMarker>(caller: &Caller) -> Result<(), Error> {
-    N::SCOPE.map_or(Ok(()), |scope| require(caller, scope))
-}
-
-/// Refuses a caller whose key lacks a scope.
-pub(super) fn require(caller: &Caller, scope: Scope) -> Result<(), Error> {
-    if caller.key.may(scope) {
-        return Ok(());
-    }
-    let message = format!(
-        "The API key lacks the scope {scope:?}.",
-        scope = scope.name()
-    );
-    Err(Error::plain(ErrorCode::InsufficientScope, message))
+    N::SCOPE.map_or(Ok(()), |scope| keys::require_scope(caller, scope))
 }
 
 pub(super) fn missing_key() -> Error {

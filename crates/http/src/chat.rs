@@ -2,13 +2,12 @@
 
 mod text_reply;
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use axum::response::sse::{Event, Sse};
+use axum::response::sse::Event;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt as _};
 
@@ -16,9 +15,10 @@ use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
+use crate::event_stream;
 use crate::idempotency::{self, CreationOutcome, Fingerprint, IdempotentRequest};
 use crate::orders::chat::{ChatOrder, ChatRequest};
-use crate::tasks::{created_tasks_headers, keep_alive};
+use crate::tasks::created_tasks_headers;
 use crate::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
@@ -108,12 +108,16 @@ pub(super) async fn complete(
             tasks,
         };
         if stream {
+            let last = {
+                let request_id = request_id.clone();
+                move |error: &Error| failure_event(error, &request_id)
+            };
             let chunks = response.into_stream(include_usage, is_repeated, client_guard.clone());
-            let events = Sse::new(chunks).keep_alive(keep_alive());
+            let events = event_stream::respond(chunks, context.watch.clone(), last);
             return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
         let waiters = std::mem::take(&mut *waiters.lock().unwrap_or_else(PoisonError::into_inner));
-        response.wait(waiters).await
+        context.watch.hold(response.wait(waiters)).await
     };
     Ok(idempotent_request.answer(make, build_answer).await?)
 }
@@ -232,7 +236,7 @@ impl ChatResponse {
         include_usage: bool,
         is_repeated: bool,
         client_guard: Arc<ClientGuard>,
-    ) -> impl Stream<Item = Result<Event, Infallible>> {
+    ) -> impl Stream<Item = Event> {
         async_stream::stream! {
             let mut response = self;
             let Some(mut chunk) = response.blank_chunk(include_usage) else { return };
@@ -242,7 +246,7 @@ impl ChatResponse {
             let mut following = FuturesUnordered::new();
             for index in 0..response.tasks.len() {
                 let delta = ChunkDelta { role: Some("assistant"), ..ChunkDelta::default() };
-                yield Ok(data(&choice_chunk(&chunk, index, delta, None)));
+                yield data(&choice_chunk(&chunk, index, delta, None));
                 let task = &response.tasks[index];
                 // A request that joined an order gets the latest state, not the whole history.
                 let seq = if is_repeated { task.event_seq.saturating_sub(1) } else { 0 };
@@ -255,7 +259,7 @@ impl ChatResponse {
                     Err(error) => {
                         // The 200 is already sent, so the error is an event. `[DONE]` must not
                         // follow: it would say that the answer is complete.
-                        yield Ok(response.failure(&error));
+                        yield response.failure(&error);
                         return;
                     }
                 };
@@ -264,7 +268,7 @@ impl ChatResponse {
                     let status = event.state.name();
                     let chunk_task = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
                     let choice = choice_chunk(&chunk, index, ChunkDelta::default(), None);
-                    yield Ok(data(&ChatChunk { task: Some(chunk_task), ..choice }));
+                    yield data(&ChatChunk { task: Some(chunk_task), ..choice });
                 }
                 // The task is read after its events. It may already have changed again, and the
                 // event of that change is still to come.
@@ -282,7 +286,7 @@ impl ChatResponse {
                     Some(video) => {
                         videos.push(video.clone());
                         let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
-                        yield Ok(data(&choice_chunk(&chunk, index, delta, None)));
+                        yield data(&choice_chunk(&chunk, index, delta, None));
                         choice_chunk(&chunk, index, ChunkDelta::default(), Some("stop"))
                     }
                     None if response.tasks.len() > 1 => response.failed_choice(&chunk, index, task),
@@ -291,24 +295,24 @@ impl ChatResponse {
                 if following.is_empty() {
                     last_chunk.incomplete = response.incomplete();
                 }
-                yield Ok(data(&last_chunk));
+                yield data(&last_chunk);
             }
             if let Err(error) = response.read_held_again().await {
-                yield Ok(response.failure(&error));
+                yield response.failure(&error);
                 return;
             }
             // Called before the last chunks are sent, because no code here runs after the body's
             // end. It takes effect only once the body is written completely.
             client_guard.complete(intents::close_time(&response.tasks));
             if let Some(error) = response.no_video_error() {
-                yield Ok(response.failure(&error));
+                yield response.failure(&error);
                 return;
             }
             if include_usage {
                 chunk.usage = Some(Some(usage(&response.tasks, &videos)));
-                yield Ok(data(&chunk));
+                yield data(&chunk);
             }
-            yield Ok(Event::default().data("[DONE]"));
+            yield Event::default().data("[DONE]");
         }
     }
 
@@ -343,8 +347,7 @@ impl ChatResponse {
     }
 
     fn failure(&self, error: &Error) -> Event {
-        super::error::log(error);
-        data(&super::error::body(error, &self.request_id))
+        failure_event(error, &self.request_id)
     }
 
     /// The film of a task that made one, unless the film is no longer stored.
@@ -413,6 +416,12 @@ fn choice_chunk(
         choices: vec![choice],
         ..blank.clone()
     }
+}
+
+/// The last event of a stream that cannot continue.
+fn failure_event(error: &Error, request_id: &RequestId) -> Event {
+    super::error::log(error);
+    data(&super::error::body(error, request_id))
 }
 
 fn data(value: &impl serde::Serialize) -> Event {

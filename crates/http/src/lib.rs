@@ -18,6 +18,7 @@ mod cookie;
 mod docs;
 mod endpoint_suggestions;
 mod error;
+mod event_stream;
 pub mod fields;
 mod health;
 mod idempotency;

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
-use crate::auth::{AllowedCaller, AnyKey, require};
+use crate::auth::{AllowedCaller, AnyKey};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::{AnyObject, RequiredField, TextField};
@@ -13,6 +13,7 @@ use crate::fields::{self, request};
 use crate::orders;
 use crate::wire::quotes::QuoteObject;
 use mediagate_core::app::App;
+use mediagate_core::domain::keys;
 use mediagate_core::domain::quotes::{self, QuotedOrder};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::{Error, ErrorCode, FieldError};
@@ -73,7 +74,7 @@ fn read_quote_subject(
             message,
         ));
     };
-    require(caller, endpoint.scope)?;
+    keys::require_scope(caller, endpoint.scope)?;
     let order = read(&body["body"]).map_err(inside_body)?;
     Ok((path, order))
 }

@@ -1,19 +1,19 @@
 //! `/v1/tasks`: reading, following and cancelling tasks of every kind.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Extension;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
 use crate::auth::{AllowedCaller, RequestSource, TasksCancel, TasksRead};
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
+use crate::event_stream;
 use crate::fields::BodyFields;
 use crate::links::MediaLinks;
 use crate::page_params::{enum_param, page, time};
@@ -161,8 +161,12 @@ pub(super) async fn events(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .unwrap_or(0);
-    let stream =
-        Sse::new(follow(app, links, request_id, account, id, last_seq)).keep_alive(keep_alive());
+    let last = {
+        let request_id = request_id.clone();
+        move |error: &Error| error_event(error, &request_id)
+    };
+    let events = follow(app, links, request_id, account, id, last_seq);
+    let stream = event_stream::respond(events, allowed.watch, last);
     Ok((task_id_header(id), stream).into_response())
 }
 
@@ -173,13 +177,13 @@ fn follow(
     account: AccountId,
     id: TaskId,
     mut seq: u32,
-) -> impl Stream<Item = Result<Event, Infallible>> {
+) -> impl Stream<Item = Event> {
     async_stream::stream! {
         loop {
             let (task, events) = match tasks::next_events(&app, account, id, seq).await {
                 Ok(batch) => batch,
                 Err(error) => {
-                    yield Ok(error_event(&error, &request_id));
+                    yield error_event(&error, &request_id);
                     return;
                 }
             };
@@ -189,12 +193,12 @@ fn follow(
                     Ok(view) => view,
                     // Without an error event the stream would look complete.
                     Err(error) => {
-                        yield Ok(error_event(&error, &request_id));
+                        yield error_event(&error, &request_id);
                         return;
                     }
                 };
                 let sse_event = Event::default().event("task").id(seq.to_string()).json_data(view);
-                yield Ok(sse_event.unwrap_or_default());
+                yield sse_event.unwrap_or_default();
             }
             // The task is read after its events and can be newer than they are.
             if task.state.is_terminal() && task.event_seq <= seq {
@@ -205,7 +209,7 @@ fn follow(
 }
 
 /// The last event of a stream that cannot continue.
-fn error_event(error: &Error, request_id: &RequestId) -> Event {
+pub(super) fn error_event(error: &Error, request_id: &RequestId) -> Event {
     super::error::log(error);
     let body = super::error::body(error, request_id);
     Event::default()
@@ -226,15 +230,6 @@ fn as_of(task: &Task, event: TaskEvent) -> Task {
         (task.finished_at, task.failure, task.output) = (None, None, None);
     }
     task
-}
-
-/// A comment that keeps an idle stream open.
-pub(super) fn keep_alive() -> KeepAlive {
-    // Common proxies close a stream that is silent for a minute. A failed write also shows that the
-    // caller has disconnected.
-    KeepAlive::new()
-        .interval(Duration::from_secs(10))
-        .text("keep-alive")
 }
 
 /// List the attempts of a task: its submissions to providers, oldest first.

@@ -7,6 +7,7 @@
 
 mod changes;
 mod last_use;
+mod watch;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use changes::{
     revoke, rotate,
 };
 pub use last_use::note_uses;
+pub use watch::{CHECK_INTERVAL, CallerWatch};
 
 const PREFIX: &str = "sk-mg-";
 const RANDOM_CHARS: usize = 43;
@@ -210,18 +212,44 @@ pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Arc<
     if !is_well_formed(secret) {
         return Err(invalid());
     }
-    // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
-    let caller = cached_caller(app, hash(secret), accounts::caller_by_sha256).await?;
+    let caller = check_hash(app, hash(secret), address).await?;
     let caller = caller.ok_or_else(invalid)?;
+    note_use(app, &caller);
+    Ok(caller)
+}
+
+/// Notes that a request used the caller's key.
+pub(super) fn note_use(app: &AppParts, caller: &Caller) {
+    // Kept in memory and written once a minute: a write for each request would cost a commit.
+    app.caches.key_usage.note(caller.key.id, app.clock.now());
+}
+
+/// The caller whose secret has this hash, if the key is valid now and from this address; `None` if
+/// no key has, or had until its last rotation, such a secret.
+async fn check_hash(
+    app: &AppParts,
+    sha256: String,
+    address: IpAddr,
+) -> Result<Option<Arc<Caller>>, Error> {
+    // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
+    let Some(caller) = cached_caller(app, sha256, accounts::caller_by_sha256).await? else {
+        return Ok(None);
+    };
     if caller
         .credential
         .ends_at()
         .is_some_and(|at| at <= app.clock.now())
     {
-        let message = "The API key was rotated and is no longer valid.";
-        return Err(Error::plain(ErrorCode::RevokedApiKey, message));
+        return Err(rotated());
     }
-    admit(app, caller, address)
+    admit(app, &caller, address)?;
+    Ok(Some(caller))
+}
+
+/// The error for a secret that another one has replaced.
+fn rotated() -> Error {
+    let message = "The API key was rotated and is no longer valid.";
+    Error::plain(ErrorCode::RevokedApiKey, message)
 }
 
 /// The key with this secret, valid or not.
@@ -245,12 +273,8 @@ pub fn refuse_former_secret(caller: &Caller) -> Result<(), Error> {
     }
 }
 
-/// The caller, if the key is valid now and from this address.
-pub(super) fn admit(
-    app: &AppParts,
-    caller: Arc<Caller>,
-    address: IpAddr,
-) -> Result<Arc<Caller>, Error> {
+/// Refuses a caller whose key is not valid now, or not from this address.
+pub(super) fn admit(app: &AppParts, caller: &Caller, address: IpAddr) -> Result<(), Error> {
     let now = app.clock.now();
     let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     if has_passed(caller.key.revoked_at) {
@@ -271,9 +295,19 @@ pub(super) fn admit(
             "The API key may not be used from this IP address.",
         ));
     }
-    // Kept in memory and written once a minute: a write for each request would cost a commit.
-    app.caches.key_usage.note(caller.key.id, now);
-    Ok(caller)
+    Ok(())
+}
+
+/// Refuses a caller whose key lacks a scope.
+pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Error> {
+    if caller.key.may(scope) {
+        return Ok(());
+    }
+    let message = format!(
+        "The API key lacks the scope {scope:?}.",
+        scope = scope.name()
+    );
+    Err(Error::plain(ErrorCode::InsufficientScope, message))
 }
 
 /// The caller with this hash: from the cache, or read by `find`.

@@ -101,14 +101,21 @@ fn log_name(sha256: &str) -> &str {
 
 /// The caller with this cookie, if the session and its key are valid now and from this address.
 pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<Arc<Caller>, Error> {
-    let ended = || {
-        let message = "The session has ended. Sign in again.";
-        Error::plain(ErrorCode::ExpiredApiKey, message)
-    };
     if cookie.expose().len() != COOKIE_DIGITS {
         return Err(ended());
     }
-    let caller = keys::cached_caller(app, hash(cookie), store::sessions::caller).await?;
+    let caller = check_hash(app, hash(cookie), address).await?;
+    keys::note_use(app, &caller);
+    Ok(caller)
+}
+
+/// Like [`check`], for the cookie with this hash.
+pub(super) async fn check_hash(
+    app: &AppParts,
+    sha256: String,
+    address: IpAddr,
+) -> Result<Arc<Caller>, Error> {
+    let caller = keys::cached_caller(app, sha256, store::sessions::caller).await?;
     let caller = caller.ok_or_else(ended)?;
     if caller
         .credential
@@ -117,7 +124,13 @@ pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<A
     {
         return Err(ended());
     }
-    keys::admit(app, caller, address)
+    keys::admit(app, &caller, address)?;
+    Ok(caller)
+}
+
+fn ended() -> Error {
+    let message = "The session has ended. Sign in again.";
+    Error::plain(ErrorCode::ExpiredApiKey, message)
 }
 
 /// The key of a session, valid or not.
@@ -138,6 +151,6 @@ pub fn is_csrf_token(cookie: &Secret, token: &[u8]) -> bool {
 }
 
 /// The hash of a cookie. It differs from the hashes of keys, which share a cache with it.
-fn hash(cookie: &Secret) -> String {
+pub(super) fn hash(cookie: &Secret) -> String {
     sha256_hex(format!("session {}", cookie.expose()).as_bytes())
 }

@@ -1,24 +1,23 @@
 //! `GET /v1/admin/events`: a live stream of events of the whole gateway.
 
-use std::convert::Infallible;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse as _;
 use axum::response::Response;
-use axum::response::sse::{Event, Sse};
+use axum::response::sse::Event;
 use futures_util::Stream;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::docs::EventSchema;
-use crate::error;
 use crate::error::ErrorResponse;
-use crate::tasks::keep_alive;
+use crate::event_stream;
+use crate::tasks::error_event;
 use crate::wire::admin::events::GatewayEvent;
 use mediagate_core::app::App;
 use mediagate_core::domain::feed::{self, FeedFollower, FeedItem};
 use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
 
 /// The events of the gateway.
@@ -35,7 +34,7 @@ type GatewayEventSchema = EventSchema<GatewayEvent>;
     ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
 ), responses((status = 200, description = "Server-sent events", body = GatewayEventSchema, content_type = "text/event-stream")))]
 pub(crate) async fn events(
-    _: AllowedCaller<Admin>,
+    allowed: AllowedCaller<Admin>,
     Extension(request_id): Extension<RequestId>,
     headers: HeaderMap,
     State(app): State<App>,
@@ -45,14 +44,15 @@ pub(crate) async fn events(
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Timestamp::from_micros);
     let follower = feed::follow(&app, since).await?;
-    let stream = Sse::new(event_stream(follower, request_id)).keep_alive(keep_alive());
-    Ok(stream.into_response())
+    let last = {
+        let request_id = request_id.clone();
+        move |error: &Error| error_event(error, &request_id)
+    };
+    let events = gateway_events(follower, request_id);
+    Ok(event_stream::respond(events, allowed.watch, last).into_response())
 }
 
-fn event_stream(
-    mut follower: FeedFollower,
-    request_id: RequestId,
-) -> impl Stream<Item = Result<Event, Infallible>> {
+fn gateway_events(mut follower: FeedFollower, request_id: RequestId) -> impl Stream<Item = Event> {
     async_stream::stream! {
         loop {
             match follower.next().await {
@@ -61,16 +61,14 @@ fn event_stream(
                     let id = entry.event.at().micros().to_string();
                     let happening = GatewayEvent::new(&entry);
                     let event = Event::default().event(happening.subject()).id(id).json_data(happening);
-                    yield Ok(event.unwrap_or_default());
+                    yield event.unwrap_or_default();
                 }
                 Ok(FeedItem::Missed(count)) => {
                     let happening = GatewayEvent::missed_events(count);
-                    yield Ok(Event::default().event("missed").json_data(happening).unwrap_or_default());
+                    yield Event::default().event("missed").json_data(happening).unwrap_or_default();
                 }
                 Err(error) => {
-                    error::log(&error);
-                    let body = error::body(&error, &request_id);
-                    yield Ok(Event::default().event("error").json_data(body).unwrap_or_default());
+                    yield error_event(&error, &request_id);
                     return;
                 }
             }

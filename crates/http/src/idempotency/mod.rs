@@ -294,25 +294,27 @@ impl IntentAnswer {
     }
 
     /// An error about something that was made, which closes its intent at `close_time`. An error
-    /// that a retry can fix is not stored. An error after which the task may continue leaves the
-    /// intent open.
+    /// that a retry can fix is not stored. An error after which the task may continue, or which is
+    /// about the caller and not about the task, leaves the intent open.
     pub(super) fn error_answer(
         error: Error,
         request_id: &RequestId,
         close_time: IntentCloseTime,
     ) -> Self {
         let code = error.code();
-        let leaves_open = matches!(
-            code,
-            ErrorCode::StillRunning
-                | ErrorCode::ShuttingDown
-                | ErrorCode::InternalError
-                | ErrorCode::Overloaded
-        );
+        let is_about_caller = matches!(error.status(), 401 | 403);
+        let leaves_open = is_about_caller
+            || matches!(
+                code,
+                ErrorCode::StillRunning
+                    | ErrorCode::ShuttingDown
+                    | ErrorCode::InternalError
+                    | ErrorCode::Overloaded
+            );
         let error = Arc::new(error);
         Self {
             close_time: (!leaves_open).then_some(close_time),
-            is_stored: !code.retryable(),
+            is_stored: !code.retryable() && !is_about_caller,
             response: crate::error::write(crate::error::answer(&error), request_id),
             failure: (code.retryable() && !leaves_open).then_some(error),
         }
