@@ -236,6 +236,52 @@ impl ApiKey {
     }
 }
 
+/// What becomes of the open tasks of a key when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum TasksAtEnd {
+    /// All of them continue.
+    Keep,
+    /// Those that were not sent to a provider, and have not begun here, are cancelled.
+    #[default]
+    CancelUnsent,
+    /// All of them are cancelled.
+    Cancel,
+}
+
+impl TasksAtEnd {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+/// Why a key is no longer valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyEndReason {
+    Revoked,
+    Expired,
+}
+
+/// A key that is no longer valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyEnd {
+    pub reason: KeyEndReason,
+    pub tasks: TasksAtEnd,
+}
+
+/// The open tasks of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenTaskSums {
+    /// Those that were neither sent to a provider nor begun here.
+    pub unsent: u32,
+    /// What these have reserved.
+    pub unsent_held: MicroDollars,
+    /// All others.
+    pub sent: u32,
+    /// What these have reserved.
+    pub sent_held: MicroDollars,
+}
+
 /// A valid key and its account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -287,6 +333,8 @@ pub struct AccountRecord {
     pub money: AccountMoney,
     /// Keys that are not revoked.
     pub keys: i64,
+    /// When it was closed: since then it has no keys, and gets none.
+    pub closed_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -104,6 +104,8 @@ codes! {
     KeyRevoked = "key_revoked", 409, Conflict;
     /// An account with this handle already exists.
     HandleTaken = "handle_taken", 409, Conflict;
+    /// The account was closed and gets no new keys.
+    AccountClosed = "account_closed", 409, Conflict;
     /// The task's cost cannot be adjusted, or was already adjusted.
     NotAdjustable = "not_adjustable", 409, Conflict;
     /// The video is not finished yet.

@@ -4,6 +4,7 @@ use crate::columns::{TableRecord as _, record};
 use crate::page::PageQuery;
 use crate::{Conn, StoreError};
 use mediagate_model::account::{Account, AccountRecord};
+use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AccountId;
 use mediagate_model::money::MicroDollars;
 
@@ -46,6 +47,7 @@ record! {
         account: ..account_columns!("a"),
         money: ..account_money_columns!("a"),
         keys: "(SELECT COUNT(*) FROM api_keys k WHERE k.account_id = a.id AND k.revoked_at IS NULL)",
+        closed_at: "a.closed_at",
     }
 }
 
@@ -94,6 +96,26 @@ pub fn record_of(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<AccountRec
         &[(&id.to_string()).into()],
         AccountRecord::from_row,
     )
+}
+
+/// Closes an account. Returns false if it was closed before.
+pub fn close(conn: &mut Conn<'_>, id: AccountId, now: Timestamp) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE accounts SET closed_at = ?2 WHERE id = ?1 AND closed_at IS NULL",
+        &[(&id.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Whether an account is closed. It cannot be closed before this transaction ends.
+pub fn lock_and_check_closed(conn: &mut Conn<'_>, id: AccountId) -> Result<bool, StoreError> {
+    // `SQLite` has one writer at a time.
+    let sql = conn.dialect(
+        "SELECT closed_at FROM accounts WHERE id = ?1",
+        "SELECT closed_at FROM accounts WHERE id = ?1 FOR SHARE",
+    );
+    let closed_at = conn.one(sql, &[(&id.to_string()).into()], |row| row.int_or_null(0))?;
+    Ok(closed_at.flatten().is_some())
 }
 
 /// Changes an account's display name.

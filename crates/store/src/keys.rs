@@ -6,7 +6,8 @@ use crate::money_columns::period_starts;
 use crate::page::PageQuery;
 use crate::{Conn, Row, SqlValue, StoreError};
 use mediagate_model::account::{
-    Account, ApiKey, BudgetPeriod, Caller, CallerCredential, KeyMoney, KeyRecord, Scope,
+    Account, ApiKey, BudgetPeriod, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney,
+    KeyRecord, Scope, TasksAtEnd,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
@@ -32,6 +33,14 @@ record! {
         revoked_at: "revoked_at",
     }
 }
+
+/// The columns of a key, as `k`, that show whether it has ended.
+macro_rules! key_end_columns {
+    () => {
+        "k.revoked_at, k.expires_at, k.tasks_at_end"
+    };
+}
+pub(crate) use key_end_columns;
 
 record! {
     record_columns for KeyRecord of "api_keys" {
@@ -326,6 +335,84 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
         &[(&id.to_string()).into(), now.micros().into()],
     )?;
     Ok(changed == 1)
+}
+
+/// Sets what becomes of a key's open tasks when it ends.
+pub fn set_tasks_at_end(
+    conn: &mut Conn<'_>,
+    id: KeyId,
+    tasks: TasksAtEnd,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE api_keys SET tasks_at_end = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), tasks.name().into()],
+    )?;
+    Ok(())
+}
+
+/// How a key ended; `None` while it is valid. It has expired if it was to expire at `expired` or
+/// before.
+pub fn key_end(
+    conn: &mut Conn<'_>,
+    id: KeyId,
+    expired: Timestamp,
+) -> Result<Option<KeyEnd>, StoreError> {
+    let end = conn.one(
+        concat!(
+            "SELECT ",
+            key_end_columns!(),
+            " FROM api_keys k WHERE k.id = ?1"
+        ),
+        &[(&id.to_string()).into()],
+        |row| read_key_end(row, 0, expired),
+    )?;
+    Ok(end.flatten())
+}
+
+/// The key's end in the columns of `key_end_columns` from this one on.
+pub(crate) fn read_key_end(
+    row: &Row<'_>,
+    column: usize,
+    expired: Timestamp,
+) -> Result<Option<KeyEnd>, StoreError> {
+    let is_revoked = row.int_or_null(column)?.is_some();
+    let expires_at = row.int_or_null(column + 1)?;
+    let reason = if is_revoked {
+        KeyEndReason::Revoked
+    } else if expires_at.is_some_and(|at| at <= expired.micros()) {
+        KeyEndReason::Expired
+    } else {
+        return Ok(None);
+    };
+    let tasks = row.text_or_null(column + 2)?;
+    // An unknown value was written by a newer version.
+    let tasks = tasks.and_then(|text| text.parse().ok()).unwrap_or_default();
+    Ok(Some(KeyEnd { reason, tasks }))
+}
+
+/// Up to `limit` keys with open tasks that were revoked or expired from `since` on, with their
+/// accounts; without those whose tasks continue.
+pub fn ended_with_tasks(
+    conn: &mut Conn<'_>,
+    since: Timestamp,
+    expired: Timestamp,
+    limit: u32,
+) -> Result<Vec<(AccountId, KeyId)>, StoreError> {
+    conn.all(
+        "SELECT account_id, id FROM api_keys WHERE revoked_at >= ?1 AND open_tasks > 0
+           AND COALESCE(tasks_at_end, '') <> 'keep'
+         UNION ALL SELECT account_id, id FROM api_keys WHERE expires_at >= ?1 AND expires_at <= ?2
+           AND revoked_at IS NULL AND open_tasks > 0 LIMIT ?3",
+        &[
+            since.micros().into(),
+            expired.micros().into(),
+            i64::from(limit).into(),
+        ],
+        |row| {
+            let account = row.parse(0, "api_keys.account_id")?;
+            Ok((account, row.parse(1, "api_keys.id")?))
+        },
+    )
 }
 
 /// Reserves `count` open tasks, unless the key would then have more than `limit`. Returns whether

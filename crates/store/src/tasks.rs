@@ -68,6 +68,17 @@ macro_rules! unsent {
     };
 }
 
+/// Whether an open task was neither sent to a provider nor begun here.
+macro_rules! never_begun {
+    () => {
+        concat!(
+            "(state = 'queued' OR (provider <> 'embedded' AND ",
+            unsent!(),
+            "))"
+        )
+    };
+}
+
 mod all_accounts;
 mod claims;
 mod fair_queue;
@@ -76,8 +87,9 @@ mod list;
 pub use crate::page::PageQuery;
 pub use all_accounts::{page_of_all, search_of_all};
 pub use claims::{
-    DueWork, any_due, any_due_after, claim_sent, claim_upstream, count_waiting, due_work, held_by,
-    lock, lock_held, models_due, models_waiting, pull_forward, release, set_deaths, waiting,
+    DueWork, SendPermission, any_due, any_due_after, claim_sent, claim_upstream, count_waiting,
+    due_work, held_by, lock, lock_held, lock_to_send, models_due, models_waiting, open_of_key,
+    open_sums_of_key, pull_forward, release, set_deaths, waiting,
 };
 pub use fair_queue::{FairQueue, claim, claim_in_turn, count_unsent, enter_queue};
 pub(crate) use list::first_id;

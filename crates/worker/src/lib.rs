@@ -38,7 +38,7 @@ use tracing::Instrument as _;
 use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, try_heartbeat, watch_tasks};
 use crate::runs::{RunGuard, RunRegistry, TaskRun};
 use mediagate_core::app::App;
-use mediagate_core::domain::{restored_backup, settings_drift};
+use mediagate_core::domain::{keys, restored_backup, settings_drift, tasks};
 use mediagate_model::bounds;
 use mediagate_model::error::Error;
 use mediagate_model::ids::TaskId;
@@ -230,6 +230,11 @@ async fn claim(context: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Erro
 }
 
 async fn run_embedded(context: &WorkerContext, task: Task, run: RunGuard) {
+    // A task that was claimed before has begun, and continues after its key has ended.
+    let has_begun = task.attempts > 1;
+    if !has_begun && context.cancel_with_key(&task, Some(false)).await {
+        return;
+    }
     context.app.bell.ring_underway(task.id);
     let outcome = tokio::select! {
         outcome = embedded::run(&context.app, &task, &run, &context.exclusive_slot) => outcome,
@@ -280,6 +285,26 @@ impl WorkerContext {
         };
         self.app.bell.ring(task.id);
         ended
+    }
+
+    /// Cancels a task whose key has ended; for `is_begun` see [`tasks::cancel_with_key`]. Returns
+    /// whether it was cancelled.
+    async fn cancel_with_key(&self, task: &Task, is_begun: Option<bool>) -> bool {
+        let (key, expired) = (task.key, keys::expiry_cutoff(&self.app));
+        // Read first: nearly every key is valid, and a cancellation costs a commit.
+        let read = self
+            .app
+            .store
+            .read(move |conn| store::accounts::key_end(conn, key, expired));
+        let cancelled = match read.await {
+            Ok(None) => Ok(false),
+            Ok(Some(_)) => tasks::cancel_with_key(&self.app, task.id, is_begun).await,
+            Err(error) => Err(error.into()),
+        };
+        cancelled.unwrap_or_else(|error: Error| {
+            tracing::warn!(inside = ?error.internal_cause(), "cannot check the key of a task");
+            false
+        })
     }
 
     /// Sleeps; returns early when the process stops.

@@ -58,6 +58,8 @@ enum UpkeepJob {
     Ledger,
     /// Releases money that is still reserved although nothing needs it.
     LeftoverMoney,
+    /// Cancels unsent tasks of keys that have ended.
+    EndedKeys,
     /// Looks for the jobs of submissions with an unknown outcome.
     UnclearSubmissions,
     /// Removes expired intents.
@@ -73,11 +75,12 @@ enum UpkeepJob {
 }
 
 impl UpkeepJob {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
         Self::LeftoverMoney,
+        Self::EndedKeys,
         Self::UnclearSubmissions,
         Self::Intents,
         Self::Records,
@@ -92,6 +95,7 @@ impl UpkeepJob {
             Self::Orphans => "orphans",
             Self::Ledger => "ledger",
             Self::LeftoverMoney => "left-over",
+            Self::EndedKeys => "ended-keys",
             Self::UnclearSubmissions => "unclear",
             Self::Intents => "intents",
             Self::Records => "records",
@@ -106,7 +110,7 @@ impl UpkeepJob {
             Self::Media => Duration::from_secs(10),
             Self::Orphans => Duration::from_hours(6),
             Self::Ledger => Duration::from_hours(1),
-            Self::LeftoverMoney => Duration::from_secs(5),
+            Self::LeftoverMoney | Self::EndedKeys => Duration::from_secs(5),
             Self::UnclearSubmissions => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
             Self::PersistTime => MAX_CHECK_INTERVAL,
@@ -124,6 +128,7 @@ impl UpkeepJob {
             Self::Orphans => sweep_orphans(app).await,
             Self::Ledger => ledger::check_recent(app).await,
             Self::LeftoverMoney => upstream::release_left_over(app).await,
+            Self::EndedKeys => keys::cancel_left_over(app).await,
             Self::UnclearSubmissions => upstream::recheck_unclear(app).await,
             Self::Intents => app.intents.forget_old().await,
             Self::Records => tasks::remove_expired(app).await,
@@ -210,9 +215,12 @@ async fn compare_settings(app: &App) {
 
 /// Does this kind of upkeep if it is due and no other process is doing it.
 async fn run_if_due(app: &App, kind: UpkeepJob) {
-    // This kind is due every two seconds. Acquiring the lease is a write, and usually there is
+    // These kinds are due every few seconds. Acquiring the lease is a write, and usually there is
     // nothing to do.
     if matches!(kind, UpkeepJob::Films) && !post_processing::is_any_due(app).await {
+        return;
+    }
+    if matches!(kind, UpkeepJob::EndedKeys) && !keys::has_left_over(app).await {
         return;
     }
     let interval = kind.interval(app);

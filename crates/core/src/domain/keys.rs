@@ -3,10 +3,12 @@
 //! A key is `sk-mg-`, 43 base62 characters with 256 random bits, and a checksum of 6
 //! (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum rejects typos without a lookup and
 //! lets secret scanners match the format. Only the SHA-256 is stored: a key has full entropy, so a
-//! slow hash would add nothing. `changes` has an operator's changes to keys.
+//! slow hash would add nothing. `changes` has an operator's changes to keys,
+//! `open_tasks` what becomes of the tasks of a key that ends.
 
 mod changes;
 mod last_use;
+mod open_tasks;
 mod watch;
 
 use std::net::IpAddr;
@@ -29,10 +31,11 @@ use mediagate_store::tasks::PageQuery;
 use mediagate_store::{Conn, StoreError, accounts};
 
 pub use changes::{
-    IssuedKey, KeyChanges, KeyDependents, change, check_models, get, issue, not_found, page,
-    revoke, rotate,
+    ClosedAccount, IssuedKey, KeyChanges, KeyDependents, RevocationOptions, change, check_models,
+    close_account, get, issue, not_found, page, revoke, rotate,
 };
 pub use last_use::note_uses;
+pub use open_tasks::{KeyTasks, cancel_left_over, expiry_cutoff, has_left_over};
 pub use watch::{CHECK_INTERVAL, CallerWatch};
 
 const PREFIX: &str = "sk-mg-";

@@ -3,12 +3,14 @@
 
 use clap::{Args, Subcommand};
 
+use crate::cli::keys::{RevocationArgs, task_lines};
 use crate::cli::{CliError, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounting::{self, AccountChanges};
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::keys::{self, RevocationOptions};
 use mediagate_http::wire::admin::money::AdminAccount;
 use mediagate_model::account::{Account, AccountMoney, AccountRecord};
 use mediagate_model::clock::Clock;
@@ -24,6 +26,13 @@ pub(super) enum AccountsCommand {
     Credit(AccountCreditArgs),
     /// Change an account's name, policy or budget
     Update(AccountUpdateArgs),
+    /// Close an account: revoke all its keys, and allow no new ones
+    Close {
+        /// Handle of the account
+        handle: String,
+        #[command(flatten)]
+        options: RevocationArgs,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -93,7 +102,7 @@ pub(super) fn run(
             check_name(args.name.as_deref())?;
             args.check_that_something_changes()?;
         }
-        AccountsCommand::List | AccountsCommand::Credit(_) => {}
+        AccountsCommand::List | AccountsCommand::Credit(_) | AccountsCommand::Close { .. } => {}
     }
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
@@ -102,6 +111,9 @@ pub(super) fn run(
             AccountsCommand::List => list(&app, json).await,
             AccountsCommand::Credit(args) => credit(&app, args, json).await,
             AccountsCommand::Update(args) => update(&app, args, json).await,
+            AccountsCommand::Close { handle, options } => {
+                close(&app, handle, options.options(), json).await
+            }
         }
     })
 }
@@ -167,12 +179,13 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         account,
         money,
         keys,
+        closed_at,
     } in &accounts
     {
         table.add_row([
             account.handle.clone(),
             account.display_name.clone(),
-            policy(money).to_owned(),
+            closed_at.map_or(policy(money), |_| "closed").to_owned(),
             // An unlimited account spends without credit, so it has no meaningful balance.
             if money.prepaid {
                 money.balance().to_string()
@@ -234,6 +247,27 @@ async fn update(app: &App, args: &AccountUpdateArgs, json: bool) -> Result<(), C
     }
     let money = money_sentence(&record.money);
     say(&format!("Changed {}. {money}", account.handle))
+}
+
+async fn close(
+    app: &App,
+    handle: &str,
+    options: RevocationOptions,
+    json: bool,
+) -> Result<(), CliError> {
+    let account = find(app, handle).await?;
+    let author = ChangeAuthor::command("accounts close").into();
+    let closed = keys::close_account(app, author, account.id, options).await?;
+    if json {
+        return show::json(&AdminAccount::closed(&closed));
+    }
+    let keys = match closed.keys_revoked {
+        1 => "1 key was revoked.".to_owned(),
+        count => format!("{count} keys were revoked."),
+    };
+    say(&format!("Closed {handle}. {keys}"))?;
+    let offer = format!("mediagate accounts close {handle} --cancel-running");
+    task_lines(closed.tasks, &offer).try_for_each(|line| say(&line))
 }
 
 /// An account's money in words.

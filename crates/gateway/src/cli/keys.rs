@@ -15,9 +15,11 @@ use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::audit::ChangeAuthor;
-use mediagate_core::domain::keys::{self, IssuedKey, KeyChanges, KeyMatch, NewKey};
+use mediagate_core::domain::keys::{
+    self, IssuedKey, KeyChanges, KeyMatch, KeyTasks, NewKey, RevocationOptions,
+};
 use mediagate_http::wire::admin::keys::{AdminKey, KeyWebhook};
-use mediagate_model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
+use mediagate_model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope, TasksAtEnd};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::KeyId;
 use mediagate_model::money::MicroDollars;
@@ -48,10 +50,36 @@ pub(super) enum KeysCommand {
     Revoke {
         /// The key: its id, its first 12 characters, the key itself or its whole former key
         key: String,
-        /// Delete the key's webhook endpoints, which otherwise are disabled
-        #[arg(long)]
-        end_webhooks: bool,
+        #[command(flatten)]
+        options: RevocationArgs,
     },
+}
+
+/// What a revocation does besides ending a key.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct RevocationArgs {
+    /// Delete the key's webhook endpoints, which otherwise are disabled
+    #[arg(long)]
+    end_webhooks: bool,
+    /// Let all its open tasks continue; otherwise those that have not begun are cancelled
+    #[arg(long)]
+    keep_tasks: bool,
+    /// Cancel also its tasks that have begun
+    #[arg(long, conflicts_with = "keep_tasks")]
+    cancel_running: bool,
+}
+
+impl RevocationArgs {
+    pub(super) const fn options(self) -> RevocationOptions {
+        RevocationOptions {
+            ends_webhooks: self.end_webhooks,
+            tasks: match (self.keep_tasks, self.cancel_running) {
+                (true, _) => TasksAtEnd::Keep,
+                (false, true) => TasksAtEnd::Cancel,
+                (false, false) => TasksAtEnd::CancelUnsent,
+            },
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -238,8 +266,8 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
                 grace,
                 end_webhooks,
             } => rotate(&app, key, *grace, *end_webhooks, json).await,
-            KeysCommand::Revoke { key, end_webhooks } => {
-                revoke(&app, key, *end_webhooks, json).await
+            KeysCommand::Revoke { key, options } => {
+                revoke(&app, key, options.options(), json).await
             }
         }
     })
@@ -480,14 +508,14 @@ fn scopes(key: &ApiKey) -> String {
 async fn revoke(
     app: &App,
     id_or_prefix: &str,
-    end_webhooks: bool,
+    options: RevocationOptions,
     json: bool,
 ) -> Result<(), CliError> {
     let id = find(app, id_or_prefix).await?;
     // Before the revocation, which ends the former key too.
     let former_until = keys::get(app, id).await?.former_until;
     let author = ChangeAuthor::command("keys revoke").into();
-    let (revoked, was_valid) = keys::revoke(app, author, id, end_webhooks).await?;
+    let (revoked, was_valid) = keys::revoke(app, author, id, options).await?;
     if json {
         return show::json(&AdminKey::with_dependents(&revoked));
     }
@@ -502,5 +530,32 @@ async fn revoke(
             "Its former key, which was valid until {until}, ended too."
         ))?;
     }
-    ended_lines(&revoked).iter().try_for_each(|line| say(line))
+    let tasks = revoked
+        .dependents
+        .as_ref()
+        .and_then(|dependents| dependents.tasks);
+    let offer = format!("mediagate keys revoke {id} --cancel-running");
+    let lines = ended_lines(&revoked).into_iter();
+    let mut lines = lines.chain(task_lines(tasks.unwrap_or_default(), &offer));
+    lines.try_for_each(|line| say(&line))
+}
+
+/// Lines about the open tasks of keys that were revoked; `offer` is the command that cancels those
+/// that continue.
+pub(super) fn task_lines(tasks: KeyTasks, offer: &str) -> impl Iterator<Item = String> {
+    let cancelled = match tasks.cancelled {
+        0 => None,
+        1 => Some("1 task was cancelled.".to_owned()),
+        count => Some(format!("{count} tasks were cancelled.")),
+    };
+    let held = tasks.held;
+    let offer = format!("To cancel them too: `{offer}`.");
+    let continuing = match tasks.continuing {
+        0 => None,
+        1 => Some(format!("1 task continues and holds {held} USD. {offer}")),
+        count => Some(format!(
+            "{count} tasks continue and hold {held} USD. {offer}"
+        )),
+    };
+    cancelled.into_iter().chain(continuing)
 }

@@ -199,3 +199,49 @@ test("a session by cookie opens the console in every tab, until it is ended", ()
   await page.getByLabel("API key").waitFor();
   assert.deepEqual((await page.context().cookies()).filter((cookie) => cookie.value), []);
 }, { key: undefined }));
+
+test("a revocation says which tasks continue, and cancels them if asked to", () => visit("revocation", async (page) => {
+  const order = { model: "animatic-1", prompt: "A slow river", seconds: "20", size: "1920x1080" };
+  const dialog = page.getByRole("dialog");
+  const openTasks = async (handle) => {
+    const keys = await program.call("GET", `/v1/admin/keys?account=${handle}`);
+    return keys.data.reduce((sum, key) => sum + key.open_tasks, 0);
+  };
+  /** Orders six long films with a new key of the account, and waits until one of them runs. */
+  const orderFilms = async (handle) => {
+    const { key } = await program.call("POST", "/v1/admin/keys", { name: `Key of ${handle}`, account: handle });
+    for (let number = 0; number < 6; number++) {
+      const response = await fetch(`${program.url}/v1/videos`, { method: "POST", headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" }, body: JSON.stringify({ ...order, prompt: `${order.prompt} ${number}` }) });
+      assert.equal(response.status, 200);
+    }
+    await until(async () => (await program.call("GET", `/v1/admin/tasks?account=${handle}&status=running`)).data.length > 0);
+  };
+  const endAndCancel = async (button) => {
+    await dialog.getByRole("button", { name: button }).click();
+    await dialog.getByText(/(One task was|\d tasks were) cancelled/).waitFor();
+    await dialog.getByText(/(One task continues and holds|\d tasks continue and hold) 0\.00 USD/).waitFor();
+    await assertAccessible(page);
+    const offer = dialog.getByRole("button", { name: /^Cancel (it|them) too$/ });
+    await offer.click();
+    await offer.waitFor({ state: "detached" });
+    await dialog.getByText(/(One task was|\d tasks were) cancelled/).waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+  };
+
+  await orderFilms("leaky");
+  await page.goto("/console/keys");
+  await page.getByRole("button", { name: "Revoke Key of leaky" }).click();
+  await dialog.getByText(/6 open tasks, which hold 0\.00 USD/).waitFor();
+  await assertAccessible(page);
+  await endAndCancel("Revoke the key");
+  assert.equal(await openTasks("leaky"), 0);
+
+  await orderFilms("leaving");
+  await page.goto("/console/accounts");
+  await page.getByRole("button", { name: "Close leaving" }).click();
+  await assertAccessible(page);
+  await endAndCancel("Close the account");
+  assert.equal(await openTasks("leaving"), 0);
+  await page.locator("tbody tr", { hasText: "leaving" }).getByText("closed").waitFor();
+}));

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
 
+use super::keys::{revocation_options, with_options};
 use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
@@ -16,8 +17,9 @@ use crate::query::Query;
 use crate::wire::admin::money::AdminAccount;
 use crate::wire::list::List;
 use mediagate_core::app::App;
+use mediagate_core::domain::keys::ClosedAccount;
 use mediagate_core::domain::operator::OperatorAction;
-use mediagate_core::domain::{accounting, accounts};
+use mediagate_core::domain::{accounting, accounts, keys};
 use mediagate_model::account::AccountRecord;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;
@@ -76,6 +78,33 @@ pub(crate) async fn change(
     Ok(write
         .change(&app, fingerprint, change, account_object)
         .await?)
+}
+
+/// Close an account.
+///
+/// All of its keys are revoked, as `DELETE /v1/admin/keys/{id}` does it, and it gets no new ones. Its
+/// tasks that have not begun are cancelled. Its money, its tasks and their results remain. A closing
+/// can be repeated with other parameters.
+#[utoipa::path(delete, path = "/v1/admin/accounts/{handle}", tag = "admin",
+    params(("handle" = String, Path, description = "The account's handle"),
+        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the webhook endpoints of its keys. Default: they are disabled and their events are held"),
+        ("keep_tasks" = Option<bool>, Query, description = "Whether all open tasks continue. Default: those that have not begun are cancelled"),
+        ("cancel_running" = Option<bool>, Query, description = "Whether to cancel also the tasks that have begun")),
+    responses((status = 200, description = "The closed account", body = AdminAccount)))]
+pub(crate) async fn close(
+    write: OperatorWrite,
+    Path(handle): Path<String>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let account = find(&app, &handle).await?;
+    let options = query.read(revocation_options)?;
+    let fingerprint = with_options(write.fingerprint(), options);
+    let close = async |operation: OperatorAction<'_, ClosedAccount>| {
+        keys::close_account(&app, operation, account, options).await
+    };
+    let show = |closed: &ClosedAccount, _| AdminAccount::closed(closed);
+    Ok(write.change(&app, fingerprint, close, show).await?)
 }
 
 /// Add credit to an account.

@@ -10,6 +10,8 @@ use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
+use crate::fields::BodyFields;
+use crate::idempotency::Fingerprint;
 use crate::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
@@ -19,9 +21,10 @@ use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::keys::{self, IssuedKey};
+use mediagate_core::domain::keys::{self, IssuedKey, RevocationOptions};
 use mediagate_core::domain::operator::OperatorAction;
-use mediagate_model::error::Error;
+use mediagate_model::account::TasksAtEnd;
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::KeyId;
 
 /// Create an API key.
@@ -111,11 +114,17 @@ pub(crate) async fn change(
 
 /// Revoke an API key.
 ///
-/// It stops working from its next request. Its sessions end, and its webhook endpoints receive no
-/// more events. The response lists these endpoints.
+/// It stops working from its next request. Its sessions and its open streams end, and its webhook
+/// endpoints receive no more events. Its tasks that were neither sent to a provider nor begun here
+/// are cancelled, and what was held for them is released. The response lists the endpoints, and says
+/// how many tasks continue and what is held for these.
+///
+/// A revocation can be repeated with other parameters.
 #[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
     params(("id" = String, Path, description = "The key's id"),
-        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the key's webhook endpoints. Default: they are disabled and their events are held")),
+        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the key's webhook endpoints. Default: they are disabled and their events are held"),
+        ("keep_tasks" = Option<bool>, Query, description = "Whether all open tasks of the key continue. Default: those that have not begun are cancelled"),
+        ("cancel_running" = Option<bool>, Query, description = "Whether to cancel also the tasks that have begun. What their providers make anyway is charged as after any cancellation")),
     responses((status = 200, description = "The revoked key", body = AdminKey)))]
 pub(crate) async fn revoke(
     write: OperatorWrite,
@@ -124,19 +133,46 @@ pub(crate) async fn revoke(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let (id, fingerprint) = (parse(&id)?, write.fingerprint());
-    let ends_webhooks = query
-        .read(|query| Some(enum_param(query, "end_webhooks", "true, false").unwrap_or(false)))?;
-    // The flag is in the query, which a fingerprint of method and path does not cover.
-    let fingerprint = if ends_webhooks {
-        fingerprint.with_json(&json!({"end_webhooks": true}))
-    } else {
-        fingerprint
-    };
+    let options = query.read(revocation_options)?;
+    let fingerprint = with_options(fingerprint, options);
     let revoke = async |operation: OperatorAction<'_, (IssuedKey, bool)>| {
-        keys::revoke(&app, operation, id, ends_webhooks).await
+        keys::revoke(&app, operation, id, options).await
     };
     let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::with_dependents(issued);
     Ok(write.change(&app, fingerprint, revoke, show).await?)
+}
+
+/// A fingerprint that covers the options, which are in the query and not in the path.
+pub(super) fn with_options(fingerprint: Fingerprint, options: RevocationOptions) -> Fingerprint {
+    if options == RevocationOptions::default() {
+        return fingerprint;
+    }
+    let tasks = options.tasks.name();
+    fingerprint.with_json(&json!({"end_webhooks": options.ends_webhooks, "tasks": tasks}))
+}
+
+/// What a request asks to do besides revoking keys.
+pub(super) fn revocation_options(query: &BodyFields<'_>) -> Option<RevocationOptions> {
+    let flag = |name| enum_param(query, name, "true, false").unwrap_or(false);
+    let (ends_webhooks, keeps, cancels) = (
+        flag("end_webhooks"),
+        flag("keep_tasks"),
+        flag("cancel_running"),
+    );
+    let tasks = match (keeps, cancels) {
+        (true, true) => {
+            let message = "Cannot be combined with keep_tasks.";
+            query.fault("cancel_running", ErrorCode::InvalidValue, message);
+            return None;
+        }
+        (true, false) => TasksAtEnd::Keep,
+        (false, true) => TasksAtEnd::Cancel,
+        (false, false) => TasksAtEnd::CancelUnsent,
+    };
+    Some(RevocationOptions {
+        ends_webhooks,
+        tasks,
+    })
 }
 
 /// Rotate an API key.

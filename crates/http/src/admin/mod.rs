@@ -30,7 +30,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(keys::get, keys::change, keys::revoke))
         .routes(routes!(keys::rotate))
         .routes(routes!(accounts::create, accounts::list))
-        .routes(routes!(accounts::change))
+        .routes(routes!(accounts::change, accounts::close))
         .routes(routes!(accounts::credit))
         .routes(routes!(ledger::list))
         .routes(routes!(ledger::verify))

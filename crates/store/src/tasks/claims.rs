@@ -1,9 +1,12 @@
 //! Claims: a worker claims, holds, postpones and releases a task.
 
 use crate::columns::TableRecord as _;
+use crate::keys::{key_end_columns, read_key_end};
 use crate::{Conn, StoreError};
+use mediagate_model::account::{OpenTaskSums, TasksAtEnd};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::ids::TaskId;
+use mediagate_model::ids::{AccountId, KeyId, TaskId};
+use mediagate_model::money::MicroDollars;
 use mediagate_model::task::{Task, TaskState};
 
 /// Whether a task for one of these embedded models is due; cheaper than a failing claim.
@@ -249,6 +252,110 @@ pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, S
         row.int(0)
     })?;
     Ok(found.is_some())
+}
+
+/// Whether an owner may send a task to a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendPermission {
+    Granted,
+    /// The owner does not hold the task.
+    NotHeld,
+    /// The task's key has ended, and its tasks with it.
+    KeyEnded,
+}
+
+/// Like [`lock_held`], for a task that is about to be sent: its key must not have ended, unless its
+/// tasks continue.
+pub fn lock_to_send(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    expired: Timestamp,
+) -> Result<SendPermission, StoreError> {
+    macro_rules! held {
+        ($lock:literal) => {
+            concat!(
+                "SELECT ", key_end_columns!(), " FROM tasks JOIN api_keys k ON k.id = tasks.key_id
+                 WHERE tasks.id = ?1 AND tasks.lease_owner = ?2 AND tasks.state IN ('queued', 'running')", $lock
+            )
+        };
+    }
+    // The key is only read. Whoever revokes it then cancels its unsent tasks one by one, and waits
+    // for the lock of this one.
+    let sql = conn.dialect(held!(""), held!(" FOR UPDATE OF tasks"));
+    let held = conn.one(sql, &[(&id.to_string()).into(), owner.into()], |row| {
+        read_key_end(row, 0, expired)
+    })?;
+    Ok(match held {
+        None => SendPermission::NotHeld,
+        Some(Some(end)) if end.tasks != TasksAtEnd::Keep => SendPermission::KeyEnded,
+        Some(_) => SendPermission::Granted,
+    })
+}
+
+/// Selects the open tasks of the key `?2` of the account `?1`. The key is compared in such a way that
+/// no index is used for it: a key can have a million tasks that have ended, and an account has few
+/// that are open.
+macro_rules! open_of_key {
+    () => {
+        "account_id = ?1 AND state IN ('queued', 'running') AND key_id || '' = ?2"
+    };
+}
+
+/// Up to `limit` open tasks of a key, oldest first; with `only_unsent` only those that no provider
+/// has or may have, and that have not begun here.
+pub fn open_of_key(
+    conn: &mut Conn<'_>,
+    (account, key): (AccountId, KeyId),
+    only_unsent: bool,
+    limit: u32,
+) -> Result<Vec<TaskId>, StoreError> {
+    let sql = if only_unsent {
+        concat!(
+            "SELECT id FROM tasks WHERE ",
+            open_of_key!(),
+            " AND ",
+            never_begun!(),
+            " ORDER BY id LIMIT ?3"
+        )
+    } else {
+        concat!(
+            "SELECT id FROM tasks WHERE ",
+            open_of_key!(),
+            " ORDER BY id LIMIT ?3"
+        )
+    };
+    let (account, key) = (account.to_string(), key.to_string());
+    let values = [(&account).into(), (&key).into(), i64::from(limit).into()];
+    conn.all(sql, &values, |row| row.parse(0, "tasks.id"))
+}
+
+/// The number of a key's open tasks, and what they have reserved.
+pub fn open_sums_of_key(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: KeyId,
+) -> Result<OpenTaskSums, StoreError> {
+    let mut sums = OpenTaskSums::default();
+    let rows = conn.all(
+        concat!(
+            "SELECT CASE WHEN ", never_begun!(), " THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
+                    COUNT(*), CAST(COALESCE(SUM(CASE money WHEN 'held' THEN reserved_micros ELSE 0 END), 0) AS BIGINT)
+             FROM tasks WHERE ", open_of_key!(), " GROUP BY 1"
+        ),
+        &[(&account.to_string()).into(), (&key.to_string()).into()],
+        |row| Ok((row.flag(0)?, row.int(1)?, row.int(2)?)),
+    )?;
+    for (is_unsent, count, held) in rows {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let held = MicroDollars::new(held);
+        if is_unsent {
+            (sums.unsent, sums.unsent_held) = (count, held);
+        } else {
+            (sums.sent, sums.sent_held) = (count, held);
+        }
+    }
+    Ok(sums)
 }
 
 /// Tasks held under this lease.

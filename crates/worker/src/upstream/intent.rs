@@ -16,7 +16,7 @@ use providers::driver::SendDeadline;
 use super::capacity;
 use super::hosted_task::{DeclineReason, HostedTask, RouteAttempt, RunEnding, internal_ending};
 use crate::finish::RunOutcome;
-use mediagate_core::domain::task_acceptance;
+use mediagate_core::domain::{keys, task_acceptance};
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
@@ -25,6 +25,7 @@ use mediagate_model::error::Error;
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store::submissions::JobAcceptance;
+use mediagate_store::tasks::SendPermission;
 use mediagate_store::{self as store, Conn, StoreError};
 
 /// Pause before a write is repeated.
@@ -34,6 +35,8 @@ const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 pub(super) enum IntentError {
     /// The task ended, belongs to another process, or has already been sent.
     Gone,
+    /// The key that ordered the task has ended, and the task with it.
+    KeyEnded,
     /// The route has no free slot after all.
     Full,
     /// The database failed.
@@ -49,7 +52,7 @@ impl From<StoreError> for IntentError {
 impl IntentError {
     pub(super) fn into_attempt(self) -> Result<RouteAttempt, RunEnding> {
         match self {
-            Self::Gone => Err((RunOutcome::Stopped, None)),
+            Self::Gone | Self::KeyEnded => Err((RunOutcome::Stopped, None)),
             Self::Full => Ok(RouteAttempt::Declined(DeclineReason::Full)),
             Self::Internal(error) => Err(internal_ending(&error)),
         }
@@ -68,8 +71,8 @@ enum AcceptanceOutcome {
 
 impl HostedTask<'_> {
     /// Records durably that a request is about to be sent, if there is a free slot, this process
-    /// still holds the task, and every earlier submission for it was provably refused. Returns the
-    /// deadline for sending it.
+    /// still holds the task, its key has not ended, and every earlier submission for it was provably
+    /// refused. Returns the deadline for sending it.
     pub(super) async fn intend(
         &self,
         route: &Route,
@@ -81,12 +84,14 @@ impl HostedTask<'_> {
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
-        let now = app.clock.now();
+        let (now, expired) = (app.clock.now(), keys::expiry_cutoff(app));
         let intend = move |conn: &mut Conn<'_>| -> Result<(), IntentError> {
             // The lock lasts until the commit. Until then no other process can cancel the task or
             // take it over.
-            if !store::tasks::lock_held(conn, task, &owner)? {
-                return Err(IntentError::Gone);
+            match store::tasks::lock_to_send(conn, task, &owner, expired)? {
+                SendPermission::Granted => {}
+                SendPermission::NotHeld => return Err(IntentError::Gone),
+                SendPermission::KeyEnded => return Err(IntentError::KeyEnded),
             }
             let previous = store::submissions::latest(conn, task)?;
             if previous
@@ -195,7 +200,9 @@ impl HostedTask<'_> {
         });
         match write.await {
             Err(IntentError::Internal(error)) => internal_ending(&error),
-            Ok(()) | Err(IntentError::Gone | IntentError::Full) => (RunOutcome::Stopped, None),
+            Ok(()) | Err(IntentError::Gone | IntentError::KeyEnded | IntentError::Full) => {
+                (RunOutcome::Stopped, None)
+            }
         }
     }
 

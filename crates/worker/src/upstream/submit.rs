@@ -11,6 +11,7 @@ use super::hosted_task::{
     AcceptedJob, DeclineReason, HostedTask, OutgoingOrder, PendingAcceptance, RouteAttempt,
     RunEnding, SendFailure, failure, internal_ending,
 };
+use super::intent::IntentError;
 use super::{order, results};
 use crate::finish::{RunOutcome, SubmissionClose};
 use mediagate_core::domain::{routes, routing};
@@ -50,6 +51,11 @@ impl HostedTask<'_> {
     pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
         let upstream = &self.context.app.models.upstream;
         let (app, account) = (&self.context.app, self.task.account);
+        // A task that waited is checked before its pictures are sent anywhere. Whether it may be
+        // sent is decided with the record of its submission.
+        if !self.is_new && self.context.cancel_with_key(self.task, None).await {
+            return Err((RunOutcome::Stopped, None));
+        }
         // A provider that already has the sources comes first, and a persona is known only to one
         // provider: without this look-up the task would have no route at all.
         let source_provider = routing::source_provider(app, account, &self.task.payload)
@@ -300,6 +306,9 @@ impl HostedTask<'_> {
                 app.models
                     .upstream
                     .breaker(route, CircuitBreaker::end_trial);
+                if matches!(error, IntentError::KeyEnded) {
+                    self.context.cancel_with_key(self.task, None).await;
+                }
                 return Ok(error.into_attempt()?);
             }
             Err(SubmitError::TooLate) => {

@@ -1,8 +1,9 @@
 // Accounts: their credit and budgets.
 
 import { html, useState } from "../vendor/preact-htm.js";
-import { Submit, useAction } from "./act.js";
+import { Act, Submit, useAction } from "./act.js";
 import { call, query as asQuery } from "./api.js";
+import { EndedTasks } from "./keys.js";
 import { withQuery } from "./router.js";
 import { Dialog, Empty, Failed, Field, faultOf, Head, Load, Pager, Table, useLoad, usd } from "./ui.js";
 
@@ -12,18 +13,32 @@ export function Accounts({ query }) {
   const list = useLoad((signal) => call("GET", `/v1/admin/accounts${search}`, undefined, { signal }), [search]);
   const [window_, setWindow] = useState(/** @type {any} */ (undefined));
   const close = () => setWindow(undefined);
-  const done = () => {
-    close();
+  const done = (account) => {
+    setWindow(account?.tasks ? { closed: account } : undefined);
     list.reload();
   };
   return html`<div><${Head} title="Accounts" small="Accounts pay for tasks. Each key belongs to an account."><a class="button quiet" href="/console/spend?by=account">Margins</a><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
     <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "#Balance", "#Held", "#Spent", "#Budget", "#Keys", ""]} rows=${page.data} row=${(account) => [
       html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(account.handle)}`}><strong>${account.name}</strong></a><br /><span class="fine mono">${account.handle}</span></div>`, account.prepaid ? usd(account.balance_usd) : "not prepaid", usd(account.held_usd), usd(account.spent_usd),
       account.budget_usd ? html`<span>${usd(account.budget_usd)}<br /><span class="fine">${usd(account.available_usd)} left</span></span>` : "none", account.keys,
-      html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${account.handle}`} onClick=${() => setWindow({ credit: account })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${account.handle}`} onClick=${() => setWindow({ edit: account })}>Edit</button></span>`]} />
+      html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${account.handle}`} onClick=${() => setWindow({ credit: account })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${account.handle}`} onClick=${() => setWindow({ edit: account })}>Edit</button>${account.closed_at ? html`<span class="fine">closed</span>` : html`<button type="button" class="danger small" aria-label=${`Close ${account.handle}`} onClick=${() => setWindow({ end: account })}>Close</button>`}</span>`]} />
       <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//>
     ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
-    ${window_?.credit && html`<${Credit} of=${window_.credit} close=${close} done=${done} />`}</div>`;
+    ${window_?.credit && html`<${Credit} of=${window_.credit} close=${close} done=${done} />`}
+    ${window_?.end && html`<${End} of=${window_.end} close=${close} done=${done} />`}
+    ${window_?.closed && html`<${Closed} of=${window_.closed} close=${close} done=${done} />`}</div>`;
+}
+
+function End({ of, close, done }) {
+  const action = useAction();
+  const [keeps, setKeeps] = useState(false);
+  return html`<${Dialog} title=${`Close “${of.handle}”`} close=${close}><div class="stack"><p>All ${of.keys} of its keys are revoked, and it gets no new ones. This cannot be undone. Its tasks that have not begun are cancelled. Its money, tasks and results remain.</p>
+    <label class="row"><input type="checkbox" checked=${keeps} onChange=${() => setKeeps(!keeps)} />Let all its tasks continue</label><${Failed} error=${action.error} />
+    <div><${Act} of=${action} kind="danger" does=${async (send) => done(await send("DELETE", `/v1/admin/accounts/${encodeURIComponent(of.handle)}${asQuery({ keep_tasks: keeps ? "true" : "" })}`))}>Close the account<//></div></div><//>`;
+}
+
+function Closed({ of, close, done }) {
+  return html`<${Dialog} title=${`“${of.handle}” is closed`} close=${close}><div class="stack"><${EndedTasks} of=${of.tasks} path=${`/v1/admin/accounts/${encodeURIComponent(of.handle)}`} done=${done} /></div><//>`;
 }
 
 function Edit({ of, close, done }) {

@@ -27,7 +27,8 @@ function All({ account, query, refresh }) {
   const [window_, setWindow] = useState(/** @type {any} */ (undefined));
   const close = () => setWindow(undefined);
   const done = (issued) => {
-    setWindow(issued?.key ? { issued } : issued?.revoked_at && issued.webhooks?.length ? { ended: issued } : undefined);
+    const hasDependents = issued?.webhooks?.length || issued?.tasks?.cancelled || issued?.tasks?.continuing;
+    setWindow(issued?.key ? { issued } : issued?.revoked_at && hasDependents ? { ended: issued } : undefined);
     list.reload();
     refresh();
   };
@@ -44,7 +45,7 @@ function All({ account, query, refresh }) {
     ${window_?.rotate && html`<${Rotate} of=${window_.rotate} close=${close} done=${done} />`}
     ${window_?.revoke && html`<${Revoke} of=${window_.revoke} isOwn=${window_.revoke.id === account.key.id} close=${close} done=${done} />`}
     ${window_?.issued && html`<${Issued} of=${window_.issued} close=${close} />`}
-    ${window_?.ended && html`<${Ended} of=${window_.ended} close=${close} />`}`;
+    ${window_?.ended && html`<${Ended} of=${window_.ended} close=${close} done=${done} />`}`;
 }
 
 function State({ of }) {
@@ -66,8 +67,17 @@ function Dependents({ of }) {
     ${webhooks.length > 0 && html`<div><h3>Its webhook endpoints</h3><ul>${webhooks.map((webhook) => html`<li key=${webhook.id}><code>${webhook.url}</code> ${states[webhook.state]}.</li>`)}</ul></div>`}`;
 }
 
-function Ended({ of, close }) {
-  return html`<${Dialog} title=${`“${of.name}” is revoked`} close=${close}><div class="stack"><${Dependents} of=${of} /></div><//>`;
+function Ended({ of, close, done }) {
+  return html`<${Dialog} title=${`“${of.name}” is revoked`} close=${close}><div class="stack"><${Dependents} of=${of} /><${EndedTasks} of=${of.tasks} path=${`/v1/admin/keys/${of.id}`} done=${done} /></div><//>`;
+}
+
+// What became of the tasks of keys that were revoked. The request that ended them, repeated, cancels those that continue.
+export function EndedTasks({ of, path, done }) {
+  const action = useAction();
+  const { cancelled, continuing, held_usd: held } = of;
+  return html`<div class="stack"><p>${cancelled === 0 ? "No task was" : cancelled === 1 ? "One task was" : `${cancelled} tasks were`} cancelled.</p>
+    ${continuing > 0 && html`<p>${continuing === 1 ? "One task continues and holds" : `${continuing} tasks continue and hold`} ${usd(held)}. What their providers make anyway is charged.</p><${Failed} error=${action.error} />
+      <div><${Act} of=${action} kind="danger" does=${async (send) => done(await send("DELETE", `${path}?cancel_running=true`))}>Cancel ${continuing === 1 ? "it" : "them"} too<//></div>`}</div>`;
 }
 
 function EndWebhooks({ value, set }) {
@@ -122,6 +132,11 @@ function Rotate({ of, close, done }) {
 function Revoke({ of, isOwn, close, done }) {
   const action = useAction();
   const [ends, setEnds] = useState(false);
-  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>The key stops working at once, everywhere. This cannot be undone.${isOwn ? " You are using this key." : ""} Its sessions end, and its webhook endpoints get no more events.</p><${EndWebhooks} value=${ends} set=${setEnds} /><${Failed} error=${action.error} />
-    <div><${Act} of=${action} kind="danger" does=${async (send) => done(await send("DELETE", `/v1/admin/keys/${of.id}${ends ? "?end_webhooks=true" : ""}`))}>Revoke the key<//></div></div><//>`;
+  const [keeps, setKeeps] = useState(false);
+  const options = asQuery({ end_webhooks: ends ? "true" : "", keep_tasks: keeps ? "true" : "" });
+  const open = of.open_tasks;
+  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>The key stops working at once, everywhere. This cannot be undone.${isOwn ? " You are using this key." : ""} Its sessions end, and its webhook endpoints get no more events. Its tasks that have not begun are cancelled.</p>
+    ${open > 0 && html`<p>It has ${open === 1 ? "one open task, which holds" : `${open} open tasks, which hold`} ${usd(of.held_usd)}.</p>`}
+    <${EndWebhooks} value=${ends} set=${setEnds} /><label class="row"><input type="checkbox" checked=${keeps} onChange=${() => setKeeps(!keeps)} />Let all its tasks continue</label><${Failed} error=${action.error} />
+    <div><${Act} of=${action} kind="danger" does=${async (send) => done(await send("DELETE", `/v1/admin/keys/${of.id}${options}`))}>Revoke the key<//></div></div><//>`;
 }

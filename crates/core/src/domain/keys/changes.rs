@@ -6,12 +6,15 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
+use super::open_tasks::{self, KeyTasks};
 use super::{NewKey, distinct, draft, generate, hash};
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::operator::OperatorAction;
 use crate::domain::webhooks::{self, KeyEndAction};
-use mediagate_model::account::{Account, ApiKey, BudgetPeriod, KeyRecord, Scope};
+use mediagate_model::account::{
+    Account, AccountRecord, ApiKey, BudgetPeriod, KeyRecord, Scope, TasksAtEnd,
+};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
@@ -43,6 +46,8 @@ pub struct KeyDependents {
     /// Webhook endpoints of the key, as they were before the change.
     pub webhooks: Vec<WebhookEndpoint>,
     pub webhooks_end: KeyEndAction,
+    /// Its open tasks, after a revocation.
+    pub tasks: Option<KeyTasks>,
 }
 
 impl KeyDependents {
@@ -60,13 +65,23 @@ impl KeyDependents {
             sessions_ended,
             webhooks,
             webhooks_end,
+            tasks: None,
         })
     }
 
     /// The value that the audit log records.
     fn audit_value(&self) -> Value {
         let ids = self.webhooks.iter().map(|webhook| webhook.id.to_string());
-        json!({"sessions_ended": self.sessions_ended, "webhooks": ids.collect::<Vec<_>>()})
+        let mut value =
+            json!({"sessions_ended": self.sessions_ended, "webhooks": ids.collect::<Vec<_>>()});
+        if let Some(tasks) = self.tasks {
+            value["tasks"] = json!({
+                "cancelled": tasks.cancelled,
+                "continuing": tasks.continuing,
+                "held_usd": tasks.held.to_string(),
+            });
+        }
+        value
     }
 }
 
@@ -100,6 +115,14 @@ pub(super) fn insert(
     key: &ApiKey,
     now: Timestamp,
 ) -> Result<(), Error> {
+    if accounts::lock_and_check_closed(conn, key.account)? {
+        let message = "The account was closed and gets no new API keys.";
+        return Err(Error::at_field(
+            ErrorCode::AccountClosed,
+            "account",
+            message,
+        ));
+    }
     accounts::insert_key(conn, key)?;
     let account = accounts::account_by_id(conn, key.account)?;
     let handle = account.map(|account| account.handle).unwrap_or_default();
@@ -245,47 +268,172 @@ pub async fn rotate(
         .await
 }
 
+/// What a revocation does besides ending the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RevocationOptions {
+    /// Whether the key's webhook endpoints are deleted, instead of disabled.
+    pub ends_webhooks: bool,
+    /// What becomes of its open tasks.
+    pub tasks: TasksAtEnd,
+}
+
 /// Revokes a key from its next request on; one that was revoked before stays as it is. Its sessions
-/// end, and its webhook endpoints receive nothing any more: they are disabled, or deleted if
-/// `ends_webhooks`. Returns the key, and whether it was valid.
+/// end, its webhook endpoints receive nothing any more, and its tasks end as `options` say. Returns
+/// the key, and whether it was valid.
 pub async fn revoke(
     app: &App,
     operation: OperatorAction<'_, (IssuedKey, bool)>,
     id: KeyId,
-    ends_webhooks: bool,
+    options: RevocationOptions,
 ) -> Result<(IssuedKey, bool), Error> {
     let now = app.clock.now();
-    operation
-        .write(app, move |conn, author| {
-            // A second revocation changes no date, but may still delete endpoints that the first
-            // one left.
-            let was_valid = accounts::revoke_key(conn, id, now)?;
-            let mut issued = read_issued_key(conn, id, None, now)?;
-            let end_action = if ends_webhooks {
-                KeyEndAction::Delete
-            } else {
-                KeyEndAction::Disable
-            };
-            let account = issued.record.key.account;
-            let mut dependents = KeyDependents::end_endpoints_and_count_sessions(
-                conn,
-                (account, id),
-                end_action,
-                author,
-                now,
-            )?;
-            if was_valid {
-                let after = json!({"revoked_at": now.rfc3339(), "ties": dependents.audit_value()});
-                author.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
+    let revocation = operation.write(app, move |conn, author| {
+        revoke_in(conn, author, id, options, now)
+    });
+    let (mut issued, was_valid) = revocation.await?;
+    let account = issued.record.key.account;
+    let tasks = open_tasks::cancel(app, (account, id), options.tasks).await;
+    match tasks {
+        // What really happened: a provider may have got a task while the key was being revoked.
+        Ok(tasks) => {
+            issued.record = get(app, id).await?;
+            if let Some(dependents) = &mut issued.dependents {
+                dependents.tasks = Some(tasks);
             }
-            // The sessions ended with the first revocation.
-            if !was_valid {
-                dependents.sessions_ended = 0;
+        }
+        // The key is revoked and nothing more is sent. Upkeep cancels the rest.
+        Err(error) => {
+            tracing::warn!(inside = ?error.internal_cause(), key_id = %id, "cannot cancel the tasks of a revoked key yet");
+        }
+    }
+    Ok((issued, was_valid))
+}
+
+/// An account that was closed, and what ended with it.
+#[derive(Debug)]
+pub struct ClosedAccount {
+    pub record: AccountRecord,
+    /// The number of its keys that were valid, or had expired.
+    pub keys_revoked: u32,
+    /// The open tasks of all of its keys.
+    pub tasks: KeyTasks,
+}
+
+/// Closes an account: all of its keys are revoked, as [`revoke`] does it, and it gets no new ones.
+/// May be repeated with other options.
+pub async fn close_account(
+    app: &App,
+    operation: OperatorAction<'_, ClosedAccount>,
+    account: AccountId,
+    options: RevocationOptions,
+) -> Result<ClosedAccount, Error> {
+    let now = app.clock.now();
+    let closing = operation.write(app, move |conn, author| {
+        close_account_in(conn, author, account, options, now)
+    });
+    let mut closed = closing.await?;
+    let read = app
+        .store
+        .read(move |conn| accounts::keys_of(conn, account, now));
+    let mut tasks = KeyTasks::default();
+    for (key, _, open_tasks) in read.await? {
+        if open_tasks > 0 {
+            tasks.add(open_tasks::cancel(app, (account, key.id), options.tasks).await?);
+        }
+    }
+    closed.tasks = tasks;
+    let read = app
+        .store
+        .read(move |conn| accounts::record_of(conn, account));
+    closed.record = read
+        .await?
+        .ok_or_else(|| Error::internal("an account vanished"))?;
+    Ok(closed)
+}
+
+fn close_account_in(
+    conn: &mut Conn<'_>,
+    author: &ChangeAuthor,
+    account: AccountId,
+    options: RevocationOptions,
+    now: Timestamp,
+) -> Result<ClosedAccount, Error> {
+    let (mut keys_revoked, mut tasks) = (0, KeyTasks::default());
+    let mut revoke_all = |conn: &mut Conn<'_>, only_valid: bool| -> Result<(), Error> {
+        for (key, _, open_tasks) in accounts::keys_of(conn, account, now)? {
+            let is_valid = key.revoked_at.is_none();
+            if is_valid || (!only_valid && open_tasks > 0) {
+                let (issued, was_valid) = revoke_in(conn, author, key.id, options, now)?;
+                keys_revoked += u32::from(was_valid);
+                let dependents = issued.dependents;
+                tasks.add(
+                    dependents
+                        .and_then(|dependents| dependents.tasks)
+                        .unwrap_or_default(),
+                );
             }
-            issued.dependents = Some(dependents);
-            Ok((issued, was_valid))
-        })
-        .await
+        }
+        Ok(())
+    };
+    // The keys' rows first, as in the transactions that accept and end tasks.
+    revoke_all(conn, false)?;
+    let was_open = accounts::close(conn, account, now)?;
+    // A key that was created meanwhile.
+    revoke_all(conn, true)?;
+    let record = accounts::record_of(conn, account)?
+        .ok_or_else(|| Error::internal("an account vanished"))?;
+    if was_open {
+        let after = json!({"closed_at": now.rfc3339(), "keys_revoked": keys_revoked});
+        let handle = &record.account.handle;
+        author.note(conn, "account.close", handle, (None, Some(after)), now)?;
+    }
+    Ok(ClosedAccount {
+        record,
+        keys_revoked,
+        tasks,
+    })
+}
+
+/// The part of [`revoke`] that is one transaction. The numbers of tasks are those that will be
+/// cancelled, and continue.
+fn revoke_in(
+    conn: &mut Conn<'_>,
+    author: &ChangeAuthor,
+    id: KeyId,
+    options: RevocationOptions,
+    now: Timestamp,
+) -> Result<(IssuedKey, bool), Error> {
+    // A second revocation changes no date, but may still end what the first one left.
+    let was_valid = accounts::revoke_key(conn, id, now)?;
+    let mut issued = read_issued_key(conn, id, None, now)?;
+    accounts::set_tasks_at_end(conn, id, options.tasks)?;
+    let end_action = if options.ends_webhooks {
+        KeyEndAction::Delete
+    } else {
+        KeyEndAction::Disable
+    };
+    let account = issued.record.key.account;
+    let mut dependents = KeyDependents::end_endpoints_and_count_sessions(
+        conn,
+        (account, id),
+        end_action,
+        author,
+        now,
+    )?;
+    let sums = store::tasks::open_sums_of_key(conn, account, id)?;
+    let tasks = KeyTasks::of_sums(sums, options.tasks);
+    dependents.tasks = Some(tasks);
+    // The sessions ended with the first revocation.
+    if !was_valid {
+        dependents.sessions_ended = 0;
+    }
+    if was_valid || tasks.cancelled > 0 {
+        let revoked_at = issued.record.key.revoked_at.map(Timestamp::rfc3339);
+        let after = json!({"revoked_at": revoked_at, "ties": dependents.audit_value()});
+        author.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
+    }
+    issued.dependents = Some(dependents);
+    Ok((issued, was_valid))
 }
 
 /// A key with its money and use.

@@ -14,14 +14,17 @@ use serde_json::json;
 use super::not_found;
 use crate::app::App;
 use crate::domain::audit::ChangeAuthor;
-use crate::domain::{endings, ledger};
+use crate::domain::{endings, keys, ledger};
 use mediagate_config::CancelPolicy;
+use mediagate_model::account::{KeyEndReason, TasksAtEnd};
+use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
+use mediagate_model::submission::SubmissionState;
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn};
@@ -33,6 +36,15 @@ struct CancelRules {
     policy: CancelPolicy,
     /// The most that may be refunded to an account per day for jobs that continue.
     allowance: MicroDollars,
+}
+
+impl CancelRules {
+    fn of(app: &App) -> Self {
+        Self {
+            policy: app.config.cancel_policy,
+            allowance: app.config.cancel_allowance,
+        }
+    }
 }
 
 /// What to do with a cancelled task's hold.
@@ -48,6 +60,40 @@ enum HoldDecision {
     KeptBeyondAllowance,
 }
 
+/// Why a task is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CancelCause {
+    /// Its owner or the operator wants it.
+    Request,
+    /// Its API key has ended.
+    KeyEnd(KeyEndReason),
+}
+
+impl CancelCause {
+    /// The beginning of the message for a task that no provider is working on.
+    const fn opening(self) -> &'static str {
+        match self {
+            Self::Request => "The task was cancelled.",
+            Self::KeyEnd(KeyEndReason::Revoked) => {
+                "The task was cancelled because its API key was revoked."
+            }
+            Self::KeyEnd(KeyEndReason::Expired) => {
+                "The task was cancelled because its API key has expired."
+            }
+        }
+    }
+
+    /// Like [`Self::opening`], for a task that a provider is working on.
+    const fn opening_at_work(self) -> &'static str {
+        match self {
+            Self::Request => "The task was cancelled while its provider was working on it.",
+            Self::KeyEnd(_) => {
+                "The task was cancelled, because its API key has ended, while its provider was working on it."
+            }
+        }
+    }
+}
+
 /// Cancels a task. When this returns, the task is cancelled; a worker that runs it stops soon after
 /// and can no longer write a result. `author` is the operator who cancels it, for the audit log.
 pub async fn cancel(
@@ -57,10 +103,7 @@ pub async fn cancel(
     author: Option<ChangeAuthor>,
 ) -> Result<Task, Error> {
     let now = app.clock.now();
-    let rules = CancelRules {
-        policy: app.config.cancel_policy,
-        allowance: app.config.cancel_allowance,
-    };
+    let rules = CancelRules::of(app);
     let app_handle = app.clone();
     let write = app
         .store
@@ -69,13 +112,7 @@ pub async fn cancel(
             // its submission on disk, where it is visible here.
             store::tasks::lock(conn, id)?;
             let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            let hold = decide(conn, &task, rules, now)?;
-            let ending = ending(&task, hold);
-            // Without a lease: a caller may end a task that a worker holds. The worker then finds
-            // that it lost the lease and discards its result.
-            if !endings::end(conn, &app_handle, &task, None, &ending, now, |_| {
-                Ok::<_, Error>(())
-            })? {
+            if !end(conn, &app_handle, &task, rules, CancelCause::Request, now)? {
                 let message = "The task has already ended and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).with_task(id));
             }
@@ -88,14 +125,81 @@ pub async fn cancel(
         });
     let task = store::await_within_limit(write).await?;
     crash::point("task-cancelled");
-    counters::task_ended(&task, TaskState::Cancelled);
-    tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
-    // After the commit, so that everyone who is woken finds the task cancelled: its worker, the
-    // process that follows its job, and the sender of webhooks.
-    app.bell.call_off(id);
+    announce(app, &task);
+    Ok(task)
+}
+
+/// Cancels a task of a key that has ended, unless the operator wants the key's tasks to continue.
+/// If only unsent tasks of the key end and `is_begun` is not known to be false, a task that a
+/// provider may have, or that has begun here, continues. Returns whether this call cancelled it.
+pub async fn cancel_with_key(app: &App, id: TaskId, is_begun: Option<bool>) -> Result<bool, Error> {
+    let (now, expired) = (app.clock.now(), keys::expiry_cutoff(app));
+    let rules = CancelRules::of(app);
+    let app_handle = app.clone();
+    let write = app.store.write(move |conn| -> Result<Option<Task>, Error> {
+        store::tasks::lock(conn, id)?;
+        let Some(task) = store::tasks::by_id_any_account(conn, id)? else {
+            return Ok(None);
+        };
+        let Some(end_of_key) = store::accounts::key_end(conn, task.key, expired)? else {
+            return Ok(None);
+        };
+        let continues = match end_of_key.tasks {
+            TasksAtEnd::Keep => true,
+            TasksAtEnd::Cancel => false,
+            TasksAtEnd::CancelUnsent => match is_begun {
+                Some(is_begun) => is_begun,
+                None => is_begun_or_sent(conn, &task)?,
+            },
+        };
+        let cause = CancelCause::KeyEnd(end_of_key.reason);
+        if continues || !end(conn, &app_handle, &task, rules, cause, now)? {
+            return Ok(None);
+        }
+        store::tasks::by_id_any_account(conn, id).map_err(Error::from)
+    });
+    let cancelled = store::await_within_limit(write).await?;
+    if let Some(task) = &cancelled {
+        crash::point("task-cancelled");
+        announce(app, task);
+    }
+    Ok(cancelled.is_some())
+}
+
+/// Whether a provider has the task, or may have it, or whether it has begun here.
+fn is_begun_or_sent(conn: &mut Conn<'_>, task: &Task) -> Result<bool, Error> {
+    if task.provider == EMBEDDED {
+        return Ok(task.state != TaskState::Queued);
+    }
+    let last = store::submissions::latest(conn, task.id)?;
+    Ok(last.is_some_and(|last| last.state != SubmissionState::Refused))
+}
+
+/// Ends a task as cancelled. Returns whether this call ended it.
+fn end(
+    conn: &mut Conn<'_>,
+    app: &App,
+    task: &Task,
+    rules: CancelRules,
+    cause: CancelCause,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let hold = decide(conn, task, rules, now)?;
+    let ending = ending(task, hold, cause);
+    // Without a lease: a caller may end a task that a worker holds. The worker then finds that it
+    // lost the lease and discards its result.
+    endings::end(conn, app, task, None, &ending, now, |_| Ok(()))
+}
+
+/// Tells everyone concerned that a task was cancelled. Called after the commit, so that whoever is
+/// woken finds it cancelled: its worker, the process that follows its job, and the sender of
+/// webhooks.
+fn announce(app: &App, task: &Task) {
+    counters::task_ended(task, TaskState::Cancelled);
+    tracing::info!(task_id = %task.id, money = task.money.name(), "task cancelled");
+    app.bell.call_off(task.id);
     app.bell.ring_for_upstream();
     app.bell.ring_for_deliveries();
-    Ok(task)
 }
 
 /// Decides about the hold of a task that is being cancelled, and counts it against the allowance if
@@ -131,7 +235,8 @@ fn decide(
 }
 
 /// The ending of a cancelled task, with a message about its money.
-fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
+fn ending(task: &Task, hold: HoldDecision, cause: CancelCause) -> TaskEnding {
+    let opening = cause.opening();
     let reserved = task.reserved;
     let (money, cost, message) = match (task.money, hold) {
         (ChargeState::Held, HoldDecision::Kept | HoldDecision::KeptBeyondAllowance) => {
@@ -141,21 +246,17 @@ fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
                 }
                 _ => "",
             };
+            let opening = cause.opening_at_work();
             let message = format!(
-                "The task was cancelled while its provider was working on it. If the provider completes it anyway, the result is charged, at most {reserved} USD. The rest is released when the provider's job has ended.{allowance_note}"
+                "{opening} If the provider completes it anyway, the result is charged, at most {reserved} USD. The rest is released when the provider's job has ended.{allowance_note}"
             );
             (ChargeState::Held, reserved, message)
         }
         (ChargeState::Held, HoldDecision::Released | HoldDecision::Refunded) => {
-            let message =
-                format!("The task was cancelled. The {reserved} USD held for it were released.");
+            let message = format!("{opening} The {reserved} USD held for it were released.");
             (ChargeState::Released, MicroDollars::ZERO, message)
         }
-        (money, _) => (
-            money,
-            MicroDollars::ZERO,
-            "The task was cancelled.".to_owned(),
-        ),
+        (money, _) => (money, MicroDollars::ZERO, opening.to_owned()),
     };
     TaskEnding {
         state: TaskState::Cancelled,

@@ -242,6 +242,65 @@ async fn what_the_database_cannot_make_right_is_wrong_usage() {
 }
 
 #[tokio::test]
+async fn a_revocation_says_which_tasks_continue_and_offers_to_cancel_them() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .toml(crate::money::PRICES)
+        .start()
+        .await;
+    let mut keys = Vec::new();
+    // Accounts take turns, so each has one task that has begun.
+    for handle in ["one", "two"] {
+        let caller = gateway.caller(handle, NewKey::default()).await;
+        for _ in 0..2 {
+            caller.post("/v1/videos", &videos_order()).await.ok();
+        }
+        gateway.claim().await;
+        keys.push(caller.key.unwrap());
+    }
+    let run = async |command: &[&str], args: &[&str]| {
+        let mut full_args: Vec<String> = command.iter().map(ToString::to_string).collect();
+        full_args.extend(args.iter().map(ToString::to_string));
+        full_args.extend(gateway.options());
+        let full_args: Vec<&str> = full_args.iter().map(String::as_str).collect();
+        let result = output(program(&full_args)).await;
+        let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
+        (printed, result.status.code())
+    };
+    let revoke = async |key: &str, args: &[&str]| run(&["keys", "revoke", key], args).await;
+    let (first, code) = revoke(&keys[0], &[]).await;
+    assert_eq!(code, Some(0), "{first}");
+    for line in [
+        "1 task was cancelled.",
+        "1 task continues and holds 0.10 USD.",
+        "--cancel-running",
+    ] {
+        assert!(first.contains(line), "{first}");
+    }
+    let (rest, _) = revoke(&keys[0], &["--cancel-running"]).await;
+    assert!(rest.contains("already revoked"), "{rest}");
+    assert!(rest.contains("1 task was cancelled."), "{rest}");
+    assert!(!rest.contains("continue"), "{rest}");
+    let (kept, _) = revoke(&keys[1], &["--keep-tasks"]).await;
+    assert!(
+        kept.contains("2 tasks continue and hold 0.20 USD."),
+        "{kept}"
+    );
+    let (refused, code) = revoke(&keys[1], &["--keep-tasks", "--cancel-running"]).await;
+    assert_eq!(code, Some(2), "{refused}");
+    let (closed, code) = run(&["accounts", "close", "two"], &["--cancel-running"]).await;
+    assert_eq!(code, Some(0), "{closed}");
+    assert!(
+        closed.contains("Closed two. 0 keys were revoked."),
+        "{closed}"
+    );
+    assert!(closed.contains("2 tasks were cancelled."), "{closed}");
+    let (refused, _) = run(&["keys", "create"], &["--name", "k", "--account", "two"]).await;
+    assert!(refused.contains("was closed"), "{refused}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_key_is_found_and_ended_by_its_former_secret() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -5,6 +5,7 @@ mod commands;
 mod events;
 mod key_limits;
 mod keys;
+mod lasting_requests;
 mod money;
 mod sessions;
 mod settings;
@@ -122,6 +123,7 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::GET, "/v1/admin/accounts".to_owned()),
         (Method::POST, "/v1/admin/accounts".to_owned()),
         (Method::PATCH, "/v1/admin/accounts/default".to_owned()),
+        (Method::DELETE, "/v1/admin/accounts/default".to_owned()),
         (
             Method::POST,
             "/v1/admin/accounts/default/credits".to_owned(),

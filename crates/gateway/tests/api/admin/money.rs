@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{audit_entries, operator, patch, send_with_key, settle_one, start};
-use crate::support::{TestGateway, videos_order};
+use crate::support::{TestGateway, eventually, videos_order};
 use mediagate_core::domain::keys::NewKey;
 
 #[tokio::test]
@@ -71,6 +71,70 @@ async fn an_account_is_created_changed_and_credited() {
             (&list["data"][0]["handle"], &list["has_more"]),
             (&json!("night-owls"), &json!(true))
         );
+    }
+}
+
+#[tokio::test]
+async fn a_closed_account_has_no_keys_and_gets_none() {
+    for postgres in [false, true] {
+        let (gateway, operator) = start(postgres).await;
+        let mut callers = Vec::new();
+        for _ in 0..2 {
+            let caller = gateway.caller("leaving", NewKey::default()).await;
+            caller.post("/v1/videos", &videos_order()).await.ok();
+            callers.push(caller);
+        }
+        let other = gateway.caller("staying", NewKey::default()).await;
+        other.post("/v1/videos", &videos_order()).await.ok();
+        // One task has begun.
+        gateway.claim().await;
+        let path = "/v1/admin/accounts/leaving";
+        let closed = operator.delete(path).await.ok();
+        assert!(closed["closed_at"].is_string(), "{closed}");
+        assert_eq!(
+            (
+                &closed["keys_revoked"],
+                &closed["keys"],
+                &closed["held_usd"]
+            ),
+            (&json!(2), &json!(0), &json!("0.10"))
+        );
+        assert_eq!(
+            closed["tasks"],
+            json!({"cancelled": 1, "continuing": 1, "held_usd": "0.10"})
+        );
+        for caller in &callers {
+            eventually("the key is refused", async || {
+                let answer = caller.get("/v1/account").await;
+                (answer.json["error"]["code"] == "revoked_api_key").then_some(())
+            })
+            .await;
+        }
+        let new_key = json!({"name": "k", "account": "leaving"});
+        let refused = operator.post("/v1/admin/keys", &new_key).await;
+        refused.refused(409, "account_closed").on_param("account");
+        let rest = operator
+            .delete(&format!("{path}?cancel_running=true"))
+            .await
+            .ok();
+        assert_eq!(rest["closed_at"], closed["closed_at"]);
+        assert_eq!(
+            (&rest["keys_revoked"], &rest["held_usd"]),
+            (&json!(0), &json!("0.00"))
+        );
+        assert_eq!(
+            rest["tasks"],
+            json!({"cancelled": 1, "continuing": 0, "held_usd": "0.00"})
+        );
+        assert_eq!(audit_entries(&operator, "account.close").await.len(), 1);
+        operator
+            .delete("/v1/admin/accounts/nobody")
+            .await
+            .refused(404, "account_not_found");
+        // Another account is as it was.
+        let staying = other.get("/v1/tasks").await.ok();
+        assert_eq!(staying["data"][0]["status"], "queued");
+        gateway.stop().await;
     }
 }
 

@@ -26,6 +26,7 @@ macro_rules! on_both {
 mod accounting;
 mod contract;
 mod intents;
+mod key_ends;
 mod machine;
 mod migrations;
 mod money;

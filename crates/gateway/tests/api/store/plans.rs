@@ -144,6 +144,7 @@ async fn record_statements() -> StatementLog {
     super::prints::all_on_sqlite().await;
     super::turns::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
+    super::key_ends::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let log = statement_log::end();
     let executed: BTreeSet<(String, u32)> = log

@@ -9,7 +9,7 @@ use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::endings;
-use mediagate_core::domain::keys::{KeyMatch, NewKey};
+use mediagate_core::domain::keys::{KeyMatch, NewKey, RevocationOptions};
 use mediagate_core::domain::{accounts, keys};
 use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::clock::Clock;
@@ -349,7 +349,9 @@ impl TestGateway {
             panic!("no key, or several");
         };
         let author = ChangeAuthor::command("keys revoke").into();
-        keys::revoke(&self.app, author, id, false).await.unwrap().1
+        let options = RevocationOptions::default();
+        let revoked = keys::revoke(&self.app, author, id, options).await;
+        revoked.unwrap().1
     }
 
     /// A caller with a new key like this.

@@ -9,6 +9,7 @@ mod changes;
 mod config;
 mod corruptions;
 mod costs;
+mod ended_keys;
 mod every_provider;
 mod hosted;
 mod kept_marks;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use mediagate_core::domain::keys::{IssuedKey, KeyDependents};
+use mediagate_core::domain::keys::{IssuedKey, KeyDependents, KeyTasks};
 use mediagate_core::domain::webhooks::KeyEndAction;
 use mediagate_model::account::{BudgetPeriod, KeyRecord, Scope};
 use mediagate_model::clock::Timestamp;
@@ -29,6 +29,9 @@ pub struct AdminKey {
     /// The key's webhook endpoints, if this request revoked or rotated the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<Vec<KeyWebhook>>,
+    /// The key's open tasks, if this request revoked the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<KeyTasksObject>,
     /// Display name.
     pub name: String,
     /// The handle of its account.
@@ -100,6 +103,27 @@ pub struct KeyWebhook {
     pub state: &'static str,
 }
 
+/// What became of the open tasks of keys that were revoked.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyTasksObject {
+    /// Number of tasks that were cancelled.
+    pub cancelled: u32,
+    /// Number of tasks that continue.
+    pub continuing: u32,
+    /// Amount held for the tasks that continue, in US dollars.
+    pub held_usd: String,
+}
+
+impl KeyTasksObject {
+    pub fn new(tasks: KeyTasks) -> Self {
+        Self {
+            cancelled: tasks.cancelled,
+            continuing: tasks.continuing,
+            held_usd: tasks.held.to_string(),
+        }
+    }
+}
+
 impl KeyWebhook {
     fn new(endpoint: &WebhookEndpoint, end: KeyEndAction) -> Self {
         // The query of a receiver's URL may contain a token.
@@ -128,6 +152,7 @@ impl AdminKey {
             key: None,
             sessions_ended: None,
             webhooks: None,
+            tasks: None,
             name: key.name.clone(),
             account: record.account.clone(),
             prefix: key.prefix.clone(),
@@ -174,6 +199,9 @@ impl AdminKey {
         Self {
             sessions_ended: dependents.map(|dependents| dependents.sessions_ended),
             webhooks: dependents.map(webhooks),
+            tasks: dependents
+                .and_then(|dependents| dependents.tasks)
+                .map(KeyTasksObject::new),
             ..Self::new(&issued.record)
         }
     }

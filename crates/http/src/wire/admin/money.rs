@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::wire::admin::keys::KeyTasksObject;
 use crate::wire::money::AccountAmounts;
+use mediagate_core::domain::keys::ClosedAccount;
 use mediagate_model::account::AccountRecord;
+use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::ledger::MoneyEntry;
@@ -32,9 +35,27 @@ pub struct AdminAccount {
     pub keys: i64,
     /// Time of creation.
     pub created_at: String,
+    /// Time when the account was closed. Null if it is open.
+    #[schema(required = true)]
+    pub closed_at: Option<String>,
+    /// Number of keys that this request revoked, if it closed the account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys_revoked: Option<u32>,
+    /// The open tasks of the account's keys, if this request closed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<KeyTasksObject>,
 }
 
 impl AdminAccount {
+    /// An account that was just closed.
+    pub fn closed(closed: &ClosedAccount) -> Self {
+        Self {
+            keys_revoked: Some(closed.keys_revoked),
+            tasks: Some(KeyTasksObject::new(closed.tasks)),
+            ..Self::new(&closed.record)
+        }
+    }
+
     pub fn new(record: &AccountRecord) -> Self {
         let (account, money) = (&record.account, &record.money);
         Self {
@@ -46,6 +67,9 @@ impl AdminAccount {
             amounts: money.into(),
             keys: record.keys,
             created_at: account.created_at.rfc3339(),
+            closed_at: record.closed_at.map(Timestamp::rfc3339),
+            keys_revoked: None,
+            tasks: None,
         }
     }
 }
