@@ -26,6 +26,7 @@ use mediagate_model::ids::RequestId;
 use mediagate_telemetry::traces;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Adds the layers around all endpoints.
 pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
@@ -92,11 +93,25 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
     headers
         .entry(header::REFERRER_POLICY)
         .or_insert(HeaderValue::from_static("no-referrer"));
+    if is_event_stream(headers) {
+        // Proxies that compress, and nginx by default, would hold events back until they have a
+        // buffer full.
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-transform"),
+        );
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    }
     headers
         // Most responses contain data of one account. Handlers of files set their own value.
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     answer
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Begins the request's span. Probes and scrapes get none.

@@ -200,6 +200,8 @@ async fn drain(mut body: Body) {
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    // RFC 8259, section 8.1, allows to ignore a byte order mark, which PowerShell and editors send.
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("The body is not valid JSON: {error}.");
         Error::plain(ErrorCode::InvalidJson, message)

@@ -37,6 +37,12 @@ impl Events {
         );
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert!(response.headers().contains_key("x-request-id"));
+        // Or proxies that buffer or compress hold events back.
+        assert_eq!(
+            response.headers()["cache-control"],
+            "no-cache, no-transform"
+        );
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
         Self {
             response,
             buffer: BytesMut::new(),

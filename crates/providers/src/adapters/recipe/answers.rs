@@ -213,7 +213,8 @@ impl Recipe {
     }
 
     /// The class that the recipe gives to a code, by the longest matching line; otherwise to words.
-    /// Words can identify a refusal if a code only says that the order is wrong.
+    /// Words that name a refusal are stronger than a code that only says that the order is wrong, or
+    /// that something went wrong.
     fn class_of(&self, description: &ErrorDescription) -> Option<ErrorClass> {
         let by_code = description.code.as_ref().and_then(|code| {
             let patterns = self.errors.codes.iter();
@@ -229,9 +230,10 @@ impl Recipe {
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
         let class = |entry: (&String, &ErrorClassName)| ErrorClass::from(*entry.1);
         match (by_code.map(class), by_words.map(class)) {
-            (None | Some(ErrorClass::Rejected), Some(ErrorClass::Refused)) => {
-                Some(ErrorClass::Refused)
-            }
+            (
+                None | Some(ErrorClass::Rejected | ErrorClass::Unclear | ErrorClass::Failed),
+                Some(ErrorClass::Refused),
+            ) => Some(ErrorClass::Refused),
             (by_code, by_words) => by_code.or(by_words),
         }
     }

@@ -167,6 +167,66 @@ fn the_state_of_a_job_is_read() {
 }
 
 #[test]
+fn words_that_name_a_refusal_beat_a_code_that_says_nothing() {
+    let adapter = adapter_with(
+        "[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n400 = \"rejected\"\n500 = \"unclear\"\n501 = \"failed\"\n402 = \"account\"\n[errors.words]\nflagged = \"refused\"",
+    );
+    for (code, message, expected) in [
+        (400, "Your prompt was Flagged", ErrorClass::Refused),
+        (500, "Your prompt was flagged", ErrorClass::Refused),
+        (501, "Your prompt was flagged", ErrorClass::Refused),
+        (7, "Your prompt was flagged", ErrorClass::Refused),
+        (400, "The image is too small", ErrorClass::Unfit),
+        (500, "Internal error", ErrorClass::Failed),
+    ] {
+        let body = json!({"status": "failed", "code": code, "message": message});
+        let error = next_step(adapter.as_ref(), 200, &body).unwrap_err();
+        assert_eq!(error.class, expected, "{code} {message}");
+    }
+}
+
+#[test]
+fn shipped_recipes_know_the_words_of_a_refusal() {
+    for (name, text) in [
+        ("kie", include_str!("../../../../../../recipes/kie.toml")),
+        (
+            "kie-suno",
+            include_str!("../../../../../../recipes/kie-suno.toml"),
+        ),
+        (
+            "mureka",
+            include_str!("../../../../../../recipes/mureka.toml"),
+        ),
+        (
+            "openrouter",
+            include_str!("../../../../../../recipes/openrouter.toml"),
+        ),
+        (
+            "wavespeed",
+            include_str!("../../../../../../recipes/wavespeed.toml"),
+        ),
+    ] {
+        let recipe: toml::Table = text.parse().unwrap();
+        let words = recipe["errors"]["words"].as_table().unwrap();
+        for message in [
+            "your prompt was flagged by website as violating content policies.",
+            "the request does not follow our content policy",
+            "blocked by moderation",
+            "sensitive content",
+        ] {
+            let first = words
+                .iter()
+                .find(|(word, _)| message.contains(word.as_str()));
+            assert_eq!(
+                first.unwrap().1.as_str(),
+                Some("refused"),
+                "{name}: {message}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_state_can_be_given_without_status_words() {
     let recipe = short_recipe_with(
         "word = \"/status\"\nrunning = [\"running\"]\ndone = [\"done\"]\nfailed = [\"failed\"]\n",
