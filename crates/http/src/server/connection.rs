@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -54,8 +54,12 @@ impl AcceptedConnection {
         let connection_entry = self.connection.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(socket.clone());
+            let watch = PeerWatch {
+                socket: socket.clone(),
+                connection: connection_entry.clone(),
+            };
             let answer = answer(router.clone(), request, peer, connection_entry.begin());
-            until_disconnect(answer, socket.clone(), connection_entry.clone())
+            watched_response(answer, watch)
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -119,20 +123,23 @@ async fn answer(
     mut request: hyper::Request<Incoming>,
     peer: SocketAddr,
     busy: ActiveRequest,
-) -> Result<hyper::Response<TrackedBody>, Infallible> {
+) -> Result<hyper::Response<(Body, ActiveRequest)>, Infallible> {
     request.extensions_mut().insert(ConnectInfo(peer));
     if busy.is_overflow() {
         request.extensions_mut().insert(OverflowConnection);
     }
     let response = router.oneshot(request.map(Body::new)).await?;
     // The request ends with its body, not with its head: a stream must not count as idle.
-    Ok(response.map(|body| TrackedBody { body, _busy: busy }))
+    Ok(response.map(|body| (body, busy)))
 }
 
-/// A response body; the request ends with it.
+/// A response body; the request ends with it. While it waits for its next part, it looks for a peer
+/// that has left.
 struct TrackedBody {
     body: Body,
     _busy: ActiveRequest,
+    watch: PeerWatch,
+    next_check: Option<Pin<Box<Sleep>>>,
 }
 
 impl HttpBody for TrackedBody {
@@ -143,7 +150,17 @@ impl HttpBody for TrackedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let this = &mut *self;
+        let poll = Pin::new(&mut this.body).poll_frame(context);
+        if poll.is_pending() {
+            let new_check = || Box::pin(tokio::time::sleep(PEER_CHECK_INTERVAL));
+            let check = this.next_check.get_or_insert_with(new_check);
+            while check.as_mut().poll(context).is_ready() {
+                this.watch.end_if_closed();
+                check.as_mut().reset(Instant::now() + PEER_CHECK_INTERVAL);
+            }
+        }
+        poll
     }
 
     fn is_end_stream(&self) -> bool {
@@ -175,26 +192,45 @@ async fn wait_idle_timeout(connection: &Connection, limits: &ConnectionLimits) {
     }
 }
 
-/// Answers a request, or ends the connection if the peer closes it before. hyper does not notice
-/// that while it holds bytes that follow the request: a line break that old clients send after a
-/// body, or the next request.
-async fn until_disconnect<T>(
-    answer: impl Future<Output = T>,
+/// A look at whether the peer has closed the connection, as long as a request lives. hyper does not
+/// notice that while it holds bytes that follow the request: a line break that old clients send
+/// after a body, or the next request.
+struct PeerWatch {
     socket: PeerSocket,
     connection: Arc<Connection>,
-) -> T {
+}
+
+impl PeerWatch {
+    /// Ends the connection, and everything that is answered on it, if the peer has closed it.
+    fn end_if_closed(&self) -> bool {
+        let is_closed = self.socket.is_closed();
+        if is_closed {
+            self.connection.leave.cancel();
+        }
+        is_closed
+    }
+}
+
+/// The response to a request, watched until its body ends.
+async fn watched_response(
+    answer: impl Future<Output = Result<hyper::Response<(Body, ActiveRequest)>, Infallible>>,
+    watch: PeerWatch,
+) -> Result<hyper::Response<TrackedBody>, Infallible> {
     let mut answer = pin!(answer);
-    loop {
+    let response = loop {
         match tokio::time::timeout(PEER_CHECK_INTERVAL, &mut answer).await {
-            Ok(response) => return response,
-            Err(_) if socket.is_closed() => {
-                connection.leave.cancel();
-                // Dropped with the connection.
-                return std::future::pending().await;
-            }
+            Ok(response) => break response?,
+            // Dropped with the connection.
+            Err(_) if watch.end_if_closed() => std::future::pending().await,
             Err(_) => {}
         }
-    }
+    };
+    Ok(response.map(|(body, busy)| TrackedBody {
+        body,
+        _busy: busy,
+        watch,
+        next_check: None,
+    }))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use mediagate_store::StoreError;
 use reqwest::RequestBuilder;
 use serde_json::Value;
 use simulator::ConnectionCut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::{chat, hang_up, prompt, request_with_key, retry_request, task_of, tasks};
 use crate::support::files::Files;
@@ -302,4 +304,48 @@ async fn a_stopped_process_accepts_nothing_for_a_caller_that_left() {
         assert_eq!(tasks(&other_client).await.len(), 2, "{path}");
         other.stop().await;
     }
+}
+
+/// hyper does not notice the end of a connection behind bytes that it holds, and the head of a stream
+/// has been sent long before.
+#[tokio::test]
+async fn another_server_joins_a_stream_whose_caller_left_behind_surplus_bytes() {
+    let data = tempfile::tempdir().unwrap();
+    let first_server = Server::start(data.path(), &[]).await;
+    let key = first_server.first_key().await;
+    let second_server = Server::start(data.path(), &[]).await;
+    let client = Client::new(&second_server.base, Some(&key));
+    let mut body = chat("a lake");
+    body["stream"] = true.into();
+    body["video"]["seconds"] = 10.into();
+    let text = body.to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        text.len()
+    );
+    let address = first_server.base.strip_prefix("http://").unwrap();
+    let mut caller = TcpStream::connect(address).await.unwrap();
+    let request = head + &text + "\r\nGET /v1/models HTTP/1.1\r\n";
+    caller.write_all(request.as_bytes()).await.unwrap();
+    let mut first_byte = [0];
+    caller.read_exact(&mut first_byte).await.unwrap();
+    let first_task = eventually("the task is accepted", async || {
+        tasks(&client).await.first().cloned()
+    })
+    .await;
+    drop(caller);
+    // Longer than the look for a peer that left.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let repetition = client
+        .request(reqwest::Method::POST, "/v1/chat/completions")
+        .json(&body)
+        .send();
+    let repetition = repetition.await.unwrap();
+    let joined = repetition.headers()["x-task-id"].to_str().unwrap();
+    assert_eq!(joined, first_task);
+    assert_eq!(tasks(&client).await.len(), 1);
+    drop(repetition);
+    first_server.stop().await;
+    second_server.stop().await;
 }
