@@ -35,6 +35,9 @@ const MAX_WAITING_WRITES: usize = bounds::WAITING_STATEMENTS.total.count();
 /// How long to wait for the write lock while another process holds it, for example for a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How often a start waits for the write lock, [`BUSY_TIMEOUT`] each time.
+const START_TRIES: u32 = 10;
+
 /// Pages in the write-ahead log before a checkpoint. `SQLite`'s default of 1,000 would mean more
 /// than ten checkpoints a second under load, and most of these pages are soon written again. Reads
 /// are as fast with a log of 16 MB.
@@ -109,6 +112,7 @@ impl SqliteBackend {
         let connection = connect(path)?;
         // Switching the journal mode and migrating both write to the file.
         let held = turn.acquire();
+        wait_for_write_lock(&connection)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // In WAL mode NORMAL does not sync at a commit. A power cut could undo accepted orders.
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -197,6 +201,20 @@ impl SqliteBackend {
             .push(reader);
         result
     }
+}
+
+/// Waits until no other program holds the write lock: a start writes many times, and would fail at
+/// the first of them.
+fn wait_for_write_lock(connection: &Connection) -> Result<(), StoreError> {
+    for _ in 1..START_TRIES {
+        match connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+                tracing::warn!("another program holds the lock of the database; waiting for it");
+            }
+            result => return Ok(result?),
+        }
+    }
+    Ok(connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?)
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {

@@ -1,5 +1,8 @@
 //! The program: its commands, signals, settings and exit codes.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::support::program::{Home, Server, output, program, text};
@@ -428,6 +431,40 @@ async fn a_taken_address_and_an_impossible_folder_exit_with_1() {
     std::fs::write(&file, "x").unwrap();
     let refused = output(program(&["serve", "--data", file.to_str().unwrap()])).await;
     assert_eq!(refused.status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_start_waits_for_a_program_that_holds_the_database() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().to_str().unwrap();
+    let migrated = output(program(&["migrate", "--data", folder])).await;
+    assert!(migrated.status.success());
+    let backup = rusqlite::Connection::open(data.path().join("mediagate.db")).unwrap();
+    backup.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let arguments = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        folder,
+        "--log",
+        "warn",
+    ];
+    let mut start = program(&arguments);
+    let mut start = start
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(start.stderr.take().unwrap()).lines();
+    let line = log.next().unwrap().unwrap();
+    assert!(line.contains("holds the lock of the database"), "{line}");
+    backup.execute_batch("COMMIT").unwrap();
+    let mut printed = BufReader::new(start.stdout.take().unwrap()).lines();
+    let is_ready = printed.any(|line| line.unwrap().contains("ready at"));
+    start.kill().unwrap();
+    start.wait().unwrap();
+    assert!(is_ready);
 }
 
 #[tokio::test]
