@@ -10,6 +10,7 @@ use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt as _};
+use serde_json::json;
 
 use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
@@ -34,7 +35,7 @@ use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::task::{Task, TaskEvent, TaskPayload};
+use mediagate_model::task::{Task, TaskEvent, TaskPayload, TaskResult};
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = EventSchema<ChatChunk>;
@@ -57,13 +58,17 @@ pub(super) async fn complete(
         links,
         ..
     } = &context;
-    let (chat_order, fingerprint, memory) = Fingerprint::read(&app, body).await?;
+    let (chat_order, mut fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let ChatOrder {
         order,
         stream,
         include_usage,
         token_limit,
     } = chat_order;
+    if arrival.headers.contains_key(idempotency::KEY) {
+        // A key's answer is repeated byte for byte, so its form belongs to the request.
+        fingerprint = fingerprint.with_json(&json!([stream, include_usage]));
+    }
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // The waiters are registered before the tasks are accepted. So no task can end unnoticed, and
     // the database need not be read first.
@@ -93,7 +98,8 @@ pub(super) async fn complete(
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new_waiters.collect();
         }
         let tasks =
-            task_acceptance::accept(&app, caller, attempt, draft.with_origin(links)).await?;
+            task_acceptance::accept(&app, caller, attempt, draft.with_request(links, attempt))
+                .await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
     let build_answer = async |outcome: IntentOutcome,
@@ -165,9 +171,15 @@ impl ChatResponse {
             return Ok(answer);
         }
         let headers = created_tasks_headers(&self.tasks);
-        let completion = self.completion()?;
+        let completion = Json(self.completion()?);
+        let is_linked = |task: &Task| matches!(task.output, Some(TaskResult::LinkV1(_)));
+        if self.tasks.iter().any(is_linked) {
+            // A provider's URL can end at any time, so the answer is made again for each repetition.
+            let answer = (headers, completion);
+            return Ok(idempotency::IntentAnswer::not_stored(answer, close_time));
+        }
         Ok(idempotency::IntentAnswer::of(
-            (headers, Json(completion)),
+            (headers, completion),
             close_time,
         ))
     }

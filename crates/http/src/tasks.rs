@@ -296,6 +296,10 @@ pub(super) fn created_tasks_headers(tasks: &[Task]) -> HeaderMap {
         .unwrap_or_default();
     let costs = tasks.iter().map(Task::charged_or_reserved);
     headers.extend(cost(costs.fold(MicroDollars::ZERO, MicroDollars::plus)));
+    let identical = tasks.iter().find_map(|task| task.identical_task);
+    if let Some(value) = identical.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {
+        headers.insert("x-identical-task", value);
+    }
     headers
 }
 

@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
 use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::form::MultipartForm;
@@ -69,14 +68,9 @@ pub(super) async fn create(
     let (order, fingerprint, memory) = if is_multipart(request.headers()) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
-        let mut fingerprint = Fingerprint::for_order::<VideoOrder>().with_json(&form);
-        for (name, file) in &files {
-            if *name != FILES[0] {
-                fingerprint = fingerprint.with_json(&Value::from(*name));
-            }
-            fingerprint = fingerprint.with_file(&Sha256::digest(file));
-        }
-        (read_form(&form, files)?, fingerprint, memory)
+        let order = read_form(&form, files)?;
+        let fingerprint = Fingerprint::of(&app, &order, &form);
+        (order, fingerprint, memory)
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
@@ -127,13 +121,26 @@ async fn read_fields(
     let mut form = MultipartForm::open(request, app, FORM_LIMIT as u64).await?;
     let mut fields = Map::new();
     let mut files = FormFiles::new();
+    let mut unknown_file = None;
     while let Some(mut part) = form.next().await? {
         let name = part.name().unwrap_or_default().to_owned();
         let field = FILES.into_iter().find(|field| *field == name);
         let is_file = part.file_name().is_some();
         let has_file_name = part.file_name().is_some_and(|name| !name.is_empty());
-        // Unknown files are ignored like unknown fields. Beyond the limit no files are kept: no
-        // model takes as many as were already read.
+        // A file that was not chosen has no name.
+        if is_file && field.is_none() && has_file_name {
+            let message = format!(
+                "Unknown file. Files are taken in the fields {}.",
+                FILES.join(", ")
+            );
+            let shown: String = name.chars().take(100).collect();
+            unknown_file.get_or_insert(Error::at_field(
+                ErrorCode::UnsupportedValue,
+                shown,
+                message,
+            ));
+        }
+        // Beyond the limit no files are kept: no model takes as many as were already read.
         if is_file && (field.is_none() || files.len() > MAX_FILES) {
             part.skip().await?;
             continue;
@@ -165,7 +172,11 @@ async fn read_fields(
         let value = field_value(&name, text)?;
         insert_nested(&mut fields, &name, value);
     }
-    Ok((Value::Object(fields), files))
+    // The form is read to its end first, so that the client sees the answer.
+    match unknown_file {
+        Some(error) => Err(error),
+        None => Ok((Value::Object(fields), files)),
+    }
 }
 
 /// The value of a text field: its text, or the object that it contains as JSON.

@@ -11,7 +11,7 @@ use crate::columns::{TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::ids::{AccountId, IntentId, KeyId};
+use mediagate_model::ids::{AccountId, IntentId, KeyId, TaskId};
 use mediagate_model::intent::{Intent, IntentResult, RequestFingerprint};
 use mediagate_model::task::Task;
 
@@ -173,6 +173,45 @@ pub fn all_with(
         Intent::from_row,
     )?);
     Ok(intents)
+}
+
+/// The task of an intent with this body begun after `since`: of the one whose answer was delivered
+/// last, otherwise of an open one.
+pub fn latest_task(
+    conn: &mut Conn<'_>,
+    body: &RequestFingerprint,
+    since: Timestamp,
+) -> Result<Option<TaskId>, StoreError> {
+    macro_rules! with_body {
+        ($condition:literal) => {
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM intents WHERE body = ?4 AND state = 'made' AND joinable_until IS ",
+                $condition,
+                " LIMIT 1"
+            )
+        };
+    }
+    let key = body.key.to_string();
+    let values = [
+        (&key).into(),
+        (&body.fingerprint).into(),
+        since.micros().into(),
+        fingerprint_hash(body).into(),
+    ];
+    let closed = with_body!(
+        "NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"
+    );
+    let open = with_body!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
+    let mut latest = conn.one(closed, &values, Intent::from_row)?;
+    if latest.is_none() {
+        latest = conn.one(open, &values, Intent::from_row)?;
+    }
+    Ok(match latest.and_then(|intent| intent.result) {
+        Some(IntentResult::Tasks(tasks)) => tasks.first().copied(),
+        _ => None,
+    })
 }
 
 /// Records the result of attempt number `attempt` at an intent in progress. Returns whether that

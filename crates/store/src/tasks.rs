@@ -37,6 +37,7 @@ record! {
         tariff: "tariff",
         bill: "bill",
         request_id: "request_id",
+        identical_task: "identical_task_id",
         callback: "callback",
         origin: "origin",
         trace: "trace",
@@ -131,6 +132,7 @@ pub fn insert_held(
         "trace": task.trace,
         "attempts": task.attempts,
         "lease_owner": owner,
+        "identical_task_id": task.identical_task,
     })?;
     insert!(conn, "task_events" {
         "task_id": task.id,

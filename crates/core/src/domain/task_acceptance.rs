@@ -57,12 +57,13 @@ pub struct TaskDraft {
 }
 
 impl TaskDraft {
-    /// Notes the URL under which the request reached the gateway, for the notifications about
-    /// its tasks.
+    /// Notes the URL under which the request reached the gateway, for the notifications about its
+    /// tasks, and the task of an earlier, identical order.
     #[must_use]
-    pub fn with_origin(mut self, links: &Links) -> Self {
+    pub fn with_request(mut self, links: &Links, attempt: &IntentAttempt) -> Self {
         for task in &mut self.tasks {
             task.origin = links.requested_origin();
+            task.identical_task = attempt.identical_task();
         }
         self
     }
@@ -264,6 +265,7 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         progress: 0,
         progress_is_guess: false,
         request_id: request_id.clone(),
+        identical_task: None,
         callback: new.callback,
         origin: None,
         trace: traces::current_traceparent(),

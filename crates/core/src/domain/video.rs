@@ -1,6 +1,7 @@
 //! Making videos: turns an order, checked against the model, into tasks.
 
 mod frame;
+mod identity;
 mod order;
 mod order_check;
 
@@ -23,6 +24,7 @@ use mediagate_store as store;
 use order_check::{refusals, video_limits};
 
 pub use frame::FrameShape;
+pub use identity::identity;
 pub use order::{ParamNames, RequestedPicture, VideoOrder};
 pub use order_check::fits;
 

@@ -12,7 +12,7 @@ use super::client_state::ClientState;
 use super::{AcceptanceGuard, ClientGuard, INTENT_TTL, Intents, PeerSocket};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
-use mediagate_model::ids::IntentId;
+use mediagate_model::ids::{IntentId, TaskId};
 use mediagate_model::intent::{Intent, IntentResult, StoredAnswer};
 use mediagate_store::{self as store, Conn, StoreError};
 
@@ -21,6 +21,8 @@ use mediagate_store::{self as store, Conn, StoreError};
 pub struct IntentAttempt {
     client: Arc<ClientGuard>,
     record: IntentRecord,
+    /// The task of an earlier, identical order that this request does not repeat.
+    identical_task: Option<TaskId>,
 }
 
 /// The record that an [`IntentAttempt`] writes when something was made for it.
@@ -113,7 +115,11 @@ impl IntentAttempt {
             reserved: false,
             unkeyed,
         };
-        let mut attempt = Self { client, record };
+        let mut attempt = Self {
+            client,
+            record,
+            identical_task: None,
+        };
         if is_reserved {
             attempt.reserve().await?;
             attempt.record.reserved = true;
@@ -129,7 +135,24 @@ impl IntentAttempt {
             reserved: true,
             unkeyed: None,
         };
-        Self { client, record }
+        Self {
+            client,
+            record,
+            identical_task: None,
+        }
+    }
+
+    /// The same attempt, with the task of an earlier, identical order.
+    pub(super) fn with_identical_task(self, identical_task: Option<TaskId>) -> Self {
+        Self {
+            identical_task,
+            ..self
+        }
+    }
+
+    /// The task of an earlier, identical order of the same API key, within 24 hours.
+    pub const fn identical_task(&self) -> Option<TaskId> {
+        self.identical_task
     }
 
     /// Writes the intent, even if its caller disconnects.

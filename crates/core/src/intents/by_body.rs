@@ -8,7 +8,7 @@ use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
 use super::lookup::{ResultState, unconfirmed_error};
 use super::{INTENT_TTL, IntentAttempt, IntentRequest, Intents, Lookup, UNCONFIRMED_ANSWER_TTL};
 use mediagate_model::error::Error;
-use mediagate_model::ids::IntentId;
+use mediagate_model::ids::{IntentId, TaskId};
 use mediagate_model::intent::Intent;
 use mediagate_store as store;
 use mediagate_telemetry::counters;
@@ -34,7 +34,7 @@ impl Intents {
     }
 
     async fn look_up(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
-        let intents = self.candidates(request).await?;
+        let (intents, identical_task) = self.candidates(request).await?;
         let known_ids = intents.iter().map(|intent| intent.id).collect();
         let mut candidates = self.with_clients(intents).await?;
         // Intents whose answers were lost come first, whether or not the request is a retry, so
@@ -69,11 +69,15 @@ impl Intents {
             clients.enter(new.id, 1, body, socket, false)
         };
         let attempt = IntentAttempt::first(self, client, new, Some(order), is_reserved);
-        attempt.await.map(Lookup::New)
+        let attempt = attempt.await?.with_identical_task(identical_task);
+        Ok(Lookup::New(attempt))
     }
 
-    /// The intents that a request with this body may repeat.
-    async fn candidates(&self, request: &IntentRequest) -> Result<Vec<Intent>, Error> {
+    /// The intents that a request with this body may repeat, and the task of the latest one.
+    async fn candidates(
+        &self,
+        request: &IntentRequest,
+    ) -> Result<(Vec<Intent>, Option<TaskId>), Error> {
         let (clients, body) = (&self.0.clients, &request.body);
         if request.is_retry {
             // Its first try may arrive only now: a connection that waited for a server to start
@@ -84,22 +88,20 @@ impl Intents {
         let (body, now) = (body.clone(), self.0.clock.now());
         let (since, server) = (self.0.clock.cutoff(INTENT_TTL), self.0.server.clone());
         let is_retry = request.is_retry;
-        let read = self
-            .0
-            .store
-            .read(move |conn| -> Result<Vec<Intent>, Error> {
-                let mut intents = if is_retry {
-                    store::intents::all_with(conn, &body, since)?
-                } else {
-                    store::intents::open_elsewhere(conn, &body, since, &server, now)?
-                };
-                for id in disconnected {
-                    if intents.iter().all(|intent| intent.id != id) {
-                        intents.extend(store::intents::by_id(conn, id)?);
-                    }
+        let read = self.0.store.read(move |conn| -> Result<_, Error> {
+            let mut intents = if is_retry {
+                store::intents::all_with(conn, &body, since)?
+            } else {
+                store::intents::open_elsewhere(conn, &body, since, &server, now)?
+            };
+            for id in disconnected {
+                if intents.iter().all(|intent| intent.id != id) {
+                    intents.extend(store::intents::by_id(conn, id)?);
                 }
-                Ok(intents)
-            });
+            }
+            let identical_task = store::intents::latest_task(conn, &body, since)?;
+            Ok((intents, identical_task))
+        });
         read.await
     }
 

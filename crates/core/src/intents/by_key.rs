@@ -5,7 +5,7 @@ use super::lookup::unconfirmed_error;
 use super::{INTENT_TTL, IntentAttempt, IntentRequest, Intents, Lookup};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::ids::{AccountId, IntentId, TaskId};
 use mediagate_model::intent::{Intent, IntentResult};
 use mediagate_model::task::Task;
 use mediagate_store as store;
@@ -43,7 +43,9 @@ impl Intents {
             let (new, socket) = (self.draft(request), request.socket.clone());
             let body = new.body.clone();
             let client = self.0.clients.enter(new.id, 1, body, socket, false);
+            let identical_task = self.identical_task(request).await?;
             let attempt = IntentAttempt::first(self, client, new, None, is_reserved).await?;
+            let attempt = attempt.with_identical_task(identical_task);
             return Ok(Some(Lookup::New(attempt)));
         };
         if intent.body.fingerprint == request.body.fingerprint {
@@ -56,6 +58,16 @@ impl Intents {
             self.free_key(intent.id).await?;
         }
         Ok(None)
+    }
+
+    /// The task of an earlier order with the same body, under another key or none.
+    async fn identical_task(&self, request: &IntentRequest) -> Result<Option<TaskId>, Error> {
+        let (body, since) = (request.body.clone(), self.0.clock.cutoff(INTENT_TTL));
+        let read = self
+            .0
+            .store
+            .read(move |conn| store::intents::latest_task(conn, &body, since));
+        Ok(read.await?)
     }
 
     /// The key's intent, unless it is expired.

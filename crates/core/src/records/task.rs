@@ -60,6 +60,10 @@ pub struct TaskView {
     pub output: Option<TaskOutput>,
     /// Id of the request that created the task.
     pub request_id: String,
+    /// Id of an earlier task, if this one repeats its order: the same API key ordered the same
+    /// within 24 hours before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identical_task: Option<String>,
     /// Callback URL. Only for a key that may read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
@@ -158,6 +162,7 @@ impl TaskView {
             poster_url: poster(links, task, &extras.clips),
             output: TaskOutput::new(links, task, &extras.clips),
             request_id: task.request_id.to_string(),
+            identical_task: task.identical_task.map(|id| id.to_string()),
             callback_url: task.callback.clone().filter(|_| links.shows_made()),
             user: user.filter(|_| links.shows_made()),
             account: None,

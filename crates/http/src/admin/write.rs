@@ -128,7 +128,7 @@ impl OperatorWrite {
             let object = first.lock().unwrap_or_else(PoisonError::into_inner).take();
             let response = match (object, outcome) {
                 (Some(object), _) => Json(object).into_response(),
-                (None, IntentOutcome::Change(answer)) => restore(answer)?,
+                (None, IntentOutcome::Change(answer)) => restore(answer, &self.context.request_id)?,
                 (None, _) => {
                     return Err(Error::internal("the outcome is not an operator's change"));
                 }

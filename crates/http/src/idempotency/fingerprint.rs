@@ -1,4 +1,6 @@
-//! Request fingerprints: equal for two requests that ask for the same thing.
+//! Request fingerprints: equal for two requests that ask for the same thing, however they are
+//! written. They are taken over the order that was read, or over the body where an order has no
+//! [identity](ApiOrder::identity).
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -47,9 +49,20 @@ impl Fingerprint {
         app: &App,
         body: JsonBody,
     ) -> Result<(O, Self, QuotaShare), Error> {
-        let parse = |body: &Value| Ok((O::read(body)?, Self::for_order::<O>().with_json(body)));
+        let owned_app = app.clone();
+        let parse = move |body: &Value| {
+            let order = O::read(body)?;
+            let fingerprint = Self::of(&owned_app, &order, body);
+            Ok((order, fingerprint))
+        };
         let ((order, fingerprint), memory) = body.read(app, parse).await?;
         Ok((order, fingerprint, memory))
+    }
+
+    /// The fingerprint of an order that was read from `body`.
+    pub(crate) fn of<O: ApiOrder>(app: &App, order: &O, body: &Value) -> Self {
+        let identity = order.identity(app);
+        Self::for_order::<O>().with_json(identity.as_ref().unwrap_or(body))
     }
 
     /// Adds a file to the fingerprint, by its digest.

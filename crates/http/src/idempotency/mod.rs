@@ -102,7 +102,7 @@ pub(super) async fn accept(
     draft: TaskDraft,
     build_response: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<CreationOutcome, Error> {
-    let mut draft = draft.with_origin(&context.links);
+    let mut draft = draft.with_request(&context.links, attempt);
     if attempt.keeps_answer() {
         let response = build_response(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(store_response(response).await?);
@@ -170,7 +170,7 @@ impl<'a> IdempotentRequest<'a> {
                     crash::point("answer-kept");
                     let client = attempt.client();
                     client.complete(IntentCloseTime::Now);
-                    return Ok(watch(restore(stored)?, client));
+                    return Ok(watch(restore(stored, &self.context.request_id)?, client));
                 }
                 Ok(CreationOutcome::NothingCreated(response)) => return Ok(response),
                 Err(Error::Overtaken) => {
@@ -190,7 +190,7 @@ impl<'a> IdempotentRequest<'a> {
             Lookup::Existing(attempt, existing) => {
                 self.answer_again(attempt, existing, answer).await
             }
-            Lookup::Answered(stored) => replay(stored),
+            Lookup::Answered(stored) => replay(stored, &self.context.request_id),
             // The request that came first has failed.
             Lookup::New(_) => Err(Error::Overtaken),
         }
@@ -260,7 +260,7 @@ impl<'a> IdempotentRequest<'a> {
         let answer = store_response(response).await?;
         let stored = self.app.intents.keep_answer(attempt.id(), answer).await?;
         crash::point("answer-kept");
-        restore(stored)
+        restore(stored, &self.context.request_id)
     }
 }
 

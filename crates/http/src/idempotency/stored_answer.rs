@@ -4,16 +4,19 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use http_body_util::BodyExt as _;
+use serde_json::Value;
 
 use mediagate_model::error::Error;
+use mediagate_model::ids::RequestId;
 use mediagate_model::intent::StoredAnswer;
 
 /// Marks an answer that repeats an earlier one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// The headers of an answer that are stored.
-const STORED_HEADERS: [&str; 6] = [
+const STORED_HEADERS: [&str; 7] = [
     "content-type",
     "x-task-id",
+    "x-identical-task",
     "x-cost-usd",
     "x-should-retry",
     "openai-poll-after-ms",
@@ -35,10 +38,19 @@ pub(super) async fn store_response(response: Response) -> Result<StoredAnswer, E
     })
 }
 
-pub(super) fn replay(stored: StoredAnswer) -> Result<Response, Error> {
-    let mut response = restore(stored)?;
+pub(super) fn replay(stored: StoredAnswer, request_id: &RequestId) -> Result<Response, Error> {
+    let mut response = restore(stored, request_id)?;
     mark_replayed(&mut response);
     Ok(response)
+}
+
+fn with_request_id(body: String, request_id: &RequestId) -> Result<String, Error> {
+    let mut json: Value = serde_json::from_str(&body).map_err(Error::internal)?;
+    match json.pointer_mut("/error/request_id") {
+        Some(id) => *id = request_id.to_string().into(),
+        None => return Ok(body),
+    }
+    serde_json::to_string(&json).map_err(Error::internal)
 }
 
 pub(super) fn mark_replayed(response: &mut Response) {
@@ -46,8 +58,13 @@ pub(super) fn mark_replayed(response: &mut Response) {
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
 }
 
-pub(crate) fn restore(stored: StoredAnswer) -> Result<Response, Error> {
-    let mut response = Response::new(Body::from(stored.body));
+/// The answer as it was stored; an error names the request that gets it now.
+pub(crate) fn restore(stored: StoredAnswer, request_id: &RequestId) -> Result<Response, Error> {
+    let body = match stored.status {
+        400.. => with_request_id(stored.body, request_id)?,
+        _ => stored.body,
+    };
+    let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(stored.status).map_err(Error::internal)?;
     for (name, value) in stored.headers {
         let name = HeaderName::try_from(name).map_err(Error::internal)?;

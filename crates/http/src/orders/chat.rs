@@ -5,7 +5,10 @@ mod film_options;
 pub mod housekeeping;
 pub mod messages;
 
-use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::schema::Object;
 
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields};
@@ -17,11 +20,12 @@ use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{
     AnyObject, BooleanField, IntegerField, NonEmptyText, NumberField, OptionalText, RequiredField,
 };
-use crate::fields::{self, BodyFields, request};
+use crate::fields::{self, BodyFields, refuse_unknown, request};
 use answer_format::{AnswerAudio, AnswerModalities, ResponseFormat, StopSequences, ToolChoice};
 use film_options::film_options;
+use mediagate_core::app::App;
 use mediagate_core::domain::quotes::QuotedOrder;
-use mediagate_core::domain::video::{ParamNames, VideoOrder};
+use mediagate_core::domain::video::{ParamNames, VideoOrder, identity};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use messages::{ChatPrompt, MessageList};
@@ -158,6 +162,10 @@ pub struct ChatOrder {
     pub token_limit: Option<usize>,
 }
 
+/// The declared fields of the body, and of its `video`.
+static KNOWN_FIELDS: LazyLock<Object> = LazyLock::new(ChatRequest::object);
+static KNOWN_VIDEO_FIELDS: LazyLock<Object> = LazyLock::new(VideoOptions::object);
+
 const PARAMS: ParamNames = ParamNames {
     seconds: "video.seconds",
     size: "video.size",
@@ -186,6 +194,12 @@ impl ApiOrder for ChatOrder {
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| order(body, ChatRequest::read(body)))
     }
+
+    fn identity(&self, app: &App) -> Option<Value> {
+        let mut identity = identity(app, &self.order);
+        identity["token_limit"] = json!(self.token_limit);
+        Some(identity)
+    }
 }
 
 impl QuotableOrder for ChatOrder {
@@ -201,6 +215,12 @@ impl QuotableOrder for ChatOrder {
 
 fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     // No `?` until every field was read, so that the caller gets all mistakes at once.
+    refuse_unknown(body, &KNOWN_FIELDS);
+    if request.video.is_some()
+        && let Some(video) = body.object("video")
+    {
+        refuse_unknown(&video, &KNOWN_VIDEO_FIELDS);
+    }
     let token_limit = token_limit(&request);
     let (options_param, provider_options) = provider_options(body, &mut request);
     let callback = CallbackFields {

@@ -22,6 +22,7 @@ pub mod webhook;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use mediagate_core::app::App;
 use mediagate_core::domain::personas::NewPersona;
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::video::VideoOrder;
@@ -58,6 +59,12 @@ pub trait ApiOrder: Sized + Send + 'static {
     type RequestBody: ToSchema;
     /// Reads a JSON body.
     fn read(body: &Value) -> Result<Self, Error>;
+    /// What decides the result, its price and its owner: equal for two requests that ask for the
+    /// same thing in other words. `None` if everything in the body does.
+    fn identity(&self, app: &App) -> Option<Value> {
+        let _ = app;
+        None
+    }
 }
 
 /// An order that may cost something.

@@ -1,6 +1,8 @@
 //! The submissions of the music API: one endpoint for all of its tasks.
 
-use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
 use utoipa::openapi::schema::{AnyOfBuilder, Object};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -11,7 +13,8 @@ use super::song::{SongDescription, SongFields};
 use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
 use crate::fields::request::{SchemaList, merge_objects, reference};
 use crate::fields::types::OptionalText;
-use crate::fields::{self, BodyFields, request};
+use crate::fields::{self, BodyFields, refuse_unknown, request};
+use mediagate_core::app::App;
 use mediagate_core::domain::music::SeparationOrder;
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::songs::SongOrder;
@@ -73,6 +76,11 @@ impl ToSchema for SubmitRequest {
     }
 }
 
+/// The declared fields of a separation, and those of songs: clients of this API send the same body
+/// for every task.
+static SEPARATION_FIELDS: LazyLock<Object> =
+    LazyLock::new(|| merge_objects("", [SubmitRequest::separation(), SubmitRequest::song()]));
+
 /// A parsed submission.
 #[derive(Debug)]
 pub enum MusicOrder {
@@ -102,11 +110,43 @@ impl ApiOrder for MusicOrder {
             task => {
                 // The fields of a separation are read even without a task, so that all faults are
                 // found.
+                refuse_unknown(body, &SEPARATION_FIELDS);
                 let separation = separation::order(body, SeparationFields::read(body));
                 task.and(separation).map(Self::Separation)
             }
         })
     }
+
+    fn identity(&self, _: &App) -> Option<Value> {
+        Some(match self {
+            Self::Separation(order) => separation_identity(order),
+            Self::Song(order) => song_identity(order),
+        })
+    }
+}
+
+/// The identity of a separation; fields that are only stored are not part of it.
+fn separation_identity(order: &SeparationOrder) -> Value {
+    json!({
+        "model": order.model,
+        "source": order.source,
+        "source_task": order.source_task,
+        "stem_task": order.stem_task,
+        "group_name": order.group_name,
+        "title": order.title,
+        "callback": order.callback.as_ref().map(|callback| &callback.url),
+    })
+}
+
+/// The identity of a song. Its provider gets the fields as they were sent.
+fn song_identity(order: &SongOrder) -> Value {
+    json!({
+        "model": order.model,
+        "task": order.task,
+        "fields": order.fields,
+        "persona": order.persona,
+        "callback": order.callback.as_ref().map(|callback| &callback.url),
+    })
 }
 
 impl QuotableOrder for MusicOrder {

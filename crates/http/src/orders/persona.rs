@@ -1,11 +1,14 @@
 //! The request to create a persona.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
+use utoipa::openapi::schema::Object;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, RequiredField, TextField, text, texts};
-use crate::fields::{self, BodyFields, FieldType, request};
+use crate::fields::{self, BodyFields, FieldType, refuse_unknown, request};
 use mediagate_core::domain::personas::{MAX_CLIPS, NewPersona};
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;
@@ -28,6 +31,9 @@ request! {
     }
 }
 
+/// The declared fields.
+static KNOWN_FIELDS: LazyLock<Object> = LazyLock::new(PersonaRequest::object);
+
 impl ApiOrder for NewPersona {
     const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/persona/create",
@@ -38,6 +44,7 @@ impl ApiOrder for NewPersona {
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
+            refuse_unknown(body, &KNOWN_FIELDS);
             let request = PersonaRequest::read(body);
             Some(Self {
                 root_clip: request.root_clip_id?,

@@ -1,8 +1,10 @@
 //! The requests of the `OpenAI` Videos API.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use serde_json::Value;
-use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, Object, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, CallbackUrlField};
@@ -13,10 +15,13 @@ use super::video_fields::{
 };
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
-use crate::fields::{self, BodyFields, FieldType, request};
+use crate::fields::{self, BodyFields, FieldType, refuse_unknown, request};
+use mediagate_core::app::App;
 use mediagate_core::domain::pictures::PictureSource;
 use mediagate_core::domain::quotes::QuotedOrder;
-use mediagate_core::domain::video::{FrameShape, ParamNames, RequestedPicture, VideoOrder};
+use mediagate_core::domain::video::{
+    FrameShape, ParamNames, RequestedPicture, VideoOrder, identity,
+};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 
@@ -77,6 +82,9 @@ request! {
     }
 }
 
+/// The declared fields.
+static KNOWN_FIELDS: LazyLock<Object> = LazyLock::new(VideoRequest::object);
+
 /// The names of this API's fields.
 const PARAMS: ParamNames = ParamNames {
     seconds: "seconds",
@@ -132,6 +140,10 @@ impl ApiOrder for VideoOrder {
             order(body, VideoRequest::read(body), Vec::new())
         })
     }
+
+    fn identity(&self, app: &App) -> Option<Value> {
+        Some(identity(app, self))
+    }
 }
 
 impl QuotableOrder for VideoOrder {
@@ -149,6 +161,7 @@ pub fn read_form(form: &Value, files: FormFiles) -> Result<VideoOrder, Error> {
 }
 
 fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> Option<VideoOrder> {
+    refuse_unknown(body, &KNOWN_FIELDS);
     let callback = CallbackFields {
         callback_url: request.callback_url,
         notify_hook: request.notify_hook,

@@ -230,6 +230,13 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether orders carry the messages before the prompt ([`VideoSpec::conversation`]).
+    ///
+    /// [`VideoSpec::conversation`]: crate::order::VideoSpec::conversation
+    fn reads_conversation(&self) -> bool {
+        false
+    }
+
     /// Whether the provider deduplicates submissions with the same [`Order::idempotency_key`], so
     /// that an unclear one may be repeated.
     fn deduplicates(&self) -> bool {

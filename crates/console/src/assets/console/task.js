@@ -48,6 +48,7 @@ function Shown({ task, may, isLost, reload, path }) {
       <a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a><//>
     <${Failed} error=${cancel.error} />
     <p class="row"><${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`} <span class="fine mono">${task.id}</span> <${Copy} text=${task.id} label="Copy the id" /></p>
+    ${task.identical_task && html`<p class="notice">The same order was placed before: <a href=${`/console/tasks/${task.identical_task}`}>task ${task.identical_task}</a>. Both were made${task.cost_usd === "0.00" ? "" : ", and each has its own cost"}.</p>`}
     ${isLost && html`<p class="notice bad" role="alert"><strong>Connection lost.</strong> The task continues. This page reconnects automatically.</p>`}
     <div class="two"><div>
       <div class="card"><${Tabs} name="Task" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["json", "JSON"], ["curl", "curl"]]} />

@@ -4,6 +4,7 @@ mod bodies;
 mod keys;
 mod processes;
 mod refused;
+mod wordings;
 
 use std::time::Duration;
 

@@ -146,6 +146,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         }),
         bill: None,
         request_id: RequestId::generate(),
+        identical_task: None,
         callback: None,
         origin: None,
         trace: None,

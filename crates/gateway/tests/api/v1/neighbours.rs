@@ -344,3 +344,92 @@ async fn the_openapi_document_has_these_names() {
     }
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn an_unknown_field_that_says_what_is_made_is_refused_everywhere() {
+    let mut gateway = priced_gateway().await;
+    let files = Files::start().await;
+    let url = files.url("/picture.png");
+    for (name, value, ours) in [
+        ("last_frame", json!(url), "end_image"),
+        ("first_frame_url", json!("http://127.0.0.1:9/none.png"), "i"),
+        (
+            "input_references",
+            json!([{"type": "image_url", "image_url": {"url": url}}]),
+            "reference_images",
+        ),
+        ("reference_videos", json!([url]), "reference_images"),
+        ("generateAudio", json!(false), "audio"),
+        ("sound", json!(false), "audio"),
+        ("enable_audio", json!(false), "audio"),
+        ("whatever", json!({"of": [url]}), "seconds"),
+    ] {
+        for (endpoint, body) in in_each_place(&json!({ name: value })) {
+            for (endpoint, body) in [
+                (
+                    "/v1/quote",
+                    &json!({"endpoint": endpoint, "body": body.clone()}),
+                ),
+                (endpoint, &body),
+            ] {
+                let answer = gateway.post(endpoint, body).await;
+                answer.refused(400, "unsupported_value");
+                let param = answer.json["error"]["param"].as_str().unwrap();
+                assert!(param.ends_with(name), "{param}");
+                assert!(answer.message().contains(ours), "{}", answer.message());
+            }
+        }
+    }
+    // A file under a name that takes none.
+    let file = Part::bytes(sound::png(64, 48)).file_name("last.png");
+    let form = Form::new()
+        .text("prompt", "a lake")
+        .part("last_frame", file);
+    let request = gateway.request(Method::POST, VIDEOS).multipart(form);
+    let answer = gateway.send(request).await;
+    answer
+        .refused(400, "unsupported_value")
+        .on_param("last_frame");
+    let form = Form::new().text("prompt", "a lake").text("sound", "false");
+    let request = gateway.request(Method::POST, VIDEOS).multipart(form);
+    let answer = gateway.send(request).await;
+    answer.refused(400, "unsupported_value").on_param("sound");
+    let separation = json!({"task": "gen_stem", "continue_clip_id": uuid(), "audio_url": url});
+    let answer = gateway.post("/musicgen/submit/music", &separation).await;
+    answer
+        .refused(400, "unsupported_value")
+        .on_param("audio_url");
+    let persona = json!({"root_clip_id": uuid(), "name": "x", "avatar_image": url});
+    let answer = gateway.post("/musicgen/persona/create", &persona).await;
+    answer
+        .refused(400, "unsupported_value")
+        .on_param("avatar_image");
+    assert_eq!(files.hits(), 0);
+    // Other fields of other services go on being ignored, and empty ones are absent.
+    gateway.client.documented = false;
+    for (endpoint, body) in in_each_place(&json!({
+        "store": true, "user_id": "u", "generation_id": 7, "last_frame": null, "images_list": [],
+        "metadata": {"page": url}
+    })) {
+        accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
+    }
+    gateway.stop().await;
+}
+
+/// An id that nothing has.
+fn uuid() -> &'static str {
+    "0193a000-0000-7000-8000-000000000020"
+}
+
+#[tokio::test]
+async fn a_body_may_begin_with_a_byte_order_mark() {
+    let gateway = priced_gateway().await;
+    for (endpoint, body) in in_each_place(&json!({"seconds": 2})) {
+        let request = gateway.request(Method::POST, endpoint);
+        let request = request.header("content-type", "application/json");
+        let request = request.body(format!("\u{feff}{body}"));
+        let (job, _) = accepted_job(&gateway, gateway.send(request).await).await;
+        assert_eq!(job.milliseconds, 2000);
+    }
+    gateway.stop().await;
+}

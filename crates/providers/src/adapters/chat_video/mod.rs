@@ -68,6 +68,10 @@ struct ChatVideoAdapter {
 }
 
 impl Adapter for ChatVideoAdapter {
+    fn reads_conversation(&self) -> bool {
+        true
+    }
+
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // For models with this in their name, two pictures are the first frame and the last.
         let pictures = if model.ends_with("-fl") || model.contains("-fl-") {
