@@ -341,3 +341,32 @@ function isFlac(file) {
   const tag = hasTag ? 10 + file.subarray(6, 10).reduce((length, byte) => (length << 7) | byte, 0) : 0;
   return file.subarray(tag, tag + 4).toString() === "fLaC";
 }
+
+/** The error codes of docs/errors.md that a form can get: the key is valid, and the console does not retry by itself. */
+const FORM_CODES = readFileSync(new URL("../../../../docs/errors.md", import.meta.url), "utf8")
+  .split("\n")
+  .map((line) => line.match(/^\| `([a-z_]+)` \| (\d{3}) \|/))
+  .filter(Boolean)
+  .map((row) => ({ code: row[1], status: Number(row[2]) }))
+  .filter(({ code, status }) => status !== 401 && !["overloaded", "shutting_down"].includes(code));
+
+see("a form shows the reason of every error, at its field", { ...DESKTOP, key: KEY }, async (page, complaints) => {
+  assert.ok(FORM_CODES.length > 40);
+  let answer;
+  await page.route("**/v1/videos", (route) => route.fulfill(answer));
+  await page.goto("/console/create/animatic-1");
+  const prompt = page.getByLabel("Prompt", { exact: true });
+  for (const [number, { code, status }] of FORM_CODES.entries()) {
+    const param = number % 2 ? "prompt" : null;
+    const reason = `This is why ${code} came.`;
+    answer = { status, headers: { "x-should-retry": "false" }, json: { error: { message: param ? `${param}: ${reason}` : reason, code, param, request_id: `req_${code}` } } };
+    await prompt.fill(`An order for ${code}`);
+    await page.getByRole("button", { name: /^Generate/ }).click();
+    await page.getByRole("alert").getByText(reason).waitFor();
+    await page.getByText(`req_${code}`).waitFor();
+    assert.equal(await prompt.getAttribute("aria-invalid"), param ? "true" : null, code);
+    assert.equal(await page.getByText(/Nothing was charged|Your task continues/).count(), 0, code);
+  }
+  // The browser reports the refused requests itself.
+  complaints.length = 0;
+});

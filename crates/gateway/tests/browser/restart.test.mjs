@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { DESKTOP, assertAccessible, assertFits, play, shoot, visiting } from "./browser.mjs";
 import { startProgram } from "./program.mjs";
 
-const LOST = "Connection lost. Your task continues.";
+const LOST = "Connection lost.";
 let program;
 
 before(async () => {

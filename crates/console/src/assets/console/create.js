@@ -2,13 +2,13 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
 import { Submit } from "./act.js";
-import { address, brand, call, insist, newIntent, origin } from "./api.js";
+import { address, ApiError, brand, call, insist, newIntent, origin } from "./api.js";
 import { forget, orderFor, sendAndFollow, storedOrder } from "./follow.js";
 import { body, bodyWithFiles, check, formFromTask, isAbsent, kindOf, loadMedia, markOf, start } from "./form.js";
 import { provenanceLines } from "../origin.js";
 import { go } from "./router.js";
 import * as snippets from "./snippets.js";
-import { Code, Empty, Facts, Failed, Field, faultOf, Head, Load, Progress, Status, Tabs, cost, ended, size, useLoad, usd } from "./ui.js";
+import { chargeOf, Code, Empty, Facts, Failed, Field, faultOf, Head, Load, Progress, Status, Tabs, cost, ended, size, useLoad, usd } from "./ui.js";
 
 const settings = document.body.dataset;
 const QUOTE_AFTER_MS = 350;
@@ -110,7 +110,10 @@ function Bench({ model, models, query, may }) {
       const content = await bodyWithFiles(request);
       if (!chosen.song) return content;
       update({ phase: "uploading" });
-      const uploaded = await uploadSong(chosen.song, entry.intent, { onLost, signal });
+      // The song has a field of its own in the form, whatever the upload calls it.
+      const uploaded = await uploadSong(chosen.song, entry.intent, { onLost, signal }).catch((error) => {
+        throw error instanceof ApiError && error.isRefusal ? Object.assign(error, { param: "continue_clip_id" }) : error;
+      });
       const withClip = { ...chosen, clip: uploaded, song: undefined };
       entry.mark = markOf(withClip);
       run.mark = entry.mark;
@@ -139,7 +142,6 @@ function Bench({ model, models, query, may }) {
     order(form);
   };
   const isBusy = ["sending", "following", "uploading"].includes(state.phase);
-  const faultyParam = state.error?.param;
   const fault = (name) => faultOf(state.error, name);
   // The code gets a new key whenever the form changes, because another form is another order.
   const codeKey = useMemo(() => newIntent("order"), [JSON.stringify(request.code)]);
@@ -164,7 +166,7 @@ function Bench({ model, models, query, may }) {
       </div></form>
       <div class="card aside"><${Tabs} name="Outcome" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["code", "Code"]]} />
         <div role="tabpanel" id="panel-Outcome" aria-labelledby=${`tab-Outcome-${tab}`}>
-          ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(faultyParam?.split(/[.[]/)[0]))} />
+          ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} />
             ${state.isFirst && html`<section><h2>The same request with curl</h2><${Code} text=${code("curl")} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The “Code” tab shows other languages.</p></section>`}`
             : html`<${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
               <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}><${Code} text=${code(language)} label=${`The form as ${language}`} /></div>
@@ -284,18 +286,18 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
     </div>${absent && html`<${Missing} medium=${absent} drop=${() => choose(undefined)} />`}<//></div>`;
 }
 
-function Outcome({ state, again, kind, isNamed }) {
+function Outcome({ state, again, kind }) {
   const { phase, task, error, isLost } = state;
   if (phase === "idle") return html`<div class="waiting"><p class="muted">${kind === "stems" ? "The stems will appear here." : "The result will appear here."}</p></div>`;
-  if (phase === "refused") return html`${isNamed ? html`<p class="notice bad" role="alert">A field in the form is invalid.</p>` : html`<${Failed} error=${error} />`}`;
+  if (phase === "refused") return html`<${Failed} error=${error} />`;
   const open = task && html`<a class="button quiet small" href=${`/console/tasks/${task.id}`}>Open the task</a>`;
   if (phase !== "done" || !ended(task)) {
-    return html`<div class="waiting" aria-live="polite">${isLost ? html`<p class="wrong"><strong>Connection lost. Your task continues.</strong> This page reconnects automatically.</p>` : html`<p><strong>${phase === "uploading" ? "Uploading and decoding the song" : task ? (task.status === "queued" ? "Waiting in the queue" : "In progress") : "Sending"}</strong></p>`}
+    return html`<div class="waiting" aria-live="polite">${isLost ? html`<p class="wrong"><strong>${task ? "Connection lost. Your task continues." : "Connection lost."}</strong> ${task ? "This page reconnects automatically." : "The gateway may not have received the order. This page sends it again with the same key, so it is made only once."}</p>` : html`<p><strong>${phase === "uploading" ? "Uploading and decoding the song" : task ? (task.status === "queued" ? "Waiting in the queue" : "In progress") : "Sending"}</strong></p>`}
       ${task && html`<${Progress} task=${task} />${open}`}</div>`;
   }
   const failed = task.status !== "succeeded";
   return html`<div class="result stack">
-    ${failed ? html`<div class="notice bad" role="alert"><p><strong>${task.status === "cancelled" ? "The task was cancelled." : task.error?.message}</strong></p><p class="fine">Nothing was charged.</p></div>` : html`<${Made} task=${task} />`}
+    ${failed ? html`<div class="notice bad" role="alert"><p><strong>${task.status === "cancelled" ? "The task was cancelled." : task.error?.message}</strong></p><p class="fine">${chargeOf(task)}</p></div>` : html`<${Made} task=${task} />`}
     <div class="between"><p class="fine"><${Status} of=${task.status} /> · ${cost(task.cost_usd)}</p>
       <div class="row"><button type="button" data-writes class="quiet small" onClick=${(event) => event.detail > 1 || again()}>Run again</button>${open}
         ${!failed && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a>`}</div></div></div>`;

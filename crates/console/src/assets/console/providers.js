@@ -43,6 +43,9 @@ export const stateText = (state) => STATE_TEXTS[state] || state;
 /** Whether every process uses the route. */
 export const isClosed = (route) => route.available && ["closed", "trial"].includes(route.breaker.state);
 
+/** Whether the route took none of its orders: its model may not exist at the provider. */
+const refusesAll = ({ last_hour: { succeeded, failed, unconfirmed, refused } }) => refused > 0 && succeeded + failed + unconfirmed === 0;
+
 /** How many processes do not use the route, if others do. */
 export function affectedProcesses(route) {
   const count = route.breaker.processes.filter((process) => process.state !== "closed").length;
@@ -53,6 +56,7 @@ function RouteState({ of }) {
   if (of.key_refused_at) return html`<${Status} of="failed" label="key rejected" />`;
   if (of.paused_at) return html`<${Status} of="cancelled" label="paused" />`;
   if (!of.available) return html`<${Status} of="failed" label=${stateText(of.breaker.state)} />`;
+  if (refusesAll(of)) return html`<${Status} of="failed" label="rejects every order" />`;
   if (!isClosed(of)) return html`<${Status} of="waiting" label=${stateText(of.breaker.state) + affectedProcesses(of)} />`;
   return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "testing" : "available"} />`;
 }

@@ -170,6 +170,12 @@ export function Code({ text, label }) {
   return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre><${Copy} text=${text} /></div>`;
 }
 
+/** What a task that made nothing costs, by its bill: a cancelled job may have been made by its provider. */
+export function chargeOf({ billing }) {
+  if (billing?.status === "held") return `${usd(billing.reserved_usd)} stay reserved until the provider's job has ended.`;
+  return Number(billing?.charged_usd) > 0 ? `${usd(billing.charged_usd)} were charged.` : "Nothing was charged.";
+}
+
 /** The API's message about a field, without the field's name, which is shown above it. */
 export function faultOf(/** @type {any} */ error, /** @type {string} */ name) {
   if (!error?.param || error.param.split(/[.[]/)[0] !== name) return undefined;
