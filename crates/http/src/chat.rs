@@ -10,7 +10,6 @@ use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt as _};
-use serde_json::json;
 
 use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
@@ -58,18 +57,15 @@ pub(super) async fn complete(
         links,
         ..
     } = &context;
-    let (chat_order, mut fingerprint, memory) = Fingerprint::read(&app, body).await?;
+    let (chat_order, fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let ChatOrder {
         order,
         stream,
         include_usage,
         token_limit,
     } = chat_order;
-    if arrival.headers.contains_key(idempotency::KEY) {
-        // A key's answer is repeated byte for byte, so its form belongs to the request.
-        fingerprint = fingerprint.with_json(&json!([stream, include_usage]));
-    }
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let idempotent_request = idempotent_request.with_stream(stream);
     // The waiters are registered before the tasks are accepted. So no task can end unnoticed, and
     // the database need not be read first.
     let waiters = Mutex::new(Vec::new());

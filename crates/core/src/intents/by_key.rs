@@ -110,7 +110,9 @@ impl Intents {
         request: &IntentRequest,
         intent: Intent,
     ) -> Result<Option<Lookup>, Error> {
-        if let Some(answer) = &intent.answer {
+        if let Some(answer) = &intent.answer
+            && request.takes_stored_answer
+        {
             if self.needs_new_tasks(&intent).await? {
                 self.free_key(intent.id).await?;
                 return Ok(None);

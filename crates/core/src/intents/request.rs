@@ -14,6 +14,9 @@ pub struct IntentRequest {
     pub caller: Arc<Caller>,
     pub body: RequestFingerprint,
     pub idempotency_key: Option<String>,
+    /// Whether the stored answer to an earlier request with the same key can be its answer; else a
+    /// new answer is written.
+    pub takes_stored_answer: bool,
     /// Whether the client's SDK marks it as a retry.
     pub is_retry: bool,
     /// The connection on which the client waits.

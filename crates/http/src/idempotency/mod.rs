@@ -135,11 +135,18 @@ impl<'a> IdempotentRequest<'a> {
                 body,
                 idempotency_key: idempotency_key(&arrival.headers)?,
                 is_retry: is_retry(&arrival.headers),
+                takes_stored_answer: true,
                 socket: arrival.socket,
             },
             reserve: false,
             refusal: arrival.too_many,
         })
+    }
+
+    /// A request that may be answered by a stream, which no stored answer is.
+    pub(super) fn with_stream(mut self, is_stream: bool) -> Self {
+        self.request.takes_stored_answer = !is_stream;
+        self
     }
 
     /// Stores the intent before anything is done for it.

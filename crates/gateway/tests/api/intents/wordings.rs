@@ -97,7 +97,7 @@ async fn what_decides_the_film_or_its_owner_makes_another_order() {
         json!({"seconds": 3}),
         json!({"user": "someone"}),
         json!({"video": {"seed": 4}}),
-        json!({"size": "640x360"}),
+        json!({"size": "854x480"}),
         json!({"callback_url": "https://example.com/hook"}),
     ] {
         let order = chat_with("a lake", &fields);

@@ -1,5 +1,7 @@
 //! Lengths, pictures and other options under the names and at the places that other services use.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use mediagate_model::task::{TaskPayload, VideoJob};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -19,8 +21,11 @@ async fn priced_gateway() -> TestGateway {
     builder.allow_loopback().start().await
 }
 
-/// The same fields in each of the three places, with the endpoint.
+/// The same fields in each of the three places, with the endpoint. Each prompt is another one:
+/// identical orders are one order, however they are written.
 fn in_each_place(fields: &Value) -> [(&'static str, Value); 3] {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let prompt = || format!("a lake at dawn {}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let with_fields = |mut body: Value| {
         for (name, value) in fields.as_object().unwrap() {
             body[name] = value.clone();
@@ -28,13 +33,13 @@ fn in_each_place(fields: &Value) -> [(&'static str, Value); 3] {
         body
     };
     let chat =
-        json!({"model": "animatic-1", "messages": [{"role": "user", "content": "a lake at dawn"}]});
-    let mut nested = chat.clone();
+        || json!({"model": "animatic-1", "messages": [{"role": "user", "content": prompt()}]});
+    let mut nested = chat();
     nested["video"] = fields.clone();
-    let video = json!({"model": "animatic-1", "prompt": "a lake at dawn"});
+    let video = json!({"model": "animatic-1", "prompt": prompt()});
     [
         (VIDEOS, with_fields(video)),
-        (CHAT, with_fields(chat)),
+        (CHAT, with_fields(chat())),
         (CHAT, nested),
     ]
 }
