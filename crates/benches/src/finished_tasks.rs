@@ -105,6 +105,7 @@ async fn ending(gateway: &BenchGateway) -> TaskEnding {
     let bytes = bytes::Bytes::from_static(b"not really a video");
     let asset = gateway.store_film(bytes).await;
     let output = VideoOutput {
+        media: mediagate_model::media::MediaType::Mp4,
         video: asset.id,
         poster: Some(asset.id),
         sheet: Some(asset.id),

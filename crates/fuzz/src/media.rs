@@ -9,7 +9,7 @@ use animatic::{
     Direction, PictureLimits, RenderControl, RenderOptions, RenderRequest, RequestedOptions,
 };
 use image::{DynamicImage, ImageFormat, RgbImage};
-use mediagate_media::engines::mp4_probe;
+use mediagate_media::engines::film_probe;
 use stems::DecodeLimits;
 use stems::decode::{Recording, replay, scan};
 
@@ -84,7 +84,8 @@ fn film(bytes: &[u8]) {
     // Only the tables are read in this process. The gateway decodes frames in a confined child,
     // which is not tried here.
     drop(animatic::playback::check_playable(Cursor::new(bytes)));
-    if let Ok(film) = mp4_probe::measure(file.path()) {
+    let film = film_probe::probe(file.path());
+    if let Some(film) = film.ok().and_then(|film| film.properties) {
         assert!(film.milliseconds > 0 && film.width < 65_536 && film.height < 65_536);
     }
 }
@@ -144,7 +145,26 @@ fn films() -> Vec<Vec<u8>> {
         };
         animatic::make(&request, &mut control).unwrap().mp4
     });
-    vec![FILM_SAMPLE.clone(), fragmented_film()]
+    vec![FILM_SAMPLE.clone(), fragmented_film(), matroska_film()]
+}
+
+/// A WebM with almost no content.
+fn matroska_film() -> Vec<u8> {
+    let element = |id: &[u8], content: &[u8]| {
+        let length = u8::try_from(content.len()).unwrap();
+        [id, &[0x40, length], content].concat()
+    };
+    let header = element(&[0x1a, 0x45, 0xdf, 0xa3], &element(&[0x42, 0x82], b"webm"));
+    let duration = element(&[0x44, 0x89], &2000.0_f64.to_be_bytes());
+    let frame = [element(&[0xb0], &[2, 128]), element(&[0xba], &[1, 104])].concat();
+    let track = element(&[0xae], &element(&[0xe0], &frame));
+    let segment = [
+        element(&[0x15, 0x49, 0xa9, 0x66], &duration),
+        element(&[0x16, 0x54, 0xae, 0x6b], &track),
+        element(&[0x1f, 0x43, 0xb6, 0x75], &[0; 8]),
+    ];
+    let segment = element(&[0x18, 0x53, 0x80, 0x67], &segment.concat());
+    [header, segment].concat()
 }
 
 /// A fragmented film with almost no content.

@@ -74,7 +74,7 @@ const REUSE_TIME: Duration = Duration::from_mins(1);
 fn is_redirected(app: &App, asset: &Asset) -> bool {
     app.config.media.delivery == MediaDelivery::Redirect
         && asset.size_bytes >= MIN_REDIRECT_BYTES
-        && matches!(asset.media, MediaType::Mp4 | MediaType::Flac)
+        && asset.media.is_played()
 }
 
 /// Sends the caller to the bucket. Only for GET: the signature is for one method.

@@ -279,7 +279,7 @@ pub(super) async fn list(
     ("id" = String, Path, description = "The video's id"),
     ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
 ), responses(
-    (status = 200, description = "The file", content_type = "video/mp4", body = Vec<u8>),
+    (status = 200, description = "The file, in the container in which the provider delivered it", content_type = "video/*", body = Vec<u8>),
     (status = 302, description = "Redirect to the provider's URL, if no copy is stored"),
 ))]
 pub(super) async fn content(
@@ -310,7 +310,7 @@ pub(super) async fn content(
         return Err(error.with_task(task.id).into());
     };
     let (asset, media): (Option<AssetId>, MediaType) = match variant.as_str() {
-        "video" => (Some(output.video), MediaType::Mp4),
+        "video" => (Some(output.video), output.media),
         "thumbnail" => (output.poster, MediaType::Jpeg),
         "spritesheet" => (output.sheet, MediaType::Jpeg),
         _ => {

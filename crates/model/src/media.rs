@@ -2,18 +2,45 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
 )]
 #[strum(const_into_str, serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub enum MediaType {
     Mp4,
+    Webm,
+    /// `QuickTime`.
+    Mov,
+    /// Matroska.
+    Mkv,
+    Avi,
+    /// An MPEG transport stream.
+    Ts,
+    /// An MPEG program stream.
+    Mpg,
+    /// Ogg with a video.
+    Ogv,
+    Flv,
     Flac,
     Png,
     #[strum(serialize = "jpg")]
+    #[serde(rename = "jpg")]
     Jpeg,
     Webp,
     Gif,
@@ -30,6 +57,14 @@ impl MediaType {
     pub const fn mime(self) -> &'static str {
         match self {
             Self::Mp4 => "video/mp4",
+            Self::Webm => "video/webm",
+            Self::Mov => "video/quicktime",
+            Self::Mkv => "video/x-matroska",
+            Self::Avi => "video/x-msvideo",
+            Self::Ts => "video/mp2t",
+            Self::Mpg => "video/mpeg",
+            Self::Ogv => "video/ogg",
+            Self::Flv => "video/x-flv",
             Self::Flac => "audio/flac",
             Self::Png => "image/png",
             Self::Jpeg => "image/jpeg",
@@ -38,6 +73,11 @@ impl MediaType {
             Self::Bmp => "image/bmp",
             Self::Tiff => "image/tiff",
         }
+    }
+
+    /// Whether it is a film or a recording, and not a picture.
+    pub fn is_played(self) -> bool {
+        self.mime().starts_with("video/") || self == Self::Flac
     }
 }
 

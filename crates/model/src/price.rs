@@ -209,7 +209,7 @@ impl PriceSchedule {
 /// from them, whatever the settings are by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tariff {
-    /// The model's price; free if `None`.
+    /// The model's price, for routes without one of their own.
     pub price: Option<Price>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RoutePrice>,
@@ -241,7 +241,8 @@ impl Tariff {
             .unwrap_or(MicroDollars::ZERO)
     }
 
-    /// The price by the route with this provider and model.
+    /// The price by the route with this provider and model; `None` if it is not known, which does
+    /// not mean that it is free.
     pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
         route_price(&self.routes, provider, model).or(self.price)
     }
@@ -263,7 +264,8 @@ fn route_price(prices: &[RoutePrice], provider: &str, model: &str) -> Option<Pri
 /// The charges for a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bill {
-    /// Free if `None`.
+    /// `None` if it is not known, as that of a route which got its name while the task waited. What
+    /// was reserved is charged then.
     pub price: Option<Price>,
     /// The quantity charged.
     pub quantity: WorkQuantity,

@@ -13,8 +13,9 @@ use serde_json::{Map, Value};
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
+use crate::media::MediaType;
 use crate::money::{ChargeState, MicroDollars};
-use crate::price::{Bill, Tariff};
+use crate::price::{Bill, Price, Tariff, WorkQuantity};
 use crate::provenance::Provenance;
 
 /// The state of a task. The last three are final.
@@ -206,6 +207,9 @@ pub enum TaskResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VideoOutput {
     pub video: AssetId,
+    /// The container of the film.
+    #[serde(default = "mp4")]
+    pub media: MediaType,
     /// Its first frame, if one was drawn.
     pub poster: Option<AssetId>,
     /// A contact sheet, if one was drawn.
@@ -216,9 +220,9 @@ pub struct VideoOutput {
     pub height: u32,
     /// Measured length.
     pub milliseconds: u64,
-    /// Size of the MP4.
+    /// Size of the file.
     pub size_bytes: u64,
-    /// SHA-256 of the MP4, in lower-case hex.
+    /// SHA-256 of the file, in lower-case hex.
     pub sha256: String,
     pub expires_at_micros: i64,
     /// How the prompt was understood.
@@ -226,6 +230,11 @@ pub struct VideoOutput {
     /// The provenance of the file; `None` if it was not examined.
     #[serde(default)]
     pub provenance: Option<Provenance>,
+}
+
+/// The container of all films that were stored before it was recorded.
+const fn mp4() -> MediaType {
+    MediaType::Mp4
 }
 
 /// A finished video at its provider's own URL. No copy of it is stored, so nothing was measured.
@@ -333,6 +342,13 @@ impl Task {
     /// The kind of media that it makes.
     pub const fn kind(&self) -> MediaKind {
         self.payload.kind()
+    }
+
+    /// The cost of a quantity at this price, at most the reservation. A price that is not known is
+    /// not a price of zero: the reservation is the cost then.
+    pub fn cost_at(&self, price: Option<Price>, quantity: WorkQuantity) -> MicroDollars {
+        let cost = price.map_or(self.reserved, |price| price.cost_of(quantity));
+        cost.min(self.reserved)
     }
 
     /// The reservation while the task is open, then what was charged. A cancelled task whose

@@ -39,6 +39,9 @@ pub enum ErrorClass {
     Unfit,
     /// The provider no longer works on the job, or has let it expire.
     Lost,
+    /// The provider, a gateway itself, says that it does not know what became of the order, and will
+    /// not find out.
+    Unconfirmed,
     /// The provider does not know the job. One of its servers may say so although the job exists,
     /// so this is accepted only if it persists ([`crate::driver::schedule::EndDoubt`]).
     Missing,
@@ -58,6 +61,7 @@ impl ErrorClass {
             Self::Failed => "failed",
             Self::Unfit => "unfit",
             Self::Lost => "lost",
+            Self::Unconfirmed => "unconfirmed",
             Self::Missing => "missing",
         }
     }
@@ -75,7 +79,7 @@ impl ErrorClass {
     pub const fn ends_job(self) -> bool {
         matches!(
             self,
-            Self::Failed | Self::Unfit | Self::Refused | Self::Lost
+            Self::Failed | Self::Unfit | Self::Refused | Self::Lost | Self::Unconfirmed
         )
     }
 

@@ -45,7 +45,7 @@ pub use limits::{
     SourcePictureLimits, StemLimits, VideoLimits,
 };
 pub use order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
-pub use port::{
+pub use port::{JobSettlement, 
     Adapter, AdapterStep, Authorization, Call, CallEffect, CallTarget, FormPart, FoundJob,
     JobHandle, JobOutput, LookupPage, MatchCertainty, ModelNames, OutputKind, OutputSource,
     PollPace, RefusalRule, RequestBody, merge,

@@ -70,6 +70,47 @@ fn make_video(seconds: u32) -> Option<Vec<u8>> {
     Some(muxer.into_writer())
 }
 
+/// A WebM of this many seconds, with one block that is no frame: for programs that read the container
+/// only.
+pub fn webm(seconds: u32) -> Bytes {
+    let element = |id: &[u8], content: &[u8]| {
+        let size = 0x0100_0000_0000_0000 | content.len() as u64;
+        [id, &size.to_be_bytes(), content].concat()
+    };
+    let side = |pixels: u32| u16::try_from(pixels).unwrap_or(1).to_be_bytes();
+    let (width, height) = VIDEO_SIZE;
+    let header = element(&[0x1a, 0x45, 0xdf, 0xa3], &element(&[0x42, 0x82], b"webm"));
+    let duration = f64::from(seconds) * 1000.0;
+    let info = [
+        element(&[0x2a, 0xd7, 0xb1], &1_000_000_u32.to_be_bytes()),
+        element(&[0x44, 0x89], &duration.to_be_bytes()),
+    ];
+    let picture = [
+        element(&[0xb0], &side(width)),
+        element(&[0xba], &side(height)),
+    ];
+    let track = [
+        element(&[0xd7], &[1]),
+        element(&[0x83], &[1]),
+        element(&[0x86], b"V_VP9"),
+        element(&[0xe0], &picture.concat()),
+    ];
+    let cluster = [
+        element(&[0xe7], &[0]),
+        element(&[0xa3], &[0x81, 0, 0, 0x80, 0]),
+    ];
+    let segment = [
+        element(&[0x15, 0x49, 0xa9, 0x66], &info.concat()),
+        element(
+            &[0x16, 0x54, 0xae, 0x6b],
+            &element(&[0xae], &track.concat()),
+        ),
+        element(&[0x1f, 0x43, 0xb6, 0x75], &cluster.concat()),
+    ];
+    let segment = element(&[0x18, 0x53, 0x80, 0x67], &segment.concat());
+    [header, segment].concat().into()
+}
+
 /// Frames per second of [`audio`].
 pub const RATE: u32 = 44_100;
 

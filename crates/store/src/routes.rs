@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use providers::JobHandle;
+
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -171,5 +173,22 @@ pub fn success_durations(
          AND t.finished_at IS NOT NULL AND t.state = 'succeeded' ORDER BY s.created_at DESC LIMIT 2000",
         &[provider.into(), since.micros().into()],
         |row| Ok((row.text(0)?, row.int(1)?)),
+    )
+}
+
+/// The latest job that a provider made at this endpoint since `since`, and the credential with which
+/// it was ordered.
+pub fn known_job(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    endpoint: &str,
+    since: Timestamp,
+) -> Result<Option<(String, JobHandle)>, StoreError> {
+    conn.one(
+        "SELECT credential, handle FROM submissions
+         WHERE provider = ?1 AND created_at > ?3 AND endpoint = ?2 AND handle IS NOT NULL
+         ORDER BY created_at DESC LIMIT 1",
+        &[provider.into(), endpoint.into(), since.micros().into()],
+        |row| Ok((row.text(0)?, row.json(1, "handle")?)),
     )
 }

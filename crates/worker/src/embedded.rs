@@ -206,6 +206,7 @@ async fn run_video(
     let poster = store_file(MediaType::Jpeg, film.poster).await?;
     let sheet = store_file(MediaType::Jpeg, film.sheet).await?;
     let result = TaskResult::VideoV1(VideoOutput {
+        media: video.media,
         video: video.id,
         poster: Some(poster.id),
         sheet: Some(sheet.id),

@@ -270,7 +270,9 @@ async fn end(
             )? {
                 return Ok(true);
             }
-            settle_already_ended(conn, task, &ending, output.as_ref(), closing.as_ref(), now)
+            let allowance = shared_app.config.cancel_allowance;
+            let run = (output.as_ref(), closing.as_ref());
+            settle_already_ended(conn, task, &ending, run, allowance, now)
         })
         .await;
     let ended = match ended {
@@ -298,8 +300,8 @@ fn settle_already_ended(
     conn: &mut Conn<'_>,
     task: &Task,
     ending: &TaskEnding,
-    output: Option<&RunOutput>,
-    closing: Option<&SubmissionClose>,
+    (output, closing): (Option<&RunOutput>, Option<&SubmissionClose>),
+    allowance: MicroDollars,
     now: Timestamp,
 ) -> Result<bool, FinishError> {
     // Files are recorded only in the transaction that ends the task. If they are there, this
@@ -321,12 +323,13 @@ fn settle_already_ended(
     // The task was ended by another process, for example by a cancellation. Its job has to be paid
     // for nevertheless.
     if let Some(closed) = closing.write(conn, now)? {
+        let unknown_bill = tasks::unknown_bill(task, (&closed.provider, &closed.route_model));
         let job = match closing.state {
             _ if output.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
-            SubmissionState::Unclear => tasks::JobOutcome::Unknown,
+            SubmissionState::Unclear => tasks::JobOutcome::Unknown(unknown_bill.as_ref()),
             _ => tasks::JobOutcome::NotMade,
         };
-        tasks::settle_job(conn, &ended_task, job, now)?;
+        tasks::settle_job(conn, &ended_task, job, allowance, now)?;
         closing.record_cost(conn, task, closed, output, now)?;
     }
     Ok(false)
@@ -359,7 +362,8 @@ fn insert_results(conn: &mut Conn<'_>, output: &RunOutput) -> Result<(), Error> 
 }
 
 /// The bill: the produced quantity at the price that its route had when the task was accepted, but
-/// never more than the reservation. `None` if the task is free.
+/// never more than the reservation. If that price is not known, what was reserved. `None` if the
+/// task is free.
 pub(super) fn bill(task: &Task, output: &RunOutput) -> Option<Bill> {
     if task.money == ChargeState::Free {
         return None;
@@ -369,26 +373,15 @@ pub(super) fn bill(task: &Task, output: &RunOutput) -> Option<Bill> {
         surplus::delivered_quantity(task, output),
         output.partial.clone(),
     );
-    let Some(tariff) = &task.tariff else {
-        // Every reservation also stores the prices. If they are missing nevertheless, the task
-        // costs what was reserved.
-        return Some(Bill {
-            price: None,
-            quantity,
-            cost: task.reserved,
-            delivered,
-            partial,
-        });
-    };
-    let price = match &output.made_by {
+    let tariff = task.tariff.as_ref();
+    let price = tariff.and_then(|tariff| match &output.made_by {
         Some((provider, name)) => tariff.price_by(provider, name),
         None => tariff.price,
-    };
-    let cost = price.map_or(MicroDollars::ZERO, |price| price.cost_of(quantity));
+    });
     Some(Bill {
         price,
         quantity,
-        cost: cost.min(task.reserved),
+        cost: task.cost_at(price, quantity),
         delivered,
         partial,
     })

@@ -341,11 +341,14 @@ async fn stop_cancelled(
     }
 }
 
-/// Tracks which providers accept connections.
+/// Tracks which providers accept connections, and tries suspended routes.
 async fn probe(context: Arc<WorkerContext>) {
     while !context.stop.is_cancelled() {
         tokio::select! {
-            () = context.app.models.upstream.probe() => {}
+            () = async {
+                context.app.models.upstream.probe().await;
+                upstream::try_suspended_routes(&context.app).await;
+            } => {}
             () = context.stop.cancelled() => {}
         }
         context.pause(PROBE_INTERVAL).await;

@@ -128,16 +128,42 @@ pub fn close(
     bill: Option<&Bill>,
     now: Timestamp,
 ) -> Result<bool, Error> {
+    close_with(conn, task, bill, &cancellation_message(task, bill), now)
+}
+
+/// Like [`close`], for a job of which it stays unknown whether it was completed.
+pub fn close_unknown(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    bill: Option<&Bill>,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let outcome = match bill {
+        Some(bill) => format!("{} USD were charged.", bill.cost),
+        None => format!("The {} USD held for it were released.", task.reserved),
+    };
+    let message = format!(
+        "The task was cancelled. It is unknown whether the provider completed it. {outcome}"
+    );
+    close_with(conn, task, bill, &message, now)
+}
+
+fn close_with(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    bill: Option<&Bill>,
+    message: &str,
+    now: Timestamp,
+) -> Result<bool, Error> {
     let money = if bill.is_some() {
         ChargeState::Settled
     } else {
         ChargeState::Released
     };
     let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
-    let message = cancellation_message(task, bill);
     // A compare-and-set: the process that follows the job and the upkeep that releases leftovers
     // may both find that it is over, and only the first may write an entry.
-    if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
+    if !store::tasks::close_money(conn, task.id, money, bill, message)? {
         return Ok(false);
     }
     write_end(conn, task, money, cost, None, now)?;

@@ -164,7 +164,7 @@ async fn quote_tasks(
             provider: EMBEDDED.to_owned(),
             model: model.id.clone(),
             price: tariff.price,
-            cost: cost(tariff.price, quantity, count),
+            cost: cost(tariff.price, &tariff, count),
             available: true,
         });
     }
@@ -191,16 +191,16 @@ fn quote_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQu
         provider: route.provider.clone(),
         model: route.model.clone(),
         price,
-        cost: cost(price, tariff.asked, count),
+        cost: cost(price, tariff, count),
         available: app.models.upstream.is_up(route, app.clock.now()),
     }
 }
 
-/// The cost of `count` tasks; each is rounded separately, as when it is settled.
-fn cost(price: Option<Price>, quantity: WorkQuantity, count: u32) -> MicroDollars {
-    price.map_or(MicroDollars::ZERO, |price| {
-        price.cost_of(quantity).times(count.into())
-    })
+/// The cost of `count` tasks; each is rounded separately, as when it is settled. Without a price, a
+/// task costs what is reserved for it.
+fn cost(price: Option<Price>, tariff: &Tariff, count: u32) -> MicroDollars {
+    let cost = price.map_or_else(|| tariff.reserve(), |price| price.cost_of(tariff.asked));
+    cost.times(count.into())
 }
 
 /// Whether an order that holds this much would be accepted now.

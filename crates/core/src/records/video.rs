@@ -22,7 +22,8 @@ pub struct VideoFile {
     /// height and seconds are then the requested values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linked: Option<bool>,
-    /// Always `video/mp4`.
+    /// Media type: `video/mp4`, or that of another container if the provider delivered one, such as
+    /// `video/webm`.
     pub mime_type: &'static str,
     /// Width in pixels.
     pub width: u32,
@@ -77,8 +78,8 @@ impl VideoFile {
         };
         Self {
             id: task.id.video(),
-            url: url(video.video, MediaType::Mp4),
-            mime_type: MediaType::Mp4.mime(),
+            url: url(video.video, video.media),
+            mime_type: video.media.mime(),
             width: video.width,
             height: video.height,
             linked: None,
@@ -105,7 +106,7 @@ impl VideoFile {
                 link.url.clone()
             },
             linked: Some(true),
-            mime_type: MediaType::Mp4.mime(),
+            mime_type: media_of_url(&link.url).mime(),
             width: link.width,
             height: link.height,
             seconds: seconds(link.milliseconds),
@@ -118,6 +119,17 @@ impl VideoFile {
             poster_url: None,
         }
     }
+}
+
+/// The container of a film that is not stored here, by the extension in its URL; MP4 if there is
+/// none.
+fn media_of_url(url: &str) -> MediaType {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension);
+    let media = extension.and_then(|extension| extension.to_lowercase().parse().ok());
+    media
+        .filter(|media: &MediaType| media.mime().starts_with("video/"))
+        .unwrap_or(MediaType::Mp4)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]

@@ -11,6 +11,7 @@ pub mod route_order;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use providers::catalogue::Catalogue;
@@ -19,7 +20,7 @@ use providers::{ProviderSettings, Secret};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use crate::upstream::breaker::{BreakerState, CircuitBreaker};
+use crate::upstream::breaker::{BreakerState, CircuitBreaker, RouteUse};
 use crate::upstream::poll_pacer::PollPacer;
 use mediagate_config::file::{suggestion, unknown_key};
 use mediagate_config::providers::ProviderConfig;
@@ -259,6 +260,9 @@ pub struct Upstream {
     breakers: Mutex<HashMap<(String, String), CircuitBreaker>>,
     /// The database's state of the routes, as last read.
     stored_states: Mutex<HashMap<(String, String), StoredRouteState>>,
+    /// Pauses between polls and between attempts to fetch a result are divided by this. 1 except in
+    /// tests.
+    speed: AtomicU32,
 }
 
 /// The providers in the settings; unchanged ones are taken from `previous`.
@@ -298,7 +302,23 @@ impl Upstream {
             former: Mutex::default(),
             breakers: Mutex::default(),
             stored_states: Mutex::default(),
+            speed: AtomicU32::new(1),
         }
+    }
+
+    /// Makes pauses shorter by this factor, so that a test sees what takes an hour.
+    pub fn set_speed(&self, speed: u32) {
+        self.speed.store(speed.max(1), Ordering::Relaxed);
+    }
+
+    /// The pause as it is waited for.
+    pub fn shortened(&self, pause: Duration) -> Duration {
+        pause / self.speed.load(Ordering::Relaxed)
+    }
+
+    /// The time that counts as passed after this wait.
+    pub fn lengthened(&self, wait: Duration) -> Duration {
+        wait * self.speed.load(Ordering::Relaxed)
     }
 
     pub fn sites(&self) -> Arc<ProviderSites> {
@@ -396,10 +416,26 @@ impl Upstream {
 
     /// Asks to submit through this route; if allowed, the caller must report the outcome to the
     /// breaker.
-    pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
+    pub fn enter(&self, route: &Route, route_use: RouteUse, now: Timestamp) -> bool {
         self.is_reachable(route)
             && !self.is_paused(route)
-            && self.breaker(route, |breaker| breaker.enter(now))
+            && self.breaker(route, |breaker| breaker.enter(now, route_use))
+    }
+
+    /// Whether this route works, as far as known: it is not suspended and needs no trial.
+    fn is_working(&self, route: &Route, now: Timestamp) -> bool {
+        let state = || self.breaker(route, |breaker| breaker.state(now));
+        self.is_up(route, now) && matches!(state(), BreakerState::Closed | BreakerState::Busy)
+    }
+
+    /// Records that it is unknown whether the route's provider took an order. `routes` are those of
+    /// the order's model.
+    pub fn record_lost_order(&self, route: &Route, routes: &[Route], now: Timestamp) {
+        let key = |route: &Route| (route.provider.clone(), route.model.clone());
+        let mut others = routes.iter().filter(|other| key(other) != key(route));
+        // With another route, the next orders need not find out whether this one works.
+        let at_once = others.any(|other| self.is_working(other, now));
+        self.breaker(route, |breaker| breaker.record_lost_order(now, at_once));
     }
 
     fn stored_states(&self) -> MutexGuard<'_, HashMap<(String, String), StoredRouteState>> {

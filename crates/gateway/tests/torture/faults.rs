@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::json;
 use simulator::{Fault, FaultOrder, JobPlan, PlannedEnd, RequestRole, World};
 
 use crate::dice::Dice;
@@ -14,11 +15,25 @@ pub(crate) type Counts = BTreeMap<&'static str, u64>;
 /// Orders some random faults and random plans for jobs.
 pub(crate) fn spread(world: &World, dice: &mut Dice, counts: &mut Counts) {
     world.clear_faults();
-    world.set_plan(plan(dice));
+    world.set_plan(plan(dice, VIDEOS));
     for protocol in PROTOCOLS {
         if dice.chance(40) {
-            world.set_plan_of(protocol, plan(dice));
+            world.set_plan_of(protocol, plan(dice, protocol));
         }
+    }
+    if dice.chance(40) {
+        *counts.entry("late file").or_default() += 1;
+        place(
+            world,
+            None,
+            RequestRole::Download,
+            late_file(dice),
+            dice.between(2, 9),
+        );
+    }
+    if dice.chance(30) {
+        *counts.entry("inner gateway does not know").or_default() += 1;
+        place(world, Some(VIDEOS), RequestRole::Poll, unconfirmed(), 1);
     }
     for _ in 0..dice.roll(9) {
         let protocol = *dice.pick(&PROTOCOLS);
@@ -41,10 +56,46 @@ pub(crate) fn spread(world: &World, dice: &mut Dice, counts: &mut Counts) {
     }
 }
 
-fn plan(dice: &mut Dice) -> JobPlan {
+/// The protocol whose finished jobs do not name their file: one without a file is fetched for an
+/// hour.
+const VIDEOS: &str = "openai-videos";
+
+fn place(world: &World, provider: Option<&str>, role: RequestRole, fault: Fault, times: u64) {
+    world.place(FaultOrder {
+        provider: provider.map(str::to_owned),
+        role: Some(role),
+        times: u32::try_from(times).unwrap(),
+        ..FaultOrder::new(fault)
+    });
+}
+
+/// A finished file has not yet reached the host at its URL.
+fn late_file(dice: &mut Dice) -> Fault {
+    Fault::Status {
+        status: *dice.pick(&[403, 404]),
+        retry_after: None,
+        bare: true,
+    }
+}
+
+/// The provider is a gateway that does not know what became of the order.
+fn unconfirmed() -> Fault {
+    let body = json!({
+        "status": "failed",
+        "error": {"code": "submission_unconfirmed", "message": "It is unknown."},
+    });
+    Fault::Says {
+        status: 200,
+        retry_after: None,
+        body: body.to_string(),
+    }
+}
+
+fn plan(dice: &mut Dice, protocol: &str) -> JobPlan {
     let end = match dice.roll(20) {
         0 => PlannedEnd::Failure,
         1 => PlannedEnd::Refusal,
+        2 if protocol == VIDEOS => PlannedEnd::Unfit,
         2 => PlannedEnd::Empty,
         _ => PlannedEnd::Success,
     };

@@ -7,10 +7,12 @@
 pub mod animatic_engine;
 pub mod child;
 pub mod clip;
+pub mod film_probe;
 pub mod film_scan;
 pub mod fingerprints;
 pub mod label;
-pub mod mp4_probe;
+mod matroska_probe;
+mod mp4_probe;
 pub mod own_models;
 pub mod recording_scan;
 pub mod retouch;

@@ -1,5 +1,5 @@
-//! MP4 probe: reads the size and length of a video from its container, and checks that the file is
-//! complete.
+//! MP4 probe: reads the size and length of a video from its container, which may be a `QuickTime`
+//! file, and checks that the file is complete.
 //!
 //! The file is untrusted: sizes in it are checked against its length, tables are summed up instead
 //! of being stored, and boxes are counted.
@@ -7,6 +7,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+
+use super::film_probe::{BROKEN, NO_VIDEO, TRUNCATED, UNREADABLE, VideoProperties};
 
 /// Maximum number of boxes per file: an hour in one-second fragments has a quarter of this.
 const MAX_BOXES: u32 = 200_000;
@@ -16,22 +18,10 @@ const TABLE_DEPTH: u8 = 3;
 /// Maximum number of tracks whose fragment defaults are remembered.
 const MAX_TRACKS: usize = 64;
 
-/// The properties of the video according to its container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VideoProperties {
-    pub width: u32,
-    pub height: u32,
-    pub milliseconds: u64,
-}
-
-/// Reads an MP4's container; anything else is refused.
-pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
+/// Reads the container of a file that begins as an MP4 or a `QuickTime` file.
+pub(super) fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
     let mut reader = Mp4Reader::open(path)?;
     let size = reader.size;
-    let mut start = [0; 12];
-    if reader.file.read_exact_at(&mut start, 0).is_err() || &start[4..8] != b"ftyp" {
-        return Err("the file is not an MP4 video");
-    }
     let (mut video, mut fragments) = (None, FragmentTotals::default());
     let mut offset = 0;
     while let Some(next) = reader.next(offset, size)? {
@@ -45,7 +35,7 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
         }
         offset = next.end;
     }
-    let video = video.ok_or("the file has no video track")?;
+    let video = video.ok_or(NO_VIDEO)?;
     if video.samples == 0 && fragments.samples == 0 {
         return Err(TRUNCATED);
     }
@@ -62,10 +52,6 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
         }),
     }
 }
-
-const UNREADABLE: &str = "the file cannot be read";
-const BROKEN: &str = "the file's container is broken";
-const TRUNCATED: &str = "the file is truncated";
 
 #[derive(Debug, Clone, Copy)]
 struct Mp4Box {

@@ -16,6 +16,7 @@ mod input_slot;
 mod kling;
 mod lalal;
 mod luma;
+mod mediagate;
 mod minimax;
 mod modelark;
 mod musicai;

@@ -47,8 +47,9 @@ pub use poll::PollOutcome;
 pub use provider::{Provider, ProviderRules};
 pub use submit::{OrderAcceptance, ProgressWatch, SubmitError};
 
-use crate::error::ProviderError;
-use crate::port::JobHandle;
+use crate::error::{ErrorDescription, ProviderError};
+use crate::port::{JobHandle, JobSettlement};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 /// Maximum number of downloads that run at once in this process.
@@ -82,21 +83,81 @@ impl Driver {
         secret: &Secret,
         handle: &JobHandle,
     ) -> Result<bool, ProviderError> {
-        let Some(call) = provider.adapter().cancel(handle) else {
-            return Ok(false);
-        };
         let adapter = provider.adapter();
-        provider
-            .call_with_retries(secret, &call, step::FREE_CALL_RETRIES, |_, answer| {
+        let mut next_call = adapter.cancel(handle);
+        for is_first in [true, false] {
+            let Some(call) = next_call.take() else {
+                break;
+            };
+            let read = |_: &_, answer: &ProviderResponse| {
                 // A 429 or a 5xx is retried. Any other answer is evaluated by the adapter.
                 let status = answer.status.as_u16();
                 if status == 429 || status >= 500 {
-                    return Err(answer.failure(|_| crate::error::ErrorDescription::default()));
+                    return Err(answer.failure(|_| ErrorDescription::default()));
                 }
-                Ok(adapter.confirms_cancellation(handle, answer))
-            })
-            .await
+                let other = adapter.cancel_otherwise(handle, answer);
+                let other = other.filter(|_| is_first);
+                Ok((adapter.confirms_cancellation(handle, answer), other))
+            };
+            let result = provider
+                .call_with_retries(secret, &call, step::FREE_CALL_RETRIES, read)
+                .await;
+            let (is_confirmed, other) = result.map_err(|error| redact::error(error, secret))?;
+            if is_confirmed {
+                return Ok(true);
+            }
+            next_call = other;
+        }
+        Ok(false)
+    }
+
+    /// What became of the money of a cancelled job; `None` if the provider does not say that.
+    pub async fn settlement(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        handle: &JobHandle,
+    ) -> Result<Option<JobSettlement>, ProviderError> {
+        let adapter = provider.adapter();
+        let Some(call) = adapter.settlement(handle) else {
+            return Ok(None);
+        };
+        let read = |_: &_, answer: &ProviderResponse| adapter.read_settlement(handle, answer);
+        let settlement = provider
+            .call_with_retries(secret, &call, step::POLL_RETRIES, read)
+            .await;
+        settlement
+            .map(Some)
             .map_err(|error| redact::error(error, secret))
+    }
+
+    /// Whether the provider answers now: to a call that orders nothing, or to a poll of a job that
+    /// it made. `None` if there is neither. An error of the provider itself is an answer, unless it
+    /// says that it cannot work.
+    pub async fn try_provider(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        known_job: Option<&JobHandle>,
+    ) -> Option<Result<(), ProviderError>> {
+        let adapter = provider.adapter();
+        let poll = || known_job.and_then(|job| adapter.poll(job).ok());
+        let call = adapter.trial().or_else(poll)?;
+        let read = |_: &_, answer: &ProviderResponse| {
+            let status = answer.status.as_u16();
+            let is_unable = status >= 500 || matches!(status, 401..=403 | 408 | 425 | 429 | 499);
+            // A proxy answers with pages.
+            answer.json()?;
+            if is_unable {
+                return Err(answer.failure(|_| ErrorDescription::default()));
+            }
+            Ok(())
+        };
+        // Not repeated: the next trial comes after a pause.
+        let result = provider
+            .call_with_retries(secret, &call, step::SINGLE_TRY, read)
+            .await;
+        Some(result.map_err(|error| redact::error(error, secret)))
     }
 
     /// Whether the provider's host accepts connections now. No request is sent.

@@ -58,6 +58,12 @@ pub(super) const LOOKUP_RETRIES: RetryPolicy = RetryPolicy {
     ..POLL_RETRIES
 };
 
+/// For calls that are not repeated here.
+pub(super) const SINGLE_TRY: RetryPolicy = RetryPolicy {
+    max_tries: 1,
+    ..POLL_RETRIES
+};
+
 /// Maximum number of calls in the chain of one poll, or before or after the paid call of a
 /// submission.
 const MAX_CHAIN_CALLS: usize = 100;

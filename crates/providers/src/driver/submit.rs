@@ -348,9 +348,10 @@ impl OrderSubmission<'_> {
                 }
                 // `outcome` has made every unproved rejection unclear, so this one is proved.
                 class if class.is_refusal() => SubmitError::Refused(error),
-                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => {
-                    SubmitError::Failed(error)
-                }
+                ErrorClass::Failed
+                | ErrorClass::Unfit
+                | ErrorClass::Lost
+                | ErrorClass::Unconfirmed => SubmitError::Failed(error),
                 _ => SubmitError::Unclear(error),
             }
         })
@@ -371,7 +372,7 @@ impl OrderSubmission<'_> {
         let is_final = error.basis == Some(ErrorBasis::Record)
             && matches!(
                 error.class,
-                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost
+                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost | ErrorClass::Unconfirmed
             );
         // An id means that the order was accepted, even together with an error. Only the record of
         // a job that has ended need not be followed.

@@ -47,7 +47,9 @@ pub use find::{FoundJob, LookupPage, MatchCertainty};
 pub use model_names::ModelNames;
 pub use refusal::RefusalRule;
 pub use sign::{CallSigner, OutgoingCall};
-pub use step::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind, OutputSource};
+pub use step::{
+    AdapterStep, ClipFacts, JobHandle, JobOutput, JobSettlement, OutputKind, OutputSource,
+};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
 /// random number.
@@ -222,6 +224,35 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         let _ = handle;
         answer.status.is_success()
+    }
+
+    /// Another call that cancels a job, after this answer to [`Adapter::cancel`].
+    fn cancel_otherwise(&self, handle: &JobHandle, answer: &ProviderResponse) -> Option<Call> {
+        let _ = (handle, answer);
+        None
+    }
+
+    /// The call that asks what became of the money of a cancelled job; `None` if the provider's
+    /// records do not say that.
+    fn settlement(&self, handle: &JobHandle) -> Option<Call> {
+        let _ = handle;
+        None
+    }
+
+    /// Reads the answer to [`Adapter::settlement`].
+    fn read_settlement(
+        &self,
+        handle: &JobHandle,
+        answer: &ProviderResponse,
+    ) -> Result<JobSettlement, ProviderError> {
+        let _ = (handle, answer);
+        Err(ProviderError::unreadable("no settlement was asked for"))
+    }
+
+    /// A call that orders nothing and that a working provider answers, such as a list; `None` if
+    /// the protocol has none. A route that was suspended is tried by it.
+    fn trial(&self) -> Option<Call> {
+        None
     }
 
     /// The progress of a job, from the part of a streamed answer received so far.

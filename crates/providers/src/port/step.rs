@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::Call;
+use crate::cost::ProviderCost;
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
 use crate::order::{SongSpec, StemTarget};
 
@@ -107,6 +108,17 @@ impl AdapterStep {
         }
         Ok(Self::Done { outputs })
     }
+}
+
+/// What became of the money of a cancelled job, at a provider that records it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum JobSettlement {
+    /// It is not decided: the job may still be completed.
+    Open,
+    /// The job costs nothing.
+    Unpaid,
+    /// The job was completed nevertheless, and costs this.
+    Paid(ProviderCost),
 }
 
 /// An output of a job. A reference to a result can be serialised; the result itself cannot.

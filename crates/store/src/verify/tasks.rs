@@ -334,10 +334,10 @@ impl TaskRow {
                 bill.cost, self.cost
             ));
         }
+        // Without a price, what was reserved is charged.
         let by_price = bill.price.map(|price| price.cost_of(bill.quantity));
-        if let Some(cost) = by_price.map(|cost| cost.min(self.reserved))
-            && cost != bill.cost
-        {
+        let cost = by_price.map_or(self.reserved, |cost| cost.min(self.reserved));
+        if cost != bill.cost {
             faults.push(format!(
                 "its bill says {}; by its price and quantity it should be {cost}",
                 bill.cost

@@ -10,14 +10,14 @@ use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed_ending};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding};
+use super::job_end::JobEnd;
 use super::result_error::{ResultError, StoreFailure};
 use super::results;
 use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
 use crate::run_output::RunOutput;
 use mediagate_core::domain::{routes, tasks};
-use mediagate_model::error::ErrorCode;
 use mediagate_model::submission::SubmissionState;
 
 /// Upper bound of the progress that is guessed for providers that report none.
@@ -35,11 +35,11 @@ const FETCH_PAUSES: [Duration; 10] = [
     Duration::from_mins(2),
     Duration::from_mins(2),
 ];
-/// The number of these pauses, a minute in total, for a job that can be polled for a fresh result
-/// URL: after that the result counts as missing.
+/// The number of these pauses, a minute in total, for a result that arrives incompletely, if its job
+/// can be polled for a fresh URL.
 const JOB_FETCH_RETRIES: usize = 7;
-/// Maximum number of requests to a host that does not answer, which take more than an hour: a
-/// result that was paid for is not lost because of an outage.
+/// Maximum number of requests to a host that does not answer, or does not have the file yet, which
+/// take more than an hour: a result that was paid for is not lost because of an outage.
 const MAX_HOST_RETRIES: usize = 40;
 /// The number of these requests that are left for the other files after one was given up.
 const LAST_HOST_RETRIES: usize = 3;
@@ -78,26 +78,22 @@ impl HostedTask<'_> {
         match result {
             Ok(output) => (
                 RunOutcome::Succeeded(Box::new(output)),
-                Some(job_close(&job, None)),
+                Some(job_close(&job)),
             ),
-            Err(FollowError::JobFailed(outcome, error)) => {
-                if let Some(route) = self.route(&job.submission.provider, &job.route_model) {
+            Err(end) => {
+                let route = self.route(&job.submission.provider, &job.route_model);
+                if let (Some(route), Some(error)) = (route, end.provider_error()) {
                     let app = &self.context.app;
                     Box::pin(routes::record_order_error(app, &route, &error)).await;
                 }
-                (outcome, Some(job_close(&job, Some(error))))
+                end.into_ending(&job.submission, job.state, job.cost)
             }
-            Err(FollowError::OutOfTime) => timeout_ending(&job),
         }
     }
 
     /// Fetches results for which there is no job to poll: from their URLs, until the retries are
     /// used up.
-    async fn fetch(
-        &self,
-        job: &AcceptedJob,
-        outputs: &[JobOutput],
-    ) -> Result<RunOutput, FollowError> {
+    async fn fetch(&self, job: &AcceptedJob, outputs: &[JobOutput]) -> Result<RunOutput, JobEnd> {
         let mut retries = FetchRetries::with_limit(FETCH_PAUSES.len());
         loop {
             let outputs = outputs.to_vec();
@@ -105,7 +101,7 @@ impl HostedTask<'_> {
                 Ok(output) => return Ok(output),
                 Err(failure) => retries.pause_or_give_up(failure)?,
             };
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(self.context.app.models.upstream.shortened(pause)).await;
         }
     }
 
@@ -114,7 +110,7 @@ impl HostedTask<'_> {
         job: &mut AcceptedJob,
         handle: &JobHandle,
         mut requested_pause: Option<Duration>,
-    ) -> Result<RunOutput, FollowError> {
+    ) -> Result<RunOutput, JobEnd> {
         let app = &self.context.app;
         let pace = job.site.provider.adapter().pace();
         let (mut failures, mut retries) = (0, FetchRetries::with_limit(JOB_FETCH_RETRIES));
@@ -123,13 +119,13 @@ impl HostedTask<'_> {
         // monotonic clock. The wall clock may be wrong, and the job may have ended well while the
         // gateway was down.
         let follow_start = Instant::now();
-        let mut has_polled = false;
+        let (mut has_polled, mut is_missing) = (false, false);
         loop {
             let elapsed = app.clock.now().since(job.accepted_at);
             // The job is polled at least once, so that one that ended during a long pause is not
             // given up.
             if has_polled && follow_start.elapsed() > job.site.config.job_limit {
-                return Err(FollowError::OutOfTime);
+                return Err(JobEnd::OutOfTime { is_missing });
             }
             let lengths = tasks::usual_durations(app, &self.task.model).await;
             // The lengths only determine the intervals between polls, so an error does not matter.
@@ -147,6 +143,7 @@ impl HostedTask<'_> {
                 // Each is polled as soon as the provider's limits allow.
                 pause = pace.floor.mul_f64(random());
             }
+            let pause = app.models.upstream.shortened(pause);
             let due = Instant::now() + pause;
             let credential = job.credential.clone();
             let pacer = &credential.poll_pacer;
@@ -160,10 +157,14 @@ impl HostedTask<'_> {
             let poll_result =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
             has_polled = true;
+            is_missing = poll_result
+                .as_ref()
+                .is_err_and(|error| error.class == ErrorClass::Missing);
             let pacer = &job.credential.poll_pacer;
             pacer.note_result(&poll_result, pace.share());
             job.cost = watch.cost().or(job.cost);
-            let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
+            let followed = app.models.upstream.lengthened(follow_start.elapsed());
+            let is_end_confirmed = doubt.note(followed, poll_result.as_ref().err());
             let usual_duration = lengths.map_or(pace.usual, |lengths| lengths.median);
             match next_step(poll_result, is_end_confirmed, elapsed, usual_duration) {
                 PollStep::Wait {
@@ -198,9 +199,9 @@ impl HostedTask<'_> {
                         }
                     }
                 }
-                PollStep::Fail(error) => {
+                PollStep::End(end) => {
                     self.end_seen_at.get_or_init(Instant::now);
-                    return Err(FollowError::JobFailed(failure(&error), error));
+                    return Err(end);
                 }
                 PollStep::Retry(error) => {
                     failures += 1;
@@ -224,7 +225,9 @@ impl HostedTask<'_> {
             span.fail("not_stored");
         }
         result.inspect_err(|failure| match &failure.error {
-            ResultError::Unavailable(reason) | ResultError::Incomplete(reason) => {
+            ResultError::Unavailable(reason)
+            | ResultError::Missing(reason)
+            | ResultError::Incomplete(reason) => {
                 tracing::warn!(why = reason, "cannot download a result");
             }
             ResultError::ForbiddenAddress(reason) => {
@@ -254,8 +257,8 @@ enum PollStep {
     },
     /// The job has these results.
     Store(Vec<JobOutput>),
-    /// The job failed.
-    Fail(ProviderError),
+    /// The job ended without results.
+    End(JobEnd),
     /// The provider could not be polled.
     Retry(ProviderError),
 }
@@ -263,6 +266,9 @@ enum PollStep {
 /// Determines the next step. `is_end_confirmed` if the provider has reported for long enough,
 /// without exception, that there is no such job or that it failed; `usual_duration` is that of the
 /// model's jobs.
+///
+/// A job that is not found is polled for as long as one whose provider is down: absence does not
+/// prove that it was not made.
 fn next_step(
     poll_result: Result<PollOutcome, ProviderError>,
     is_end_confirmed: bool,
@@ -284,19 +290,14 @@ fn next_step(
             unknown_status,
         },
         Ok(PollOutcome::Done(outputs)) => PollStep::Store(outputs),
+        Err(error) if error.ends_job() => PollStep::End(JobEnd::Told(error)),
         // Any other error may come from a proxy, or from a machine of the provider that does not
         // know the job. Such an error does not end a job that has been paid for.
-        Err(error) if is_end_confirmed || error.ends_job() => PollStep::Fail(error),
+        Err(error) if is_end_confirmed && error.class.ends_job() => {
+            PollStep::End(JobEnd::Persistent(error))
+        }
         Err(error) => PollStep::Retry(error),
     }
-}
-
-/// Why a job had no result.
-enum FollowError {
-    /// The job failed for this reason.
-    JobFailed(RunOutcome, ProviderError),
-    /// The job did not end within `job_limit`.
-    OutOfTime,
 }
 
 /// The failed attempts to fetch results.
@@ -325,12 +326,13 @@ impl FetchRetries {
 
     /// The pause before the next attempt. A file for which there should be none is given up, so
     /// that the rest of a result is not lost with it; an error if there is no rest.
-    fn pause_or_give_up(&mut self, failure: StoreFailure) -> Result<Duration, FollowError> {
+    fn pause_or_give_up(&mut self, failure: StoreFailure) -> Result<Duration, JobEnd> {
         if let Some(pause) = self.pause_after(&failure.error) {
             return Ok(pause);
         }
         if failure.files.is_empty() {
-            return Err(follow_error(self.reason.take().unwrap_or(failure.error)));
+            let reason = self.reason.take().unwrap_or(failure.error);
+            return Err(JobEnd::Unusable(reason));
         }
         tracing::warn!(files = ?failure.files, "a part of the result is given up");
         self.given_up.extend(failure.files);
@@ -348,8 +350,9 @@ impl FetchRetries {
             // it.
             ResultError::Internal(_) => return Some(STORE_RETRY_PAUSE),
             ResultError::Useless(_) | ResultError::ForbiddenAddress(_) => return None,
-            // Counted separately: an outage of the host says nothing about the result.
-            ResultError::Unavailable(_) => {
+            // Counted separately: an outage of the host says nothing about the result, and a host
+            // that copies files from elsewhere may get them late.
+            ResultError::Unavailable(_) | ResultError::Missing(_) => {
                 let pause = FETCH_PAUSES[self.unavailable.min(FETCH_PAUSES.len() - 1)];
                 self.unavailable += 1;
                 return (self.unavailable < MAX_HOST_RETRIES).then_some(pause);
@@ -363,51 +366,12 @@ impl FetchRetries {
     }
 }
 
-/// The ending of a job that was followed for as long as the operator allows. It may still succeed
-/// and cost money: a second order would be paid for as well, so clients must not retry.
-fn timeout_ending(job: &AcceptedJob) -> RunEnding {
-    let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
-    let mut submission = job.submission.clone();
-    submission.state = job.state;
-    let (_, closing) =
-        unconfirmed_ending(&submission, "the job did not finish within job_limit", None);
-    let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
-    (outcome, closing)
-}
-
-/// The error for results that cannot be fetched.
-fn follow_error(error: ResultError) -> FollowError {
-    let (code, message, reason) = match error {
-        // The failure is not retryable: a second order would be paid for and fail in the same way.
-        ResultError::ForbiddenAddress(reason) => (
-            ErrorCode::ProviderRejected,
-            format!(
-                "The URL of the provider's result is not allowed: {reason}. Nothing was charged."
-            ),
-            reason,
-        ),
-        ResultError::Broken(reason) | ResultError::Useless(reason) => (
-            ErrorCode::GenerationFailed,
-            format!("The provider's result cannot be used: {reason}. Nothing was charged."),
-            reason,
-        ),
-        ResultError::Unavailable(_) | ResultError::Incomplete(_) | ResultError::Internal(_) => (
-            ErrorCode::GenerationFailed,
-            "The provider's result could not be downloaded completely. Nothing was charged."
-                .to_owned(),
-            "the result could not be downloaded".to_owned(),
-        ),
-    };
-    let error = ProviderError::new(ErrorClass::Failed, reason);
-    FollowError::JobFailed(RunOutcome::failed(code, message), error)
-}
-
-fn job_close(job: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose {
+fn job_close(job: &AcceptedJob) -> SubmissionClose {
     SubmissionClose {
         id: job.submission.id,
         from: job.state,
         state: SubmissionState::Ended,
-        error: error.map(|error| (error.class.name(), error.message)),
+        error: None,
         cost: job.cost.map(Box::new),
         recheck_at: None,
     }
@@ -428,6 +392,7 @@ fn guess(elapsed: Duration, usual_duration: Duration) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use providers::ErrorBasis;
 
     fn pauses(max_failures: usize, error: impl Fn() -> ResultError) -> Vec<Duration> {
         let mut retries = FetchRetries::with_limit(max_failures);
@@ -437,12 +402,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unavailable_host_is_retried_longer_than_a_missing_file() {
+    fn a_missing_file_is_asked_for_as_long_as_an_unavailable_host() {
         let unavailable = pauses(JOB_FETCH_RETRIES, || ResultError::Unavailable("502".into()));
         let total: Duration = unavailable.iter().sum();
         assert!(total > Duration::from_hours(1), "{total:?}");
         assert!(unavailable.len() < 1000);
-        let incomplete = pauses(JOB_FETCH_RETRIES, || ResultError::Incomplete("404".into()));
+        let missing = pauses(JOB_FETCH_RETRIES, || ResultError::Missing("404".into()));
+        assert_eq!(missing, unavailable);
+        let incomplete = pauses(JOB_FETCH_RETRIES, || ResultError::Incomplete("400".into()));
         assert_eq!(incomplete.len(), JOB_FETCH_RETRIES);
         assert_eq!(
             pauses(9, || ResultError::Broken("torn".into())).len(),
@@ -467,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_continues_until_the_job_ends_or_is_lost() {
+    fn polling_continues_until_the_job_ends() {
         let minute = Duration::from_mins(1);
         let next_step =
             |polled, is_end_confirmed| next_step(polled, is_end_confirmed, minute, 2 * minute);
@@ -491,15 +458,21 @@ mod tests {
         ));
         assert!(matches!(
             next_step(failed(ErrorClass::Failed), false),
-            PollStep::Fail(_)
+            PollStep::End(JobEnd::Told(_))
         ));
+        for is_end_confirmed in [false, true] {
+            let missing = failed(ErrorClass::Missing);
+            let step = next_step(missing, is_end_confirmed);
+            assert!(matches!(step, PollStep::Retry(_)), "absence proves nothing");
+        }
+        let by_answer = || {
+            let error = ProviderError::new(ErrorClass::Failed, "so");
+            Err(error.with_basis(ErrorBasis::Answer))
+        };
+        assert!(matches!(next_step(by_answer(), false), PollStep::Retry(_)));
         assert!(matches!(
-            next_step(failed(ErrorClass::Missing), false),
-            PollStep::Retry(_)
-        ));
-        assert!(matches!(
-            next_step(failed(ErrorClass::Missing), true),
-            PollStep::Fail(_)
+            next_step(by_answer(), true),
+            PollStep::End(JobEnd::Persistent(_))
         ));
     }
 }

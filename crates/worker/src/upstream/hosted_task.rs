@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use providers::driver::OrderAcceptance;
-use providers::{ErrorClass, Order, ProviderCost, ProviderError};
+use providers::{Order, ProviderCost, ProviderError};
 use tokio::time::Instant;
 
 use crate::WorkerContext;
@@ -149,57 +149,4 @@ pub(super) fn unconfirmed_ending(
         RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message),
         closing,
     )
-}
-
-const REFUSES: &str = "The model's provider refuses this content: ";
-const REJECTED: &str = "The model's provider rejected the request: ";
-const LOST: &str = "The model's provider lost the task: ";
-const FAILED: &str = "The model failed at this task: ";
-const UNCHARGED: &str = "Nothing was charged.";
-
-/// A provider's error as it is reported to the caller.
-pub(super) fn failure(error: &ProviderError) -> RunOutcome {
-    let (code, opening) = match error.class {
-        ErrorClass::Refused => (ErrorCode::ContentPolicy, REFUSES),
-        // A code that clients do not retry: the same order would fail again.
-        ErrorClass::Rejected | ErrorClass::Unfit => (ErrorCode::ProviderRejected, REJECTED),
-        ErrorClass::Lost | ErrorClass::Missing => (ErrorCode::GenerationFailed, LOST),
-        _ => (ErrorCode::GenerationFailed, FAILED),
-    };
-    let words = own_words(&error.message);
-    RunOutcome::failed(code, format!("{opening}{words}. {UNCHARGED}"))
-}
-
-/// A provider's own words, without a full stop. If the provider is such a gateway too, it has put
-/// them between the same sentences.
-fn own_words(message: &str) -> &str {
-    let message = message.trim().trim_end_matches(UNCHARGED).trim_end();
-    let openings = [REFUSES, REJECTED, LOST, FAILED];
-    let inner = openings
-        .iter()
-        .find_map(|opening| message.strip_prefix(opening));
-    inner.unwrap_or(message).trim_end_matches('.')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_of_another_gateway_are_not_framed_twice() {
-        let message = |class, text: &str| match failure(&ProviderError::new(class, text)) {
-            RunOutcome::Failed(failure) => failure.message,
-            other => panic!("{}", other.name()),
-        };
-        let plain = message(ErrorClass::Refused, "no lakes.");
-        assert_eq!(
-            plain,
-            "The model's provider refuses this content: no lakes. Nothing was charged."
-        );
-        assert_eq!(message(ErrorClass::Refused, &plain), plain);
-        assert_eq!(
-            message(ErrorClass::Failed, &plain),
-            "The model failed at this task: no lakes. Nothing was charged."
-        );
-    }
 }

@@ -11,11 +11,13 @@
 //! intent        the submission's records, written before and after its request
 //! resolve       submissions with an unknown outcome
 //! follow        polls until the job ends
+//! job_end       how a job can end without a result, and what its caller is told
 //! stray         jobs that continue although their task was cancelled
 //! unfetched     what such a job made
 //! order         a task as the provider's order
 //! results       results: downloaded, checked, stored
 //! result_error  why results cannot be stored
+//! route_trial   suspended routes, tried without an order
 //! signed_urls   expiry of signed URLs
 //! ```
 //!
@@ -27,11 +29,13 @@ mod dispatch;
 mod follow;
 mod hosted_task;
 mod intent;
+mod job_end;
 mod order;
 mod recover;
 mod resolve;
 mod result_error;
 mod results;
+mod route_trial;
 mod signed_urls;
 mod stray;
 mod submit;
@@ -40,6 +44,7 @@ mod unfetched;
 
 pub(super) use dispatch::dispatch;
 pub(super) use resolve::recheck_unclear;
+pub(super) use route_trial::try_suspended_routes;
 pub(super) use stray::release_left_over;
 
 use tokio::sync::OwnedSemaphorePermit;

@@ -4,14 +4,18 @@ use mediagate_core::domain::provenance::marking::MarkError;
 use mediagate_model::error::Error;
 
 /// Why a result could not be stored.
+#[derive(Debug)]
 pub(super) enum ResultError {
     /// Its host did not answer, or cannot serve it now.
     Unavailable(String),
+    /// There is nothing at its URL, or the URL has expired: its host may get it late, and polling
+    /// again may return a new URL.
+    Missing(String),
     /// It was not downloaded completely; polling again may return a new URL.
     Incomplete(String),
     /// The downloaded file is broken; another download may be intact.
     Broken(String),
-    /// It is not the expected kind of content, and another download would not change that.
+    /// It is too large or not what was ordered, and another download would not change that.
     Useless(String),
     /// Its URL is forbidden for downloads and for callers.
     ForbiddenAddress(String),

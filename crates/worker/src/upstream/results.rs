@@ -21,11 +21,10 @@ use mediagate_core::limits::{WorkKind, WorkSlot};
 use mediagate_core::upstream::ProviderSite;
 use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle, MadeClip};
-use mediagate_media::engines::mp4_probe;
+use mediagate_media::engines::film_probe::{self, VideoProperties};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, ClipId};
-use mediagate_model::media::MediaType;
 use mediagate_model::music::ClipUpstream;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultKind};
@@ -45,7 +44,7 @@ pub(super) async fn store_all(
     given_up: &[usize],
 ) -> Result<RunOutput, StoreFailure> {
     let output = match &task.payload {
-        TaskPayload::VideoV1(_) => video(app, task, accepted_job, job_outputs).await?,
+        TaskPayload::VideoV1(job) => video(app, task, accepted_job, job, job_outputs).await?,
         TaskPayload::StemsV1(job) => {
             stems(app, task, accepted_job, job, (&job_outputs, given_up)).await?
         }
@@ -99,7 +98,9 @@ async fn fetch(
             Err(ResultError::Useless("the file is too large".into()))
         }
         Err(DownloadError::Refused(reason)) => Err(ResultError::ForbiddenAddress(reason)),
-        Err(DownloadError::Expired) => Err(ResultError::Incomplete("the URL has expired".into())),
+        Err(DownloadError::Expired) => {
+            Err(ResultError::Missing("there is nothing at its URL".into()))
+        }
         Err(DownloadError::Failed(error)) if may_come_back(&error) => {
             Err(ResultError::Unavailable(error.message))
         }
@@ -112,6 +113,7 @@ async fn video(
     app: &App,
     task: &Task,
     accepted_job: &AcceptedJob,
+    job: &VideoJob,
     job_outputs: Vec<JobOutput>,
 ) -> Result<RunOutput, ResultError> {
     // The caller is sent to this URL, so it has to pass the same rules as URLs that are fetched
@@ -131,7 +133,7 @@ async fn video(
     let (shared_app, path) = (app.clone(), file.path.clone());
     // Checked before anything is stored: a broken file can still be downloaded again.
     let measure = move |slot: &WorkSlot| {
-        let film = mp4_probe::measure(&path)?;
+        let film = film_probe::probe(&path)?;
         Ok::<_, &str>((
             film,
             marking::read_provenance(&shared_app, &path, slot.watch()),
@@ -146,24 +148,31 @@ async fn video(
         .map_err(|reason| ResultError::Broken(reason.into()))?;
     let (size, sha256) = (file.facts.size_bytes, file.facts.sha256.clone());
     let video = retry::store(|| {
-        let (media, sha256) = (MediaType::Mp4, sha256.clone());
-        assets::keep_file(app, task.account, media, &file.path, size, sha256)
+        let sha256 = sha256.clone();
+        assets::keep_file(app, task.account, film.media, &file.path, size, sha256)
     })
     .await?;
+    // A film that cannot be measured counts as it was ordered.
+    let properties = film.properties.unwrap_or(VideoProperties {
+        width: job.width,
+        height: job.height,
+        milliseconds: job.milliseconds,
+    });
     let quantity = WorkQuantity {
-        milliseconds: film.milliseconds,
-        pixels: u64::from(film.width) * u64::from(film.height),
+        milliseconds: properties.milliseconds,
+        pixels: u64::from(properties.width) * u64::from(properties.height),
         parts: 1,
         parts_asked: 1,
     };
     let result = TaskResult::VideoV1(VideoOutput {
         video: video.id,
+        media: video.media,
         // The poster is made later, when no caller waits for it.
         poster: None,
         sheet: None,
-        width: film.width,
-        height: film.height,
-        milliseconds: film.milliseconds,
+        width: properties.width,
+        height: properties.height,
+        milliseconds: properties.milliseconds,
         size_bytes: video.size_bytes,
         sha256: video.sha256.clone(),
         expires_at_micros: video.expires_at.map_or(i64::MAX, Timestamp::micros),

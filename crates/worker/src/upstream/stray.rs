@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use providers::driver::schedule::{EndDoubt, next_poll};
 use providers::driver::{PollOutcome, ProgressWatch};
-use providers::{JobHandle, JobOutput, ProviderCost};
+use providers::{ErrorClass, JobHandle, JobOutput, JobSettlement, ProviderCost, ProviderError};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -19,7 +19,6 @@ use mediagate_core::domain::{costs, ledger, tasks};
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
-use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::{Bill, WorkQuantity};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
@@ -38,9 +37,10 @@ enum StrayOutcome {
     CalledOff,
     /// The provider completed the job nevertheless, and made this.
     Completed(WorkQuantity),
-    /// The job failed, did not make what was ordered, or the provider lost it.
+    /// The job failed, or did not make what was ordered.
     Failed,
-    /// It is unknown how the job ended.
+    /// It is unknown how the job ended. A job that is gone, perhaps because of its cancellation, may
+    /// have been completed.
     Unknown,
 }
 
@@ -171,15 +171,16 @@ async fn follow(
         handle,
         &watch,
     );
-    if let Some(outcome) = polling.await {
-        close(context, submission, &task, outcome, watch.cost()).await?;
+    if let Some((outcome, cost)) = polling.await {
+        close(context, submission, &task, outcome, cost.or(watch.cost())).await?;
         return Ok(None);
     }
     // This process is stopping. Another one may claim the job at once.
     Ok(Some(Duration::ZERO))
 }
 
-/// Polls until the job ends; `None` if this process stops before.
+/// Polls until the job ends; returns its cost if the provider's record of the cancellation says it,
+/// and `None` if this process stops before.
 async fn poll(
     context: &WorkerContext,
     task: &Task,
@@ -188,7 +189,7 @@ async fn poll(
     credential: &ProviderCredential,
     handle: &JobHandle,
     watch: &ProgressWatch,
-) -> Option<StrayOutcome> {
+) -> Option<(StrayOutcome, Option<ProviderCost>)> {
     let app = &context.app;
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
@@ -199,7 +200,7 @@ async fn poll(
     loop {
         let elapsed = app.clock.now().since(since);
         if has_polled && follow_start.elapsed() > site.config.job_limit {
-            return Some(StrayOutcome::Unknown);
+            return Some((StrayOutcome::Unknown, None));
         }
         let pause = next_poll(
             &pace,
@@ -209,6 +210,7 @@ async fn poll(
             failures,
             random(),
         );
+        let pause = app.models.upstream.shortened(pause);
         let due = Instant::now() + pause;
         let pacer = &credential.poll_pacer;
         tokio::select! {
@@ -220,23 +222,49 @@ async fn poll(
         let poll_result = Box::pin(poll).await;
         has_polled = true;
         pacer.note_result(&poll_result, pace.share());
-        // Some providers forget a cancelled job, and then report that it does not exist.
-        let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
+        // Some providers forget a cancelled job, and then report that it does not exist. That does
+        // not tell whether they completed it.
+        let followed = app.models.upstream.lengthened(follow_start.elapsed());
+        let is_gone = doubt.note(followed, poll_result.as_ref().err());
         match poll_result {
             Ok(PollOutcome::Running { poll_after, .. }) => {
                 (failures, requested_pause) = (0, poll_after);
             }
             Ok(PollOutcome::Done(outputs)) => {
-                return Some(outcome_of(app, task, submission, &outputs));
+                return Some((outcome_of(app, task, submission, &outputs), None));
             }
-            Err(error) if is_end_confirmed || error.ends_job() => {
-                return Some(StrayOutcome::Failed);
+            Err(error) if error.ends_job() => {
+                let settlement = driver.settlement(&site.provider, &credential.secret, handle);
+                match Box::pin(settlement).await {
+                    Ok(Some(JobSettlement::Open)) => failures = 0,
+                    Ok(settlement) => return Some(outcome_of_end(task, &error, settlement)),
+                    Err(error) if error.class.is_transient() => failures += 1,
+                    Err(_) => return Some((StrayOutcome::Unknown, None)),
+                }
             }
+            Err(_) if is_gone => return Some((StrayOutcome::Unknown, None)),
             Err(error) => {
                 failures += 1;
                 requested_pause = error.retry_after;
             }
         }
+    }
+}
+
+/// The outcome of a job whose record says that it ended without a result, and its cost if the
+/// record of its money says that it was completed.
+fn outcome_of_end(
+    task: &Task,
+    error: &ProviderError,
+    settlement: Option<JobSettlement>,
+) -> (StrayOutcome, Option<ProviderCost>) {
+    match (settlement, error.class) {
+        (Some(JobSettlement::Paid(cost)), _) => {
+            (StrayOutcome::Completed(ordered_quantity(task)), Some(cost))
+        }
+        (_, ErrorClass::Unconfirmed) => (StrayOutcome::Unknown, None),
+        (_, ErrorClass::Lost) => (StrayOutcome::CalledOff, None),
+        _ => (StrayOutcome::Failed, None),
     }
 }
 
@@ -264,10 +292,11 @@ async fn close(
         StrayOutcome::Completed(quantity) => Some(quantity),
         StrayOutcome::CalledOff | StrayOutcome::Failed | StrayOutcome::Unknown => None,
     };
-    let is_paid = task.money != ChargeState::Free;
-    let bill = made
-        .filter(|_| is_paid)
-        .map(|quantity| bill(task, submission, quantity));
+    let bill = match made {
+        Some(quantity) => bill(task, submission, quantity),
+        None => tasks::unknown_bill(task, route(submission)),
+    };
+    let allowance = app.config.cancel_allowance;
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;
     let state = match outcome {
@@ -288,9 +317,9 @@ async fn close(
             let job = match outcome {
                 StrayOutcome::Completed(_) => tasks::JobOutcome::Made(bill.as_ref()),
                 StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
-                StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
+                StrayOutcome::Unknown => tasks::JobOutcome::Unknown(bill.as_ref()),
             };
-            let is_closed = tasks::settle_job(conn, &task, job, now)?;
+            let is_closed = tasks::settle_job(conn, &task, job, allowance, now)?;
             // The result was not fetched, so without a bill its size is taken from the order.
             let billed = bill.as_ref().filter(|_| is_closed);
             let delivered = made.map(|_| match billed {
@@ -311,29 +340,20 @@ async fn close(
 }
 
 /// The bill for what was made although its caller cancelled, if the operator charges for that.
-fn bill(task: &Task, submission: &Submission, quantity: WorkQuantity) -> Bill {
-    let tariff = task.tariff.as_ref();
-    let price =
-        tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
-    // A route without a price is free. If no prices are stored with the task, it costs what was
-    // reserved, as in `finish`.
-    let by_price = |_| price.map_or(MicroDollars::ZERO, |price| price.cost_of(quantity));
-    let cost = tariff.map_or(task.reserved, by_price);
+fn bill(task: &Task, submission: &Submission, quantity: WorkQuantity) -> Option<Bill> {
     let (parts, parts_asked) = (quantity.parts, quantity.parts_asked);
     let shortfall = if parts < parts_asked {
         format!(" {parts} of {parts_asked} parts were made.")
     } else {
         String::new()
     };
-    let partial =
-        format!("The task was cancelled, but the provider completed it anyway.{shortfall}");
-    Bill {
-        price,
-        quantity,
-        cost: cost.min(task.reserved),
-        delivered: None,
-        partial: Some(partial),
-    }
+    let note = format!("The task was cancelled, but the provider completed it anyway.{shortfall}");
+    tasks::cancelled_bill(task, route(submission), quantity, note)
+}
+
+/// The provider and its name for the model.
+fn route(submission: &Submission) -> (&str, &str) {
+    (&submission.provider, &submission.route_model)
 }
 
 /// Releases money that is still reserved for cancelled tasks on which no provider works: the

@@ -9,15 +9,16 @@ use providers::{ErrorClass, JobOutput, Order, ProviderCost, ProviderError};
 
 use super::hosted_task::{
     AcceptedJob, DeclineReason, HostedTask, OutgoingOrder, PendingAcceptance, RouteAttempt,
-    RunEnding, SendFailure, failure, internal_ending,
+    RunEnding, SendFailure, internal_ending,
 };
 use super::intent::IntentError;
+use super::job_end::{JobEnd, failure};
 use super::{order, results};
-use crate::finish::{RunOutcome, SubmissionClose};
+use crate::finish::RunOutcome;
 use mediagate_core::domain::{routes, routing};
-use mediagate_core::upstream::breaker::CircuitBreaker;
+use mediagate_core::upstream::breaker::{CircuitBreaker, RouteUse};
 use mediagate_core::upstream::{ProviderSite, route_order};
-use mediagate_model::catalog::Route;
+use mediagate_model::catalog::{Model, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::ErrorCode;
@@ -66,7 +67,7 @@ impl HostedTask<'_> {
             let routes = self.routes(source_provider.as_deref())?;
             let mut is_any_full = false;
             for (route, site) in &routes {
-                match self.try_route(route, site).await? {
+                match self.try_route(route, site, RouteUse::Usual).await? {
                     RouteAttempt::Accepted(job) => return Ok(*job),
                     RouteAttempt::Declined(DeclineReason::Full) => is_any_full = true,
                     RouteAttempt::Declined(DeclineReason::Closed | DeclineReason::Refused(_)) => {}
@@ -87,6 +88,16 @@ impl HostedTask<'_> {
                 && now.since(started_at) < BUSY_TIMEOUT
             {
                 return Err((RunOutcome::RetryLater(until.since(now)), None));
+            }
+            // No route works. One that waits for a trial may be tried with this order.
+            for (route, site) in &routes {
+                let awaits_trial = |breaker: &mut CircuitBreaker| breaker.awaits_trial_call(now);
+                if upstream.breaker(route, awaits_trial)
+                    && let RouteAttempt::Accepted(job) =
+                        self.try_route(route, site, RouteUse::LastResort).await?
+                {
+                    return Ok(*job);
+                }
             }
             let Some(pause) = ROUND_PAUSES.get(round) else {
                 break;
@@ -141,9 +152,10 @@ impl HostedTask<'_> {
         &self,
         route: &Route,
         site: &Arc<ProviderSite>,
+        route_use: RouteUse,
     ) -> Result<RouteAttempt, RunEnding> {
         let upstream = &self.context.app.models.upstream;
-        if !upstream.enter(route, self.context.app.clock.now()) {
+        if !upstream.enter(route, route_use, self.context.app.clock.now()) {
             return Ok(RouteAttempt::Declined(DeclineReason::Closed));
         }
         let mut decline = DeclineReason::Full;
@@ -258,10 +270,12 @@ impl HostedTask<'_> {
         let app = &self.context.app;
         // Such an order may be paid for and lost. It counts as a failure, so that the breaker opens
         // before many more orders are lost.
-        let now = app.clock.now();
-        app.models
-            .upstream
-            .breaker(route, |breaker| breaker.record_failure(now, false, None));
+        let catalog = app.models.catalog.load();
+        let model = catalog.with_id(&self.task.model);
+        let routes = model.map(Model::routes).unwrap_or_default();
+        let (upstream, now) = (&app.models.upstream, app.clock.now());
+        upstream.record_lost_order(route, routes, now);
+        drop(catalog);
         tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "unknown whether the provider accepted the submission");
         routes::record_order_error(app, route, &error).await;
         SendFailure::Unclear(error.message)
@@ -345,15 +359,9 @@ impl HostedTask<'_> {
                     .upstream
                     .breaker(route, CircuitBreaker::record_success);
                 routes::record_order_error(app, route, &error).await;
-                let closing = SubmissionClose {
-                    id,
-                    from: SubmissionState::Intended,
-                    state: SubmissionState::Ended,
-                    error: Some((error.class.name(), error.message.clone())),
-                    cost: watch.cost().map(Box::new),
-                    recheck_at: None,
-                };
-                return Err((failure(&error), Some(closing)).into());
+                let intended = SubmissionState::Intended;
+                let end = JobEnd::Told(error);
+                return Err(end.into_ending(submission, intended, watch.cost()).into());
             }
             Err(SubmitError::Unclear(error)) => {
                 return Err(self.unclear(route, error).await);

@@ -77,6 +77,13 @@ pub(super) async fn create(
             ));
         }
         Err(error) => {
+            let error = match error {
+                // The provider is a gateway that does not know either.
+                SubmitError::Failed(error) if error.class == ErrorClass::Unconfirmed => {
+                    SubmitError::Unclear(error)
+                }
+                error => error,
+            };
             // Provably nothing was made: the mark is removed, so that a repetition may try again.
             if !matches!(error, SubmitError::Unclear(_))
                 && let Err(error) = record.mark_sent(false).await

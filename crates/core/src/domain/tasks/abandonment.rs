@@ -21,7 +21,7 @@ pub async fn abandon(app: &App, id: TaskId, author: ChangeAuthor) -> Result<Task
     if !task.state.is_terminal() {
         tasks::cancel(app, account, id, Some(author)).await?;
     }
-    let now = app.clock.now();
+    let (now, allowance) = (app.clock.now(), app.config.cancel_allowance);
     app.store
         .write_for(account, move |conn| -> Result<(), Error> {
             // Read again, because the cancellation has decided about its money.
@@ -38,7 +38,7 @@ pub async fn abandon(app: &App, id: TaskId, author: ChangeAuthor) -> Result<Task
             if let Some(closed) =
                 store::submissions::close(conn, submission.id, from, to, reason, now)?
             {
-                tasks::settle_job(conn, &task, JobOutcome::Unknown, now)?;
+                tasks::settle_job(conn, &task, JobOutcome::Abandoned, allowance, now)?;
                 costs::record_job_cost(conn, &task, closed, None, None, now)?;
             }
             Ok(())

@@ -8,6 +8,11 @@
 //!
 //! Beyond the allowance, `refund` works like `charge`, so that the unpaid work of providers is
 //! limited.
+//!
+//! If it stays unknown whether the provider completed the job, that counts against the allowance
+//! under both policies. Beyond the allowance it is charged as if the job had been completed: a job
+//! that its provider no longer shows, perhaps because of the cancellation, is not one that was not
+//! made.
 
 use serde_json::json;
 
@@ -23,7 +28,7 @@ use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::price::Bill;
+use mediagate_model::price::{Bill, WorkQuantity};
 use mediagate_model::submission::SubmissionState;
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
@@ -278,30 +283,69 @@ pub enum JobOutcome<'a> {
     Made(Option<&'a Bill>),
     /// The provider cancelled the job, or it failed.
     NotMade,
-    /// It is unknown how the job ended.
-    Unknown,
+    /// It is unknown how the job ended; this is its cost by our price if it was completed, `None`
+    /// for a free task.
+    Unknown(Option<&'a Bill>),
+    /// The operator gave the job up, and with it the money.
+    Abandoned,
+}
+
+/// The bill for `quantity` of a cancelled task's job at this provider; `None` for a free task.
+pub fn cancelled_bill(
+    task: &Task,
+    (provider, route_model): (&str, &str),
+    quantity: WorkQuantity,
+    note: String,
+) -> Option<Bill> {
+    if task.money == ChargeState::Free {
+        return None;
+    }
+    let tariff = task.tariff.as_ref();
+    let price = tariff.and_then(|tariff| tariff.price_by(provider, route_model));
+    Some(Bill {
+        price,
+        quantity,
+        cost: task.cost_at(price, quantity),
+        delivered: None,
+        partial: Some(note),
+    })
+}
+
+/// The bill for a cancelled task's job of which it is unknown whether it was completed.
+pub fn unknown_bill(task: &Task, route: (&str, &str)) -> Option<Bill> {
+    let tariff = task.tariff.as_ref();
+    let ordered = tariff.map(|tariff| tariff.asked).unwrap_or_default();
+    let note = "The task was cancelled, and it is unknown whether the provider completed it.";
+    cancelled_bill(task, route, ordered, note.to_owned())
 }
 
 /// Settles the money of a cancelled task whose job is over, in the transaction that closes its
-/// submission. Returns whether money was still held.
+/// submission. `allowance` is the most that is given back to an account per day. Returns whether
+/// money was still held.
 pub fn settle_job(
     conn: &mut Conn<'_>,
     task: &Task,
     outcome: JobOutcome<'_>,
+    allowance: MicroDollars,
     now: Timestamp,
 ) -> Result<bool, Error> {
     let bill = match outcome {
         JobOutcome::Made(bill) => bill,
-        JobOutcome::NotMade | JobOutcome::Unknown => None,
+        JobOutcome::NotMade | JobOutcome::Unknown(_) | JobOutcome::Abandoned => None,
     };
     if task.money == ChargeState::Held {
-        return ledger::close(conn, task, bill, now);
+        return match outcome {
+            JobOutcome::Unknown(bill) => close_unknown(conn, task, bill, allowance, now),
+            JobOutcome::Abandoned => ledger::close_unknown(conn, task, None, now),
+            JobOutcome::Made(_) | JobOutcome::NotMade => ledger::close(conn, task, bill, now),
+        };
     }
     // The job's real cost replaces the reservation in the count: nothing if it made nothing. If the
     // cost stays unknown, the whole reservation keeps counting, otherwise the allowance would limit
     // nothing.
     let was_refunded = task.state == TaskState::Cancelled && task.money == ChargeState::Released;
-    if was_refunded && !matches!(outcome, JobOutcome::Unknown) {
+    let is_known = matches!(outcome, JobOutcome::Made(_) | JobOutcome::NotMade);
+    if was_refunded && is_known {
         let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
         // On the day that it was counted on, which may be yesterday.
         let cancelled_at = task.finished_at.unwrap_or(now);
@@ -309,4 +353,27 @@ pub fn settle_job(
         store::usage::add_refund(conn, ledger::entry_subject(task), correction, cancelled_at)?;
     }
     Ok(false)
+}
+
+/// Releases the hold of a cancelled task whose job's outcome stays unknown, as far as the allowance
+/// goes, and otherwise charges it.
+fn close_unknown(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    bill: Option<&Bill>,
+    allowance: MicroDollars,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let subject = ledger::entry_subject(task);
+    store::ledger::lock(conn, subject)?;
+    let cost = bill.map_or(task.reserved, |bill| bill.cost);
+    let refunded_today = store::usage::refunded_on(conn, task.account, now)?;
+    if refunded_today.plus(cost) > allowance {
+        return ledger::close_unknown(conn, task, bill, now);
+    }
+    let is_closed = ledger::close_unknown(conn, task, None, now)?;
+    if is_closed {
+        store::usage::add_refund(conn, subject, cost, now)?;
+    }
+    Ok(is_closed)
 }

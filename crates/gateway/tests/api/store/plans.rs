@@ -262,6 +262,8 @@ fn run_operator_statements(
     assert!(routes::stored_states(conn)?.contains(&(route, route_state)));
     routes::outcomes(conn, "acme", at(0), std::time::Duration::from_mins(5))?;
     routes::success_durations(conn, "acme", at(0))?;
+    let endpoint = "openai-videos https://acme.example/v1";
+    routes::known_job(conn, "acme", endpoint, at(0))?;
     let key_row = accounts::key_by_id(conn, key)?.unwrap();
     sessions::insert(conn, "s", &key_row, at(0), at(9))?;
     assert_eq!(sessions::count(conn, key, at(8))?, 1);

@@ -49,9 +49,9 @@ fn assert_complete(view: &Value) {
 async fn a_page_with_a_videos_content_type_is_no_video() {
     let (_simulator, gateway, view) =
         order_with_fault(Fault::Lying, RequestRole::Download, 100).await;
-    assert_failed(&view, "generation_failed");
+    assert_failed(&view, "provider_rejected");
     let message = view["error"]["message"].as_str().unwrap();
-    assert!(message.contains("not an MP4"), "{message}");
+    assert!(message.contains("not a video"), "{message}");
     gateway.stop().await;
 }
 
@@ -147,7 +147,6 @@ async fn task_after(end: PlannedEnd) -> Value {
 #[tokio::test]
 async fn a_failed_job_costs_nothing() {
     assert_failed(&task_after(PlannedEnd::Failure).await, "generation_failed");
-    assert_failed(&task_after(PlannedEnd::Empty).await, "generation_failed");
     assert_failed(&task_after(PlannedEnd::Refusal).await, "content_policy");
     // After a 503 callers would repeat the order, and it would fail again.
     assert_failed(&task_after(PlannedEnd::Unfit).await, "provider_rejected");
@@ -181,7 +180,7 @@ async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
     let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
     let record = gateway.post("/musicgen/submit/music", &body).await.ok();
     let task = record["id"].as_str().unwrap();
-    assert_failed(&gateway.finished(task).await, "generation_failed");
+    assert_failed(&gateway.finished(task).await, "provider_rejected");
     let record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
     for clip in record["clips"].as_array().unwrap() {
         assert_eq!(

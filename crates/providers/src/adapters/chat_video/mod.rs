@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::adapters::Protocol;
+use crate::adapters::{Protocol, mediagate};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
@@ -115,7 +115,11 @@ impl Adapter for ChatVideoAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::http_statuses()]
+        vec![RefusalRule::http_statuses(), mediagate::refusals()]
+    }
+
+    fn trial(&self) -> Option<Call> {
+        Some(Call::get("trial", "/models"))
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -273,8 +277,9 @@ fn reclassify(error: ProviderError, was_accepted: bool) -> ProviderError {
             ErrorClass::Unfit
         }
         Some("cancelled") => ErrorClass::Lost,
-        // Another Mediagate, where the job continues.
-        Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
+        // From another Mediagate: the job continues there, or that gateway does not know either.
+        Some("still_running") => ErrorClass::Unclear,
+        Some("submission_unconfirmed") => ErrorClass::Unconfirmed,
         Some("insufficient_quota" | "insufficient_user_quota" | "budget_exceeded") => {
             ErrorClass::Account
         }

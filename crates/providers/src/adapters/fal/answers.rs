@@ -19,11 +19,13 @@ pub(super) fn result(
 ) -> Result<AdapterStep, ProviderError> {
     if !answer.status.is_success() {
         let error = response_error(job_status, answer);
-        // An error in the job's status proves the failure. The response's HTTP status alone does
-        // not.
-        return Err(match job_status["error"].as_str() {
-            Some(_) => error.with_basis(ErrorBasis::Record),
-            None => error,
+        // An error in the job's status proves the failure, and so does an error of one of fal's
+        // types in place of the response. The response's HTTP status alone does not.
+        let is_told = job_status["error"].is_string() || has_known_type(answer);
+        return Err(if is_told && error.class.ends_job() {
+            error.with_basis(ErrorBasis::Record)
+        } else {
+            error
         });
     }
     if let Some(message) = text_at(job_status, "/error") {
@@ -60,10 +62,10 @@ fn url_in(body: &Value, field: &str) -> Option<String> {
     text_at(body, &format!("/{field}/url")).or_else(|| text_at(body, &format!("/{field}")))
 }
 
-/// The HTTP status of a response ends the job if the job's status reported an error. If the same
-/// answer persists for a while, it also ends the job if fal names the kind of failure, or if only a
-/// model can have answered like that (500 with a message). Any other failure occurred on the way to
-/// the response, so the job is polled again.
+/// The HTTP status of a response ends the job if the job's status reported an error, or if the
+/// answer has one of fal's error types. If the same answer persists for a while, it also ends the
+/// job if only a model can have answered like that (500 with a message). Any other failure occurred
+/// on the way to the response, so the job is polled again.
 fn response_error(job_status: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
     let description = ErrorDescription {
@@ -100,6 +102,19 @@ fn response_error(job_status: &Value, answer: &ProviderResponse) -> ProviderErro
     } else {
         ErrorClass::Unfit
     })
+}
+
+/// Whether an answer has an error type by which fal says how the model's run ended. No proxy knows
+/// these.
+fn has_known_type(answer: &ProviderResponse) -> bool {
+    let description = describe(&answer.json().unwrap_or(Value::Null));
+    let is_listed = FAILURES.class(&ErrorDescription {
+        code: description.code.clone(),
+        message: None,
+    });
+    // The types of wrong inputs are not listed. All of them have this status.
+    let is_input_error = answer.status == 422 && description.code.is_some();
+    is_listed.is_some() || is_input_error || answer.header("x-fal-error-type").is_some()
 }
 
 /// `{"detail": "…", "error_type"}`, or `{"detail": [{"msg", "type"}]}`.

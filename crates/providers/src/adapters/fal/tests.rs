@@ -1,5 +1,6 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::error::ErrorBasis;
 use crate::order::{PictureRole, SourcePicture};
 use crate::port::RequestBody;
 use crate::port::{CallEffect, OutputKind};
@@ -241,57 +242,40 @@ fn a_response_is_the_end_when_fal_says_so() {
     let failed =
         json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
     let policy = json!({"detail": [{"loc": ["body", "prompt"], "msg": "no", "type": "content_policy_violation"}]});
-    for (status_body, code, body, class) in [
-        (&done, 200, json!({}), ErrorClass::Failed),
-        (&failed, 200, json!({}), ErrorClass::Failed),
-        (&done, 422, policy, ErrorClass::Refused),
-        (
-            &done,
-            422,
-            json!({"detail": [{"msg": "too long", "type": "too_long"}]}),
-            ErrorClass::Unfit,
-        ),
-        (
-            &done,
-            500,
-            json!({"detail": "Internal"}),
-            ErrorClass::Failed,
-        ),
+    let typed = |kind: &str| json!({"detail": "so", "error_type": kind});
+    let input = json!({"detail": [{"msg": "too long", "type": "too_long"}]});
+    let plain = json!({"detail": "Internal"});
+    // Whether the answer ends the job at once.
+    for (status_body, code, body, class, is_told) in [
+        (&done, 200, json!({}), ErrorClass::Failed, false),
+        (&failed, 200, json!({}), ErrorClass::Failed, true),
+        (&done, 422, policy, ErrorClass::Refused, true),
+        (&done, 422, input, ErrorClass::Unfit, true),
+        (&done, 500, plain.clone(), ErrorClass::Failed, false),
         (
             &done,
             504,
-            json!({"detail": "too slow", "error_type": "request_timeout"}),
+            typed("request_timeout"),
             ErrorClass::Failed,
+            true,
         ),
-        (&failed, 502, json!({}), ErrorClass::Failed),
+        (&failed, 502, json!({}), ErrorClass::Failed, true),
         (
             &done,
             499,
-            json!({"detail": "Cancelled", "error_type": "client_cancelled"}),
+            typed("client_cancelled"),
             ErrorClass::Lost,
+            true,
         ),
-        (&done, 502, json!({}), ErrorClass::Unclear),
-        (
-            &done,
-            503,
-            json!({"detail": "busy"}),
-            ErrorClass::Unavailable,
-        ),
-        (
-            &done,
-            429,
-            json!({"detail": "slow down"}),
-            ErrorClass::RateLimited,
-        ),
-        (
-            &done,
-            404,
-            json!({"detail": "unknown"}),
-            ErrorClass::Missing,
-        ),
+        (&done, 502, json!({}), ErrorClass::Unclear, false),
+        (&done, 503, plain.clone(), ErrorClass::Unavailable, false),
+        (&done, 429, plain.clone(), ErrorClass::RateLimited, false),
+        (&done, 404, plain, ErrorClass::Missing, false),
     ] {
         let error = response(&handle(), status_body, code, &body).unwrap_err();
         assert_eq!(error.class, class, "{code} {body}");
+        let is_record = error.basis == Some(ErrorBasis::Record) || code == 200;
+        assert_eq!(is_record && error.ends_job(), is_told, "{code} {body}");
     }
 }
 

@@ -208,6 +208,10 @@ impl Adapter for LumaAdapter {
         false
     }
 
+    fn trial(&self) -> Option<Call> {
+        (self.api == LumaApi::DreamMachine).then(|| page(0))
+    }
+
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
         let is_listed =
             self.api == LumaApi::DreamMachine && matches!(order.work, WorkSpec::Video(_));

@@ -160,6 +160,10 @@ impl Adapter for ModelArkAdapter {
         )
     }
 
+    fn trial(&self) -> Option<Call> {
+        Some(page(1))
+    }
+
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
         has_derived_seed(order).then(|| page(1))
     }

@@ -9,7 +9,7 @@
 //! GET    /videos/{id}          {status: queued │ in_progress │ completed │ failed, progress, error};
 //!                              gateways use other words for these ([`meaning`])
 //! GET    /videos/{id}/content  the bytes
-//! DELETE /videos/{id}          the only way to cancel a job
+//! DELETE /videos/{id}          the only way to cancel a job, except at a Mediagate ([`mediagate`])
 //! GET    /videos               {data: [the same], has_more}; after, limit, order
 //! ```
 //!
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::adapters::Protocol;
+use crate::adapters::{Protocol, mediagate};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 use crate::frame_size;
@@ -36,8 +36,8 @@ use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::list::{JobList, agrees};
 use crate::port::jobs::status::JobStatus;
 use crate::port::{
-    Adapter, AdapterStep, Call, CallContext, FormPart, JobHandle, JobOutput, LookupPage,
-    MAX_RESULT_BYTES, OutputKind, OutputSource, PollPace, RefusalRule, RequestBody,
+    Adapter, AdapterStep, Call, CallContext, CallTarget, FormPart, JobHandle, JobOutput,
+    JobSettlement, LookupPage, MAX_RESULT_BYTES, OutputKind, OutputSource, PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -94,7 +94,7 @@ impl Adapter for OpenAiVideosAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::http_statuses()]
+        vec![RefusalRule::http_statuses(), mediagate::refusals()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -202,13 +202,42 @@ impl Adapter for OpenAiVideosAdapter {
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
-        let path = format!("/videos/{}", handle.text("id"));
-        Some(Call::new("cancel", Method::DELETE, path))
+        // A deletion at a Mediagate would also remove the record that says what the job cost.
+        match mediagate::task_of_video(handle.text("id")) {
+            Some(task) => Some(mediagate::cancel(&task, CallTarget::Path)),
+            None => Some(deletion(handle)),
+        }
     }
 
-    fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+    fn cancel_otherwise(&self, handle: &JobHandle, answer: &ProviderResponse) -> Option<Call> {
+        let task = mediagate::task_of_video(handle.text("id"));
+        let is_other_server = task.is_some() && mediagate::has_no_tasks(answer);
+        is_other_server.then(|| deletion(handle))
+    }
+
+    fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         // vLLM-omni stops a running job and SGLang does not, so a deletion proves nothing.
-        false
+        let task = mediagate::task_of_video(handle.text("id"));
+        let settlement = task.map(|task| mediagate::settlement(&task, answer));
+        matches!(settlement, Some(Ok(JobSettlement::Unpaid)))
+    }
+
+    fn settlement(&self, handle: &JobHandle) -> Option<Call> {
+        let task = mediagate::task_of_video(handle.text("id"));
+        task.map(|task| mediagate::record(&task, CallTarget::Path))
+    }
+
+    fn read_settlement(
+        &self,
+        handle: &JobHandle,
+        answer: &ProviderResponse,
+    ) -> Result<JobSettlement, ProviderError> {
+        let task = mediagate::task_of_video(handle.text("id")).unwrap_or_default();
+        mediagate::settlement(&task, answer)
+    }
+
+    fn trial(&self) -> Option<Call> {
+        Some(page(None))
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
@@ -264,6 +293,11 @@ impl OpenAiVideosAdapter {
         }
         fields
     }
+}
+
+fn deletion(handle: &JobHandle) -> Call {
+    let path = format!("/videos/{}", handle.text("id"));
+    Call::new("cancel", Method::DELETE, path)
 }
 
 /// The meaning of a status word. `OpenAI` has four words. Gateways with its protocol have more, in
@@ -324,6 +358,7 @@ const FAILURES: FailureTable = FailureTable {
         ("provider_rejected", ErrorClass::Unfit),
         ("image_", ErrorClass::Unfit),
         ("cancelled", ErrorClass::Lost),
+        ("submission_unconfirmed", ErrorClass::Unconfirmed),
     ],
     words: &[
         ("moderation", ErrorClass::Refused),
@@ -341,13 +376,10 @@ fn failure(body: &Value) -> ProviderError {
             .find_map(|pointer| text_at(body, pointer))
     });
     // A job that continues elsewhere has not ended.
-    match description.code.as_deref() {
-        Some("still_running" | "submission_unconfirmed") => ProviderError {
-            class: ErrorClass::Unclear,
-            ..FAILURES.error(description)
-        },
-        _ => FAILURES.error(description),
+    if description.code.as_deref() == Some("still_running") {
+        return FAILURES.error(description).with_class(ErrorClass::Unclear);
     }
+    FAILURES.error(description)
 }
 
 const LIST: JobList = JobList {
@@ -381,8 +413,9 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         Some("moderation_blocked" | "content_policy" | "content_policy_violation") => {
             ErrorClass::Refused
         }
-        // From another Mediagate, where the job continues.
-        Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
+        // From another Mediagate: the job continues there, or that gateway does not know either.
+        Some("still_running") => ErrorClass::Unclear,
+        Some("submission_unconfirmed") => ErrorClass::Unconfirmed,
         _ => error.class,
     };
     error.with_class(class)

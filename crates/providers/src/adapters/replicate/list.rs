@@ -48,7 +48,7 @@ const LIST: JobList = JobList {
     created_at: "/created_at",
 };
 
-fn page() -> Call {
+pub(super) fn page() -> Call {
     let mut call = LIST.page();
     // Each prediction repeats its input, with files of up to 256 kB in it.
     call.limit_bytes = 64_000_000;

@@ -231,6 +231,10 @@ impl Adapter for ReplicateAdapter {
         answer.status.is_success() && matches!(status.as_deref(), Some("canceled" | "aborted"))
     }
 
+    fn trial(&self) -> Option<Call> {
+        Some(list::page())
+    }
+
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
         list::first(order, self.prediction_input(order).ok()?)
     }

@@ -27,14 +27,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::adapters::Protocol;
+use crate::adapters::{Protocol, mediagate};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{MediaKind, Order, SourceRecording, StemGroup, WorkSpec};
 use crate::port::jobs::errors::as_poll_error;
 use crate::port::{
-    Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, OutputKind, OutputSource,
-    PollPace, RefusalRule,
+    Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, JobSettlement, OutputKind,
+    OutputSource, PollPace, RefusalRule,
 };
 use crate::response::{ProviderResponse, required_text};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -126,6 +126,7 @@ impl Adapter for SunoFamilyAdapter {
                 REFUSALS,
                 "new-api, relay/channel/task/suno: an error, and no data beside it",
             ),
+            mediagate::refusals(),
         ]
     }
 
@@ -165,6 +166,29 @@ impl Adapter for SunoFamilyAdapter {
             record => record::id(record),
         };
         (context.stage == "submit").then_some(handle_of(order, &id?))
+    }
+
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
+        let task = mediagate::task_of_id(handle.text("id"));
+        task.map(|task| mediagate::cancel(&task, mediagate::beside))
+    }
+
+    fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
+        let settlement = mediagate::settlement(handle.text("id"), answer);
+        settlement == Ok(JobSettlement::Unpaid)
+    }
+
+    fn settlement(&self, handle: &JobHandle) -> Option<Call> {
+        let task = mediagate::task_of_id(handle.text("id"));
+        task.map(|task| mediagate::record(&task, mediagate::beside))
+    }
+
+    fn read_settlement(
+        &self,
+        handle: &JobHandle,
+        answer: &ProviderResponse,
+    ) -> Result<JobSettlement, ProviderError> {
+        mediagate::settlement(handle.text("id"), answer)
     }
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
@@ -438,7 +462,8 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let code_contains = |words: &[&str]| words.iter().any(|word| code.contains(word));
     let class = match code.as_str() {
         // From Mediagate: an earlier submission with this key may have been accepted.
-        "still_running" | "submission_unconfirmed" | "idempotency_conflict" => ErrorClass::Unclear,
+        "still_running" | "idempotency_conflict" => ErrorClass::Unclear,
+        "submission_unconfirmed" => ErrorClass::Unconfirmed,
         "budget_exceeded" => ErrorClass::Account,
         "429" => ErrorClass::RateLimited,
         _ if code_contains(&["quota", "balance", "credits"]) => ErrorClass::Account,

@@ -140,6 +140,7 @@ const FAILURES: FailureTable = FailureTable {
         ("content_policy", ErrorClass::Refused),
         ("copyright", ErrorClass::Refused),
         ("cancelled", ErrorClass::Lost),
+        ("submission_unconfirmed", ErrorClass::Unconfirmed),
         ("invalid_", ErrorClass::Unfit),
         ("provider_rejected", ErrorClass::Unfit),
         ("bad_request", ErrorClass::Unfit),

@@ -275,7 +275,7 @@ fn a_rejected_submission_is_classified() {
         (
             424,
             mediagate("submission_unconfirmed"),
-            ErrorClass::Unclear,
+            ErrorClass::Unconfirmed,
         ),
         (429, mediagate("too_many_tasks"), ErrorClass::RateLimited),
         (503, mediagate("overloaded"), ErrorClass::Unavailable),
