@@ -1,7 +1,8 @@
 //! Plain data types that every layer shares: tasks, prices, accounts, errors, ids and time.
 //!
 //! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private_files`]
-//! alone touches files, and [`crash`] ends the process where a test asks for it.
+//! alone touches files, [`private_memory`] protects the process, and [`crash`] ends it where a test
+//! asks for it.
 
 pub mod account;
 pub mod audit;
@@ -21,6 +22,7 @@ pub mod money;
 pub mod music;
 pub mod price;
 pub mod private_files;
+pub mod private_memory;
 pub mod provenance;
 pub mod retry;
 pub mod route;

@@ -23,7 +23,7 @@ pub type MetricDefinition = (&'static str, MetricKind, Unit, &'static str);
 
 /// All metrics; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [MetricDefinition; 33] = [
+pub const METRICS: [MetricDefinition; 35] = [
     ("mediagate_tasks_accepted_total", MetricKind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", MetricKind::Gauge, Unit::Count, "Tasks that are due and that no process has claimed, counted up to 10,000"),
     ("mediagate_tasks_ended_total", MetricKind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -56,6 +56,8 @@ pub const METRICS: [MetricDefinition; 33] = [
     ("mediagate_webhooks_disabled_total", MetricKind::Counter, Unit::Count, "Webhook endpoints that were disabled, by reason"),
     ("mediagate_media_store_reachable", MetricKind::Gauge, Unit::Count, "1 if the bucket responded to the last request, or the media folder was there, else 0"),
     ("mediagate_media_store_failures_total", MetricKind::Counter, Unit::Count, "Requests to the bucket that failed or timed out, by operation"),
+    ("mediagate_child_oldest_seconds", MetricKind::Gauge, Unit::Seconds, "Time since the start of the oldest job in a child process, by work"),
+    ("mediagate_children_hung_total", MetricKind::Counter, Unit::Count, "Child processes that were killed because they hung, by work"),
     ("mediagate_build_info", MetricKind::Gauge, Unit::Count, "Always 1; the label is the running version"),
 ];
 
@@ -137,6 +139,11 @@ pub fn setting_differs(setting: &'static str, differs: bool) {
 /// Sets the number of tasks that no worker has claimed.
 pub fn tasks_waiting(count: u32) {
     metrics::gauge!("mediagate_tasks_waiting").set(f64::from(count));
+}
+
+/// Sets the age of the oldest job of this kind in a child process.
+pub fn child_oldest(work: &'static str, age: Duration) {
+    metrics::gauge!("mediagate_child_oldest_seconds", "work" => work).set(age.as_secs_f64());
 }
 
 /// Sets the number of ledger mismatches.

@@ -17,6 +17,7 @@ use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
     keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
 };
+use mediagate_media::engines::child::ChildWork;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_store::upkeep::UpkeepLease;
@@ -187,6 +188,9 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 }
                 _ = metrics_timer.tick() => {
                     counters::run_upkeep();
+                    for work in ChildWork::ALL {
+                        counters::child_oldest(work.name(), app.engines.oldest(work));
+                    }
                     deliver::count(&app).await;
                     tasks::count_waiting(&app).await;
                 }

@@ -8,6 +8,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mediagate_media::engines::EngineControl;
+use mediagate_media::engines::child::{self, ChildLauncher, ChildLimits, OwnModel};
+use mediagate_model::ids::{AssetId, ClipId};
+use mediagate_model::music::StemGroup;
+use mediagate_model::task::{SeparationMode, StemTarget, StemsJob};
 use serde_json::{Value, json};
 
 use crate::music::submit::assert_sum;
@@ -107,6 +112,39 @@ async fn a_model_is_on_offer_as_soon_as_its_files_are_there() {
     let refused = client.post("/musicgen/submit/music", &order).await;
     refused.refused(404, "model_not_found");
     server.stop().await;
+}
+
+/// The runtime reads its own files and not the gateway's. It tries more than a child may do, such
+/// as to write a database of its own, and works without.
+#[test]
+fn a_model_of_the_operator_stays_within_its_walls() {
+    let Some(library) = library() else { return };
+    let (models, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    copy_file(models.path(), "six-stems.onnx");
+    copy_file(models.path(), "six-stems.toml");
+    let source = models.path().join("song");
+    std::fs::write(&source, sound::wav(2, 1)).unwrap();
+    let program = env!("CARGO_BIN_EXE_mediagate").into();
+    let launcher = ChildLauncher::new(program, spool.path().to_owned(), ChildLimits::ENGINES);
+    let model = OwnModel {
+        folder: models.path().to_owned(),
+        library: Some(library),
+        name: "six-stems".into(),
+    };
+    let job = StemsJob {
+        source: ClipId::new(),
+        source_audio: AssetId::new(),
+        milliseconds: 2000,
+        stem_task: SeparationMode::Two,
+        group_name: "Vocals".into(),
+        outputs: vec![(ClipId::new(), StemTarget::Only(StemGroup::Vocals))],
+        generation_type: String::new(),
+        make_instrumental: false,
+        title: String::new(),
+    };
+    let control = EngineControl::default();
+    let clips = child::separate(&launcher, &job, Some(model), &source, None, &control);
+    assert_eq!(clips.map(|clips| clips.len()), Ok(1));
 }
 
 /// A task that was running when the process died continues in a child, which opens the

@@ -3,7 +3,7 @@
 //! Works block by block, so that memory does not grow with the recording's length.
 
 use std::fs::File;
-use std::io::{BufWriter, Read as _};
+use std::io::{BufWriter, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use artwork::{SpectrogramSketch, WaveformSketch};
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use stems::decode::{AudioScan, Recording, replay, scan_while};
 use stems::encode::FlacWriter;
 use stems::{ClipShape, DecodeError, DecodeLimits};
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::TempPath;
 
 use crate::engines::EngineError;
 use crate::engines::fingerprints::FingerprintRecorder;
@@ -34,6 +34,20 @@ pub struct MadeClip {
     pub size_bytes: u64,
     /// Of the FLAC file, in lower-case hex.
     pub sha256: String,
+    /// PNG.
+    pub cover: Bytes,
+    /// PNG.
+    pub cover_large: Bytes,
+    /// Measured length.
+    pub milliseconds: u64,
+    /// The fingerprint by which it is recognised.
+    pub fingerprint: PerceptualFingerprint,
+    /// Whether it has the requested watermark.
+    pub is_marked: bool,
+}
+
+/// The rest of a clip whose FLAC file has been written.
+pub struct EncodedClip {
     /// PNG.
     pub cover: Bytes,
     /// PNG.
@@ -90,18 +104,18 @@ pub enum ClipError {
     Engine(#[from] EngineError),
 }
 
-/// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or until
-/// `is_running` returns false.
+/// Converts a recording to a clip, whose samples go into the empty file `flac`. Blocks until it is
+/// done or until `is_running` returns false.
 pub fn convert_recording(
     id: &str,
     file: &Path,
     limits: &DecodeLimits,
     cover_style: CoverStyle,
-    folder: &Path,
+    flac: File,
     is_running: &dyn Fn() -> bool,
-) -> Result<MadeClip, ClipError> {
+) -> Result<EncodedClip, ClipError> {
     let (recording, scan) = open(file, limits, is_running)?;
-    let mut writer = ClipWriter::new(folder, id, &scan.shape, cover_style)?;
+    let mut writer = ClipWriter::new(flac, id, &scan.shape, cover_style)?;
     // The callback can only ask to stop, so the error is kept here.
     let mut written = Ok(());
     replay(&recording, limits, &scan, &mut |samples| {
@@ -122,9 +136,9 @@ pub fn sum(
     files: &[PathBuf],
     limits: &DecodeLimits,
     cover_style: CoverStyle,
-    folder: &Path,
+    flac: File,
     is_running: &dyn Fn() -> bool,
-) -> Result<Option<MadeClip>, ClipError> {
+) -> Result<Option<EncodedClip>, ClipError> {
     let mut total: Option<(ClipShape, Vec<Vec<f32>>)> = None;
     for file in files {
         let (recording, scan) = open(file, limits, is_running)?;
@@ -160,7 +174,7 @@ pub fn sum(
         *sample = sample.clamp(-1.0, 1.0);
     }
     let frames = sum[0].len();
-    let mut writer = ClipWriter::new(folder, id, &ClipShape { frames, ..shape }, cover_style)?;
+    let mut writer = ClipWriter::new(flac, id, &ClipShape { frames, ..shape }, cover_style)?;
     writer.push(&sum)?;
     Ok(Some(writer.finish()?))
 }
@@ -180,7 +194,6 @@ pub fn open(
 /// Writes a clip as its samples arrive.
 pub struct ClipWriter {
     flac: FlacWriter<BufWriter<File>>,
-    path: TempPath,
     sketch: CoverSketch,
     fingerprint_recorder: FingerprintRecorder,
     milliseconds: u64,
@@ -192,20 +205,16 @@ enum CoverSketch {
 }
 
 impl ClipWriter {
-    /// Starts a clip of this shape.
+    /// Starts a clip of this shape in an empty file.
     pub fn new(
-        folder: &Path,
+        flac: File,
         id: &str,
         shape: &ClipShape,
         cover_style: CoverStyle,
     ) -> Result<Self, EngineError> {
-        let (file, path) = NamedTempFile::new_in(folder)
-            .map_err(engine_failure)?
-            .into_parts();
-        let file = BufWriter::with_capacity(256 * 1024, file);
+        let file = BufWriter::with_capacity(256 * 1024, flac);
         Ok(Self {
             flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(engine_failure)?,
-            path,
             sketch: match cover_style {
                 CoverStyle::Waveform => {
                     CoverSketch::Waveform(WaveformSketch::new(id, shape.frames))
@@ -231,19 +240,14 @@ impl ClipWriter {
     }
 
     /// Finishes the file and draws the covers.
-    pub fn finish(mut self) -> Result<MadeClip, EngineError> {
+    pub fn finish(mut self) -> Result<EncodedClip, EngineError> {
         self.flac.finish().map_err(engine_failure)?;
         let mut draw = |side| match &mut self.sketch {
             CoverSketch::Waveform(sketch) => sketch.draw_cover(side),
             CoverSketch::Spectrogram(sketch) => sketch.draw_cover(side),
         };
         let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
-        // Read from the file, because the writer goes back to complete the header.
-        let (size_bytes, sha256) = digest(&self.path).map_err(engine_failure)?;
-        Ok(MadeClip {
-            flac: self.path,
-            size_bytes,
-            sha256,
+        Ok(EncodedClip {
             cover: cover.map_err(engine_failure)?.into(),
             cover_large: cover_large.map_err(engine_failure)?.into(),
             milliseconds: self.milliseconds,
@@ -260,7 +264,12 @@ fn milliseconds(shape: &ClipShape) -> u64 {
 
 /// The size of a file and its SHA-256.
 pub fn digest(path: &Path) -> std::io::Result<(u64, String)> {
-    let mut file = File::open(path)?;
+    digest_file(&File::open(path)?)
+}
+
+/// Like [`digest`], for an open file.
+pub(super) fn digest_file(mut file: &File) -> std::io::Result<(u64, String)> {
+    file.rewind()?;
     let (mut size, mut digest) = (0, Sha256::new());
     let mut buffer = vec![0; 256 * 1024];
     loop {

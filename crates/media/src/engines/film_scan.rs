@@ -1,4 +1,4 @@
-//! Scan of a film for its fingerprint and a watermark of this deployment, and for a poster.
+//! Scan of a film for its fingerprint and a poster, and of its frames for a watermark.
 //!
 //! The decoder is C++ and the film is untrusted, so the scan runs in a child process
 //! ([`child`](super::child)).
@@ -13,7 +13,6 @@ use provenance::watermark::VideoDetector;
 use serde::{Deserialize, Serialize};
 
 use crate::engines::{EngineControl, fingerprints};
-use crate::origin::WatermarkKey;
 use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Frames in which the watermark is looked for.
@@ -54,7 +53,7 @@ pub struct FilmScan {
     pub kept: PerceptualFingerprint,
     /// The fingerprint to search for.
     pub asked: PerceptualFingerprint,
-    /// Key id and media id of a watermark.
+    /// Key id and media id of a watermark. The scan has no keys, so it leaves this out.
     pub mark: Option<(u32, u64)>,
     /// Why the film could not be examined completely, in words for people.
     pub why: Option<String>,
@@ -69,25 +68,39 @@ impl FilmScan {
     }
 }
 
+/// A scanned film.
+pub struct ScannedFrames {
+    pub scan: FilmScan,
+    /// JPEG.
+    pub poster: Option<Vec<u8>>,
+    /// The frames of a film that is checked, in which a watermark can be looked for.
+    pub detector: Option<VideoDetector>,
+}
+
 /// Whether the film can be scanned at all. Decodes nothing, so it needs no child process.
 pub fn can_be_scanned(file: &Path) -> Result<(), String> {
     let file = File::open(file).map_err(|error| error.to_string())?;
     playback::check_playable(BufReader::new(file)).map_err(|error| error.to_string())
 }
 
-/// Decodes the film. Blocks until it is done or stopped. The poster is a JPEG file.
+/// Decodes the film. Blocks until it is done or stopped.
 pub fn scan_film(
     file: &Path,
     purpose: ScanPurpose,
-    keys: &[WatermarkKey],
     engine_control: &EngineControl,
-) -> (FilmScan, Option<Vec<u8>>) {
+) -> ScannedFrames {
     let file = match File::open(file) {
         Ok(file) => BufReader::new(file),
-        Err(error) => return (FilmScan::nothing(error.to_string()), None),
+        Err(error) => {
+            return ScannedFrames {
+                scan: FilmScan::nothing(error.to_string()),
+                poster: None,
+                detector: None,
+            };
+        }
     };
     let mut print = VideoPrint::default();
-    let (mut detector, mut poster) = (None, None);
+    let (mut detector, mut poster): (Option<VideoDetector>, _) = (None, None);
     let mut seconds = 0.0;
     let mut visit = |frame: playback::DecodedFrame<'_>| {
         if frame.number == 0 {
@@ -111,19 +124,18 @@ pub fn scan_film(
         print.seconds() < purpose.seconds() && !engine_control.is_stopped()
     };
     let result = playback::play(file, purpose.frames(), &mut visit);
-    let mark = detector.and_then(|detector: VideoDetector| {
-        let keys = keys.iter().filter_map(WatermarkKey::key);
-        let mut marks = keys.filter_map(|key| detector.read(&key));
-        marks.next().map(|mark| (mark.key_id, mark.media_id))
-    });
     let scan = FilmScan {
         kept: fingerprints::stored_video(&print),
         asked: fingerprints::query_video(&print),
-        mark,
+        mark: None,
         why: result.err().map(|error| error.to_string()),
     };
     let poster = poster.and_then(|picture| picture.to_jpeg(POSTER_QUALITY).ok());
-    (scan, poster)
+    ScannedFrames {
+        scan,
+        poster,
+        detector,
+    }
 }
 
 #[cfg(test)]
@@ -155,12 +167,9 @@ mod tests {
     fn scan_bytes(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
-        scan_film(
-            on_disk.path(),
-            ScanPurpose::Keep,
-            &[],
-            &EngineControl::default(),
-        )
+        let control = EngineControl::default();
+        let scanned = scan_film(on_disk.path(), ScanPurpose::Keep, &control);
+        (scanned.scan, scanned.poster)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Scan of a recording's beginning for its fingerprint and a watermark of this deployment.
+//! Scan of a recording's beginning for its fingerprint, and of its sound for a watermark.
 
 use std::path::Path;
 
@@ -8,7 +8,6 @@ use stems::DecodeLimits;
 
 use crate::engines::clip;
 use crate::engines::fingerprints::{FINGERPRINT_SECONDS, FingerprintRecorder};
-use crate::origin::WatermarkKey;
 use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Seconds of a recording in which the watermark is looked for.
@@ -20,23 +19,22 @@ const MAX_SECONDS: u32 = 3600;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingScan {
     pub likeness: PerceptualFingerprint,
-    /// Key id and media id of a watermark.
+    /// Key id and media id of a watermark. The scan has no keys, so it leaves this out.
     pub mark: Option<(u32, u64)>,
 }
 
-/// Scans the beginning of a recording; `None` if the file is not a recording.
+/// Scans the beginning of a recording; `None` if the file is not a recording. Also returns the
+/// sound in which a watermark can be looked for, if sound of its rate can have one.
 pub fn scan_recording(
     file: &Path,
-    keys: &[WatermarkKey],
     is_running: &dyn Fn() -> bool,
-) -> Option<RecordingScan> {
+) -> Option<(RecordingScan, Option<SoundDetector>)> {
     let limits = DecodeLimits {
         max_seconds: MAX_SECONDS,
         ..DecodeLimits::default()
     };
     let (recording, scan) = clip::open(file, &limits, is_running).ok()?;
     let mut recorder = FingerprintRecorder::new(scan.shape.rate);
-    // Sound with another sample rate cannot have a watermark.
     let mut detector = SoundDetector::new(scan.shape.rate).ok();
     let seconds = detector
         .as_ref()
@@ -58,10 +56,9 @@ pub fn scan_recording(
         },
     ));
     let fingerprint = Some(recorder.query_fingerprint()).filter(|print| print.sound.is_some())?;
-    let mut keys = keys.iter().filter_map(WatermarkKey::key);
-    let detected = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
-    Some(RecordingScan {
+    let scan = RecordingScan {
         likeness: fingerprint,
-        mark: detected.map(|detected| (detected.key_id, detected.media_id)),
-    })
+        mark: None,
+    };
+    Some((scan, detector))
 }

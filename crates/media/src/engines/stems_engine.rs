@@ -1,5 +1,6 @@
 //! Separation by `stems-dsp-1`, the embedded model on the `stems` crate, or by an operator's model.
 
+use std::fs::File;
 use std::path::Path;
 
 use provenance::watermark::sound::SoundEmbedder;
@@ -10,7 +11,7 @@ use stems::{
     Stem,
 };
 
-use crate::engines::clip::{self, ClipError, ClipWriter, CoverStyle, MadeClip};
+use crate::engines::clip::{self, ClipError, ClipWriter, CoverStyle, EncodedClip};
 use crate::engines::own_models::ModelGraphs;
 use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkPayload;
@@ -69,7 +70,7 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
 }
 
 /// Separates a recording by the embedded model, or by the operator's `graphs`; clips are in the
-/// order of the job's outputs, with their files in `folder`, and all have the same `mark`. Blocks
+/// order of the job's outputs, as are the empty `files` for them, and all have the same `mark`. Blocks
 /// until it is done or stopped.
 ///
 /// The recording is read, separated and written in blocks of some seconds, and more than two
@@ -80,9 +81,9 @@ pub fn separate(
     graphs: Option<&ModelGraphs>,
     source: &Path,
     mark: Option<WatermarkPayload>,
-    folder: &Path,
+    files: Vec<File>,
     engine_control: &EngineControl,
-) -> Result<Vec<MadeClip>, EngineError> {
+) -> Result<Vec<EncodedClip>, EngineError> {
     // The source was within the limits when it was uploaded.
     let limits = DecodeLimits {
         max_seconds: u32::MAX,
@@ -102,7 +103,7 @@ pub fn separate(
         None => BlockSeparator::new(scan.shape, &stems).map(|engine| Box::new(engine) as Box<_>),
     };
     let mut engine: Box<dyn SeparationEngine> = engine.map_err(engine_error)?;
-    let mut writer = StemClipWriter::new(job, stems, &scan.shape, mark, folder)?;
+    let mut writer = StemClipWriter::new(job, stems, &scan.shape, mark, files)?;
     let mut control = SeparationControl {
         progress: &mut |share| engine_control.report(share * SEPARATION_SHARE),
         cancelled: &|| engine_control.is_stopped(),
@@ -182,10 +183,10 @@ impl StemClipWriter {
         separated: Vec<Stem>,
         shape: &ClipShape,
         mark: Option<WatermarkPayload>,
-        folder: &Path,
+        files: Vec<File>,
     ) -> Result<Self, EngineError> {
-        let clips = job.outputs.iter().map(|(id, _)| {
-            ClipWriter::new(folder, &id.to_string(), shape, CoverStyle::Spectrogram)
+        let clips = job.outputs.iter().zip(files).map(|((id, _), file)| {
+            ClipWriter::new(file, &id.to_string(), shape, CoverStyle::Spectrogram)
         });
         Ok(Self {
             targets: job.outputs.iter().map(|(_, target)| *target).collect(),
@@ -260,7 +261,7 @@ impl StemClipWriter {
         Ok(())
     }
 
-    fn finish(mut self, engine_control: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
+    fn finish(mut self, engine_control: &EngineControl) -> Result<Vec<EncodedClip>, EngineError> {
         // A marker holds back its latest samples until it has seen those that follow.
         let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
         self.write_parts(last)?;
@@ -271,7 +272,7 @@ impl StemClipWriter {
             if engine_control.is_stopped() {
                 return Err(EngineError::Stopped);
             }
-            clips.push(MadeClip {
+            clips.push(EncodedClip {
                 is_marked,
                 ..clip.finish()?
             });

@@ -48,7 +48,32 @@ fn find_mark(
             .add(&luma, width)
             .unwrap();
     }
-    detector.unwrap().read(&key())
+    // As by a process without the key, for one that has it.
+    let collected = detector.unwrap().to_bytes();
+    VideoDetector::from_bytes(&collected).unwrap().read(&key())
+}
+
+#[test]
+fn only_what_a_detector_collected_is_accepted() {
+    let mut detector = VideoDetector::new(WIDTH, HEIGHT).unwrap();
+    detector.add(&frame(0, WIDTH, HEIGHT), WIDTH).unwrap();
+    let collected = detector.to_bytes();
+    let longer = [&collected[..], &[0; 4]].concat();
+    let mut infinite = collected.clone();
+    infinite[12..16].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    let mut huge = collected.clone();
+    huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    for bytes in [
+        &[][..],
+        &collected[1..],
+        &collected[4..],
+        &longer,
+        &infinite,
+        &huge,
+    ] {
+        assert!(VideoDetector::from_bytes(bytes).is_none());
+    }
+    assert_eq!(VideoDetector::from_bytes(&collected).unwrap().frames(), 1);
 }
 
 fn as_it_is(luma: &[u8]) -> (Vec<u8>, usize, usize) {

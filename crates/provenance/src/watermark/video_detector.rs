@@ -48,6 +48,33 @@ impl VideoDetector {
         self.frames
     }
 
+    /// The collected frames, which are the same for every key, so that a process without keys can
+    /// collect them for another one.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let size = [self.width, self.height].map(|side| u32::try_from(side).unwrap_or(0));
+        let numbers = [size[0], size[1], self.frames].map(u32::to_le_bytes);
+        let sums = self.sum.iter().map(|sum| sum.to_le_bytes());
+        numbers.into_iter().chain(sums).flatten().collect()
+    }
+
+    /// A detector with the collected frames of another one; `None` if the bytes are not from
+    /// [`Self::to_bytes`].
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, []) = bytes.as_chunks::<4>() else {
+            return None;
+        };
+        let [width, height, frames, sums @ ..] = words else {
+            return None;
+        };
+        let [width, height] = [width, height].map(|side| u32::from_le_bytes(*side) as usize);
+        let mut detector = Self::new(width, height).ok()?;
+        let sum: Vec<f32> = sums.iter().map(|sum| f32::from_le_bytes(*sum)).collect();
+        let is_sound = sum.len() == detector.sum.len() && sum.iter().all(|sum| sum.is_finite());
+        detector.frames = u32::from_le_bytes(*frames);
+        detector.sum = sum;
+        is_sound.then_some(detector)
+    }
+
     /// Adds a plane of 8-bit luma, `stride` bytes a row.
     pub fn add(&mut self, luma: &[u8], stride: usize) -> Result<(), WatermarkError> {
         check_plane(self.width, self.height, stride, luma.len())?;

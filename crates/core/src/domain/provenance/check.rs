@@ -150,7 +150,13 @@ async fn inspect_file(
         let examined = FileExamination::claims(&file);
         let origin = &app_handle.secrets.origin;
         let (keys, certificates) = (origin.keys(), origin.certificates());
-        let checked = child::check(&app_handle.engines, &file, keys, certificates, slot.watch());
+        let checked = child::check(
+            &app_handle.engines,
+            &file,
+            &keys,
+            certificates,
+            slot.watch(),
+        );
         let mut notes = Vec::new();
         // If a file crashes its child process, that is a finding about the file and not an error of
         // the gateway.

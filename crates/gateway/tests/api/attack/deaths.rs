@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mediagate_media::engines::child::{self, ChildLauncher, ChildLimits};
 use mediagate_media::engines::retouch::RetouchOptions;
-use mediagate_media::engines::{EngineControl, EngineError, animatic_engine, stems_engine};
+use mediagate_media::engines::{EngineControl, EngineError, animatic_engine, clip, stems_engine};
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::music::StemGroup;
 use mediagate_model::task::{SeparationMode, StemTarget, StemsJob, VideoJob};
@@ -107,10 +107,11 @@ fn a_child_makes_the_same_stems() {
         make_instrumental: false,
         title: String::new(),
     };
-    let folder = tempfile::tempdir().unwrap();
+    let flacs = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
+    let files = flacs.iter().map(|file| file.reopen().unwrap()).collect();
     let (source_path, control) = (source.path(), EngineControl::default());
     let in_process =
-        stems_engine::separate(&job, None, source_path, None, folder.path(), &control).unwrap();
+        stems_engine::separate(&job, None, source_path, None, files, &control).unwrap();
     let in_child = child::separate(
         &launcher(spool.path()),
         &job,
@@ -121,18 +122,15 @@ fn a_child_makes_the_same_stems() {
     )
     .unwrap();
     assert_eq!((in_process.len(), in_child.len()), (2, 2));
-    for (in_process, in_child) in in_process.iter().zip(&in_child) {
+    for ((in_process, flac), in_child) in in_process.iter().zip(&flacs).zip(&in_child) {
         let bytes = |path: &Path| std::fs::read(path).unwrap();
-        assert!(bytes(&in_process.flac) == bytes(&in_child.flac));
+        assert!(bytes(flac.path()) == bytes(&in_child.flac));
+        let (size_bytes, sha256) = clip::digest(flac.path()).unwrap();
         assert!(
             in_process.cover == in_child.cover && in_process.cover_large == in_child.cover_large
         );
         assert_eq!(
-            (
-                in_process.size_bytes,
-                &in_process.sha256,
-                in_process.milliseconds
-            ),
+            (size_bytes, &sha256, in_process.milliseconds),
             (in_child.size_bytes, &in_child.sha256, in_child.milliseconds)
         );
     }
@@ -297,7 +295,8 @@ impl Victim {
     }
 }
 
-fn kill(process: u32, signal: &str) {
+/// Sends a signal to a process.
+pub(super) fn kill(process: u32, signal: &str) {
     let mut command = Command::new("kill");
     let sent = command.args([signal, &process.to_string()]).status();
     assert!(sent.unwrap().success());

@@ -5,6 +5,7 @@ mod bodies;
 mod connections;
 mod deaths;
 mod forms;
+mod hangs;
 mod leaks;
 mod media;
 mod quota;

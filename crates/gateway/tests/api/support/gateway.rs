@@ -1,6 +1,7 @@
 //! A gateway in this process: real settings, store, workers, router and server.
 
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub(crate) struct Builder {
     pub(crate) overrides: Settings,
     toml: String,
     clock: Clock,
+    program: PathBuf,
     workers: bool,
     postgres: bool,
     proxied: bool,
@@ -61,6 +63,7 @@ struct Home {
     proxy: Option<FaultProxy>,
     database: Option<TestDatabase>,
     data: tempfile::TempDir,
+    program: PathBuf,
 }
 
 impl Deref for TestGateway {
@@ -86,6 +89,12 @@ impl Builder {
     /// A clock that moves only when the test moves it.
     pub(crate) fn manual_clock(mut self) -> Self {
         self.clock = Clock::manual();
+        self
+    }
+
+    /// Children run this program.
+    pub(crate) fn program(mut self, program: &Path) -> Self {
+        program.clone_into(&mut self.program);
         self
     }
 
@@ -154,6 +163,7 @@ impl Builder {
             proxy,
             database,
             data,
+            program: self.program,
         });
         let file = home.file();
         std::fs::write(&file, &self.toml).unwrap();
@@ -185,10 +195,11 @@ impl TestGateway {
     async fn open(overrides: Settings, clock: Clock, home: Arc<Home>) -> Self {
         let mut config = Config::load(&overrides).unwrap();
         // The running program is the test, not the gateway.
-        config.program = env!("CARGO_BIN_EXE_mediagate").into();
+        config.program.clone_from(&home.program);
         let documented =
             config.brand == "musicgen" && config.persona_brand_field == "is_service_persona";
         let app = App::open(config, clock).unwrap();
+        app.engines.end_children_at_refused_calls();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
@@ -216,6 +227,7 @@ impl TestGateway {
             overrides: Settings::default(),
             toml: String::new(),
             clock: Clock::system(),
+            program: env!("CARGO_BIN_EXE_mediagate").into(),
             workers: true,
             // The whole suite on Postgres, for example through a pooler.
             postgres: std::env::var("MEDIAGATE_TEST_ON").is_ok_and(|on| on == "postgres"),

@@ -2,26 +2,28 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use animatic::{PictureError, PictureLimits};
+use animatic::{Picture, PictureError, PictureLimits};
 use provenance::marks::FileKind;
 use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
-use super::confinement::{ConfinedFiles, confine};
+use super::confinement::{ChildRights, confine};
+use super::result_files::{open_result, write_result};
 use super::{
-    BadPicture, ChildJob, ChildLimits, ChildMessage, ChildOrder, ClipFiles, ClipSources, FileCheck,
-    OwnModel, POSTER, PictureFacts, SHEET, STILLS, VIDEO, cover, cover_large, flac,
+    BadPicture, ChildJob, ChildLimits, ChildMessage, ChildOrder, ChildWork, ClipFacts, ClipSources,
+    FRAMES, FileCheck, OwnModel, PIXELS, POSTER, PictureFacts, RawPicture, SHEET, SOUND, STILLS,
+    VIDEO, cover, cover_large, flac,
 };
-use crate::engines::clip::{self, ClipError, MadeClip, engine_failure};
+use crate::engines::clip::{self, ClipError, EncodedClip, engine_failure};
 use crate::engines::film_scan::{FilmScan, ScanPurpose};
 use crate::engines::own_models::{InstalledModels, ModelGraphs};
 use crate::engines::recording_scan;
 use crate::engines::{EngineControl, EngineError, animatic_engine, film_scan, stems_engine};
-use crate::origin::{self, FileExamination, WatermarkKey};
+use crate::origin::{self, FileExamination};
 use stems::DecodeLimits;
 
 /// How often the child reports progress.
@@ -37,12 +39,15 @@ pub fn serve() -> io::Result<()> {
     let order: ChildOrder = serde_json::from_str(&order)?;
     die_with_parent(order.parent)?;
     set_limits(order.limits)?;
-    // Called after the limits are set, which opens a file of /proc, and before there is a second
-    // thread: only this thread and those that it starts are confined.
-    confine(&order.job.files(&order.folder))?;
     if order.job.can_wait() {
         rustix::process::nice(19)?;
     }
+    // Other processes of the same user cannot read this one's memory. The kernel resets this when
+    // a program starts, and it has to follow the limits, which are set by a file of /proc.
+    mediagate_model::private_memory::protect()?;
+    // Called after everything that confinement forbids, and before there is a second thread: only
+    // this thread and those that it starts are confined.
+    confine(&order.job.rights(&order.folder), order.is_strict)?;
     let engine_control = Arc::new(EngineControl::default());
     let (sender, results) = mpsc::channel();
     let (job, folder, job_engine_control) = (order.job, order.folder, engine_control.clone());
@@ -114,8 +119,15 @@ pub(super) fn send(message: &ChildMessage) -> io::Result<()> {
 impl ChildJob {
     /// Whether all other work comes first: no caller waits for the job, or the wait does not
     /// matter.
-    const fn can_wait(&self) -> bool {
+    pub(super) const fn can_wait(&self) -> bool {
         matches!(self, Self::ScanFilms { .. } | Self::Check { .. })
+    }
+
+    pub(super) const fn work(&self) -> ChildWork {
+        match self {
+            Self::Video { .. } | Self::Stems { .. } => ChildWork::Engine,
+            _ => ChildWork::Media,
+        }
     }
 
     /// Whether it asks its parent for something while it runs.
@@ -128,25 +140,33 @@ impl ChildJob {
         }
     }
 
-    /// The files that it reads and writes.
-    fn files<'a>(&'a self, folder: &'a Path) -> ConfinedFiles<'a> {
+    /// What it may do.
+    fn rights(&self, folder: &Path) -> ChildRights {
+        let mut loads_code = false;
         let read = match self {
-            Self::Video { picture, .. } => picture.iter().map(PathBuf::as_path).collect(),
-            Self::ScanFilms { films, .. } => films.iter().map(PathBuf::as_path).collect(),
-            // An operator's model: its library may be anywhere, and may load other libraries from
-            // anywhere.
-            Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
-            Self::Stems { source, .. } => vec![source.as_path()],
-            Self::Clip(recordings) => recordings.sources.iter().map(PathBuf::as_path).collect(),
-            Self::Picture { file, .. } | Self::Check { file, .. } | Self::Verify { file, .. } => {
-                vec![file.as_path()]
+            Self::Video { picture, .. } => {
+                let pictures = picture.iter();
+                pictures.map(|picture| picture.file.clone()).collect()
             }
+            Self::ScanFilms { films, .. } => films.clone(),
+            Self::Stems { source, model, .. } => {
+                loads_code = model.is_some();
+                let library = model.as_ref().map(OwnModel::files).unwrap_or_default();
+                [vec![source.clone()], library].concat()
+            }
+            Self::Clip(recordings) => recordings.sources.clone(),
+            Self::Pixels { file }
+            | Self::Picture { file, .. }
+            | Self::Check { file, .. }
+            | Self::Verify { file, .. } => vec![file.clone()],
             #[cfg(feature = "c2pa")]
-            Self::Sign(order, _) => vec![order.file.as_path(), order.source.as_path()],
+            Self::Sign(order, _) => vec![order.file.clone(), order.source.clone()],
         };
-        ConfinedFiles {
+        let results = self.results().into_iter();
+        ChildRights {
             read,
-            write: vec![folder],
+            write: results.map(|name| folder.join(name)).collect(),
+            loads_code,
         }
     }
 
@@ -156,30 +176,35 @@ impl ChildJob {
         engine_control: &EngineControl,
     ) -> Result<ChildMessage, EngineError> {
         match self {
+            Self::Pixels { file } => {
+                let bytes = std::fs::read(&file).map_err(engine_failure)?;
+                let picture = animatic_engine::decode(&bytes)?;
+                write_result(folder, PIXELS, picture.rgb()).map_err(engine_failure)?;
+                Ok(ChildMessage::Pixels {
+                    width: picture.width(),
+                    height: picture.height(),
+                })
+            }
             Self::Video {
                 job,
                 picture,
                 retouch,
             } => {
-                let decode = |path: &Path| {
-                    let bytes = std::fs::read(path).map_err(engine_failure)?;
-                    animatic_engine::decode(&bytes)
-                };
-                let picture = picture.as_deref().map(decode).transpose()?;
+                let picture = picture.as_ref().map(read_pixels).transpose()?;
                 let video = animatic_engine::make(&job, picture.as_ref(), retouch, engine_control)?;
                 write_video(folder, video)
             }
             Self::ScanFilms { films } => {
-                let mut stills = File::create(folder.join(STILLS)).map_err(engine_failure)?;
+                let mut stills = open_result(folder, STILLS).map_err(engine_failure)?;
                 for film in &films {
-                    let (scan, poster) =
-                        film_scan::scan_film(film, ScanPurpose::Keep, &[], engine_control);
-                    let poster = poster.unwrap_or_default();
+                    let scanned = film_scan::scan_film(film, ScanPurpose::Keep, engine_control);
+                    let poster = scanned.poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
                     // Sent one by one, so that findings are not lost if a later film kills this
                     // process.
-                    send(&ChildMessage::FilmScanned(scan, length)).map_err(engine_failure)?;
+                    send(&ChildMessage::FilmScanned(scanned.scan, length))
+                        .map_err(engine_failure)?;
                 }
                 Ok(ChildMessage::AllScanned)
             }
@@ -191,19 +216,20 @@ impl ChildJob {
             } => {
                 let graphs = model.as_ref().map(open).transpose()?;
                 let graphs = graphs.as_ref();
+                let files = (0..job.outputs.len()).map(|index| open_result(folder, &flac(index)));
+                let files: io::Result<Vec<File>> = files.collect();
+                let files = files.map_err(engine_failure)?;
                 let clips =
-                    stems_engine::separate(&job, graphs, &source, mark, folder, engine_control)?;
+                    stems_engine::separate(&job, graphs, &source, mark, files, engine_control)?;
                 let clips = clips.into_iter().enumerate();
-                let clips = clips.map(|(index, clip)| write_clip(folder, index, clip));
+                let clips = clips.map(|(index, clip)| write_covers(folder, index, clip));
                 Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
             }
             Self::Picture { file, decodes } => probe_picture(&file, decodes),
             Self::Clip(recordings) => clip_of(&recordings, folder, engine_control),
-            Self::Check {
-                file,
-                keys,
-                certificates,
-            } => check(&file, &keys, &certificates, engine_control),
+            Self::Check { file, certificates } => {
+                check(&file, &certificates, folder, engine_control)
+            }
             #[cfg(feature = "c2pa")]
             Self::Sign(order, signer) => super::signing::serve(&order, &signer, folder),
             Self::Verify { file, certificates } => {
@@ -275,28 +301,17 @@ fn clip_of(
         ..DecodeLimits::default()
     };
     let (name, is_running) = (recordings.clip.to_string(), || !engine_control.is_stopped());
+    let flac = open_result(folder, &flac(0)).map_err(engine_failure)?;
     let result = match &recordings.sources[..] {
-        [file] => clip::convert_recording(
-            &name,
-            file,
-            &limits,
-            recordings.picture,
-            folder,
-            &is_running,
-        )
-        .map(Some),
-        files => clip::sum(
-            &name,
-            files,
-            &limits,
-            recordings.picture,
-            folder,
-            &is_running,
-        ),
+        [file] => {
+            clip::convert_recording(&name, file, &limits, recordings.picture, flac, &is_running)
+                .map(Some)
+        }
+        files => clip::sum(&name, files, &limits, recordings.picture, flac, &is_running),
     };
     match result {
         Ok(clip) => {
-            let clips = clip.into_iter().map(|clip| write_clip(folder, 0, clip));
+            let clips = clip.into_iter().map(|clip| write_covers(folder, 0, clip));
             Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
         }
         Err(ClipError::Decode(reason)) => Ok(ChildMessage::Unreadable(reason)),
@@ -306,8 +321,8 @@ fn clip_of(
 
 fn check(
     file: &Path,
-    keys: &[WatermarkKey],
     certificates: &str,
+    folder: &Path,
     engine_control: &EngineControl,
 ) -> Result<ChildMessage, EngineError> {
     let examined = FileExamination::claims(file);
@@ -319,7 +334,13 @@ fn check(
     };
     let film = match examined.kind {
         Some(FileKind::Mp4) => match film_scan::can_be_scanned(file) {
-            Ok(()) => film_scan::scan_film(file, ScanPurpose::Check, keys, engine_control).0,
+            Ok(()) => {
+                let scanned = film_scan::scan_film(file, ScanPurpose::Check, engine_control);
+                let frames = scanned.detector.map(|detector| detector.to_bytes());
+                write_result(folder, FRAMES, &frames.unwrap_or_default())
+                    .map_err(engine_failure)?;
+                scanned.scan
+            }
             Err(reason) => FilmScan::nothing(reason),
         },
         _ => FilmScan::default(),
@@ -329,13 +350,27 @@ fn check(
     let recording = if is_picture {
         None
     } else {
-        recording_scan::scan_recording(file, keys, &|| !engine_control.is_stopped())
+        recording_scan::scan_recording(file, &|| !engine_control.is_stopped())
+    };
+    let recording = match recording {
+        Some((scan, detector)) => {
+            let sound = detector.map(|detector| detector.to_bytes());
+            write_result(folder, SOUND, &sound.unwrap_or_default()).map_err(engine_failure)?;
+            Some(scan)
+        }
+        None => None,
     };
     Ok(ChildMessage::Checked(Box::new(FileCheck {
         verified,
         looked: film,
         heard: recording,
     })))
+}
+
+fn read_pixels(raw: &RawPicture) -> Result<Picture, EngineError> {
+    let rgb = std::fs::read(&raw.file).map_err(engine_failure)?;
+    let picture = Picture::from_rgb(raw.width, raw.height, rgb);
+    picture.ok_or_else(|| EngineError::Source("its pixels are incomplete".into()))
 }
 
 fn write_video(
@@ -347,7 +382,7 @@ fn write_video(
         (POSTER, video.poster),
         (SHEET, video.sheet),
     ] {
-        std::fs::write(folder.join(name), bytes).map_err(engine_failure)?;
+        write_result(folder, name, &bytes).map_err(engine_failure)?;
     }
     Ok(ChildMessage::Video {
         width: video.width,
@@ -359,15 +394,14 @@ fn write_video(
     })
 }
 
-fn write_clip(folder: &Path, index: usize, clip: MadeClip) -> Result<ClipFiles, EngineError> {
-    clip.flac
-        .persist(folder.join(flac(index)))
-        .map_err(engine_failure)?;
-    std::fs::write(folder.join(cover(index)), &clip.cover).map_err(engine_failure)?;
-    std::fs::write(folder.join(cover_large(index)), &clip.cover_large).map_err(engine_failure)?;
-    Ok(ClipFiles {
-        size_bytes: clip.size_bytes,
-        sha256: clip.sha256,
+fn write_covers(folder: &Path, index: usize, clip: EncodedClip) -> Result<ClipFacts, EngineError> {
+    for (name, bytes) in [
+        (cover(index), clip.cover),
+        (cover_large(index), clip.cover_large),
+    ] {
+        write_result(folder, &name, &bytes).map_err(engine_failure)?;
+    }
+    Ok(ClipFacts {
         milliseconds: clip.milliseconds,
         fingerprint: clip.fingerprint,
         is_marked: clip.is_marked,

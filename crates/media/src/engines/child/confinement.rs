@@ -1,22 +1,29 @@
-//! Confinement of a child by Landlock and seccomp: it can read the files that its order names,
-//! write in its own folder, and compute. No network, no other process, no other file.
+//! Confinement of a child by Landlock and seccomp: it can read the files that its order names, fill
+//! the files that its parent made for it, and compute. No network, no other process, no other file,
+//! and no new file, link or folder.
 //!
-//! Landlock restricts files (Linux 5.13) and TCP (6.7), seccomp the rest. If the kernel has
+//! Landlock restricts files (Linux 5.13) and TCP (6.7), seccomp the system calls. If the kernel has
 //! neither, a child runs without them; docs/security.md says so. Both apply to the calling thread
 //! and to those that it starts, so `confine` is called while there is only one thread.
+
+use std::path::PathBuf;
+
+/// The rights that an order needs.
+#[derive(Debug, Default)]
+pub(super) struct ChildRights {
+    /// Files and folders to read.
+    pub(super) read: Vec<PathBuf>,
+    /// Files to fill. They exist, and are empty.
+    pub(super) write: Vec<PathBuf>,
+    /// Whether it loads a library.
+    pub(super) loads_code: bool,
+}
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::confine;
 
-/// The files that an order needs.
-#[derive(Debug, Default)]
-pub(super) struct ConfinedFiles<'a> {
-    pub(super) read: Vec<&'a std::path::Path>,
-    pub(super) write: Vec<&'a std::path::Path>,
-}
-
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine(_: &ConfinedFiles<'_>) -> std::io::Result<()> {
+pub(super) fn confine(_: &ChildRights, _is_strict: bool) -> std::io::Result<()> {
     Ok(())
 }
 
@@ -29,65 +36,26 @@ mod linux {
         ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
         RulesetError, Scope, path_beneath_rules,
     };
-    use seccompiler::{
-        SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-        SeccompRule, TargetArch,
-    };
+    use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 
-    use super::ConfinedFiles;
+    use super::ChildRights;
+    use crate::engines::child::allowed_calls::{AllowedCalls, CallNeeds, allowed_calls};
 
     /// The newest version of Landlock that is used; an older kernel refuses less.
     const LANDLOCK_ABI: ABI = ABI::V6;
 
-    /// Calls that fail with EPERM. `io_uring` makes calls that no filter sees.
-    const REFUSED_CALLS: [i64; 37] = [
-        libc::SYS_socket,
-        libc::SYS_socketpair,
-        libc::SYS_connect,
-        libc::SYS_bind,
-        libc::SYS_listen,
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_io_uring_setup,
-        libc::SYS_io_uring_enter,
-        libc::SYS_io_uring_register,
-        libc::SYS_execve,
-        libc::SYS_execveat,
-        libc::SYS_kill,
-        libc::SYS_ptrace,
-        libc::SYS_process_vm_readv,
-        libc::SYS_process_vm_writev,
-        libc::SYS_pidfd_getfd,
-        libc::SYS_pidfd_send_signal,
-        libc::SYS_mount,
-        libc::SYS_umount2,
-        libc::SYS_pivot_root,
-        libc::SYS_chroot,
-        libc::SYS_unshare,
-        libc::SYS_setns,
-        libc::SYS_open_by_handle_at,
-        libc::SYS_bpf,
-        libc::SYS_perf_event_open,
-        libc::SYS_userfaultfd,
-        libc::SYS_keyctl,
-        libc::SYS_add_key,
-        libc::SYS_request_key,
-        libc::SYS_kexec_load,
-        libc::SYS_init_module,
-        libc::SYS_finit_module,
-        libc::SYS_delete_module,
-        libc::SYS_clock_settime,
-        libc::SYS_settimeofday,
-    ];
-
     /// Removes from the calling thread all rights that its order does not need. Fails only if the
-    /// kernel supports the confinement but refused it.
-    pub(in crate::engines::child) fn confine(files: &ConfinedFiles<'_>) -> io::Result<()> {
-        guard_files(files).map_err(io::Error::other)?;
-        guard_calls()
+    /// kernel supports the confinement but refused it. If `is_strict`, a refused call ends the
+    /// process.
+    pub(in crate::engines::child) fn confine(
+        rights: &ChildRights,
+        is_strict: bool,
+    ) -> io::Result<()> {
+        guard_files(rights).map_err(io::Error::other)?;
+        guard_calls(rights, is_strict)
     }
 
-    fn guard_files(files: &ConfinedFiles<'_>) -> Result<(), RulesetError> {
+    fn guard_files(rights: &ChildRights) -> Result<(), RulesetError> {
         // Best effort is the library's default: an older kernel restricts what it can.
         Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
@@ -95,50 +63,45 @@ mod linux {
             .scope(Scope::from_all(LANDLOCK_ABI))?
             .create()?
             .add_rules(path_beneath_rules(
-                &files.read,
-                AccessFs::from_read(LANDLOCK_ABI),
+                &rights.read,
+                AccessFs::ReadFile | AccessFs::ReadDir,
             ))?
-            .add_rules(path_beneath_rules(
-                &files.write,
-                AccessFs::from_all(LANDLOCK_ABI),
-            ))?
+            .add_rules(path_beneath_rules(&rights.write, AccessFs::WriteFile))?
             .restrict_self()?;
         Ok(())
     }
 
-    fn guard_calls() -> io::Result<()> {
+    fn guard_calls(rights: &ChildRights, is_strict: bool) -> io::Result<()> {
         // The library has no filters for other processors.
         let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
             return Ok(());
         };
-        // `clone` starts threads, which are allowed, and processes, which are not.
-        let is_no_thread = SeccompCondition::new(
-            0,
-            SeccompCmpArgLen::Qword,
-            SeccompCmpOp::MaskedEq(libc::CLONE_THREAD.cast_unsigned().into()),
-            0,
-        );
-        let process = is_no_thread.and_then(|condition| SeccompRule::new(vec![condition]));
-        let process = process.map_err(io::Error::other)?;
-        let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
-            REFUSED_CALLS.map(|call| (call, Vec::new())).into();
-        refused.insert(libc::SYS_clone, vec![process]);
-        #[cfg(target_arch = "x86_64")]
-        refused.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
-        apply(refused, libc::EPERM, machine)?;
         // `clone3` has its flags in memory, which a filter cannot read. It is made to look absent,
-        // so that the C library starts threads by `clone`.
+        // so that the C library starts threads by `clone`. This filter comes first, because the
+        // second one forbids filters. Of two filters the stricter one decides, and the second one
+        // lets this call pass.
         let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-        apply(absent, libc::ENOSYS, machine)
+        let refused = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+        apply(absent, SeccompAction::Allow, refused, machine)?;
+        let allowed = allowed_calls(CallNeeds {
+            writes: !rights.write.is_empty(),
+            loads_code: rights.loads_code,
+        })?;
+        let refused = if is_strict {
+            SeccompAction::KillProcess
+        } else {
+            SeccompAction::Errno(libc::EPERM.cast_unsigned())
+        };
+        apply(allowed, refused, SeccompAction::Allow, machine)
     }
 
     fn apply(
-        calls: BTreeMap<i64, Vec<SeccompRule>>,
-        error: i32,
+        calls: AllowedCalls,
+        otherwise: SeccompAction,
+        listed: SeccompAction,
         machine: TargetArch,
     ) -> io::Result<()> {
-        let refused = SeccompAction::Errno(error.cast_unsigned());
-        let filter = SeccompFilter::new(calls, SeccompAction::Allow, refused, machine);
+        let filter = SeccompFilter::new(calls, otherwise, listed, machine);
         let filter: seccompiler::BpfProgram = filter
             .and_then(TryInto::try_into)
             .map_err(io::Error::other)?;
@@ -157,15 +120,37 @@ mod linux {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use std::io::ErrorKind;
+    use std::io::{ErrorKind, Write as _};
     use std::net::TcpListener;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
     use std::process::Command;
+
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
+    use rustix::process::{Pid, Resource, Rlimit, Signal};
 
     use super::*;
 
     /// Runs `work` in a separate thread, which it may confine without confining the others.
     fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(work).join().unwrap()
+    }
+
+    fn is_denied(error: &std::io::Error) -> bool {
+        error.kind() == ErrorKind::PermissionDenied
+    }
+
+    /// A system call by its number, as code in a compromised decoder makes it; returns its error.
+    #[expect(
+        unsafe_code,
+        reason = "the calls have no safe form, or one that sends other arguments"
+    )]
+    fn call(number: libc::c_long, arguments: [i64; 4]) -> Option<i32> {
+        let [a, b, c, d] = arguments;
+        // SAFETY: The kernel checks pointers. Those that are passed are null or invalid, so that
+        // a call that is not denied fails in another way.
+        let result = unsafe { libc::syscall(number, a, b, c, d, 0, 0) };
+        (result == -1).then(|| std::io::Error::last_os_error().raw_os_error().unwrap())
     }
 
     #[test]
@@ -179,24 +164,138 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let folder = own_folder.path().to_owned();
+        let result = folder.join("result");
+        std::fs::write(&result, "").unwrap();
+        let made = result.clone();
         in_thread(move || {
-            let files = ConfinedFiles {
-                read: vec![&source],
-                write: vec![&folder],
+            let rights = ChildRights {
+                read: vec![source.clone()],
+                write: vec![result.clone()],
+                loads_code: false,
             };
-            confine(&files).unwrap();
+            confine(&rights, false).unwrap();
             assert_eq!(std::fs::read_to_string(&source).unwrap(), "a song");
-            std::fs::write(folder.join("made"), "a stem").unwrap();
+            let mut file = std::fs::File::options().write(true).open(&result).unwrap();
+            file.write_all(b"a stem").unwrap();
             assert_eq!(in_thread(|| 7), 7, "threads start");
-            let denied = |error: std::io::Error| error.kind() == ErrorKind::PermissionDenied;
-            assert!(std::fs::read(&secret).is_err_and(denied));
-            assert!(std::fs::write(&source, "another").is_err_and(denied));
-            assert!(std::fs::read("/etc/passwd").is_err_and(denied));
-            assert!(std::net::TcpStream::connect(address).is_err_and(denied));
-            assert!(std::net::UdpSocket::bind("127.0.0.1:0").is_err_and(denied));
+            assert!(std::fs::read(&secret).is_err_and(|error| is_denied(&error)));
+            let write = |path: &Path| std::fs::File::options().write(true).open(path);
+            assert!(write(&source).is_err_and(|error| is_denied(&error)));
+            assert!(std::fs::read("/etc/passwd").is_err_and(|error| is_denied(&error)));
+            // Nothing is made in its folder: no file, no link, no pipe.
+            let in_folder = folder.join("new");
+            assert!(std::fs::write(&in_folder, "x").is_err_and(|error| is_denied(&error)));
+            assert!(symlink(&secret, &in_folder).is_err_and(|error| is_denied(&error)));
+            let linked = std::fs::hard_link(&source, &in_folder);
+            assert!(linked.is_err_and(|error| is_denied(&error)));
+            assert!(std::fs::create_dir(&in_folder).is_err_and(|error| is_denied(&error)));
+            let pipe = rustix::fs::FileType::Fifo;
+            let pipe = rustix::fs::mknodat(CWD, &in_folder, pipe, 0o600.into(), 0);
+            assert_eq!(pipe, Err(rustix::io::Errno::PERM));
+            assert!(std::fs::remove_file(&result).is_err_and(|error| is_denied(&error)));
+            let moved = std::fs::rename(&result, &in_folder);
+            assert!(moved.is_err_and(|error| is_denied(&error)));
+            assert!(std::net::TcpStream::connect(address).is_err_and(|error| is_denied(&error)));
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0");
+            assert!(socket.is_err_and(|error| is_denied(&error)));
             assert!(Command::new("/bin/true").spawn().is_err());
         });
+        assert_eq!(std::fs::read(made).unwrap(), b"a stem");
         // The rest of the process is not confined.
         assert!(std::fs::read("/etc/passwd").is_ok());
+    }
+
+    /// The calls with which a compromised decoder could harm its gateway, or files of its user.
+    #[test]
+    fn a_confined_thread_changes_no_other_process_and_no_file_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("mediagate.db");
+        std::fs::write(&victim, "precious").unwrap();
+        let parent = std::os::unix::process::parent_id();
+        let file = victim.clone();
+        in_thread(move || {
+            confine(&ChildRights::default(), false).unwrap();
+            let parent_id = Pid::from_raw(parent.cast_signed());
+            let limit = Rlimit {
+                current: Some(3),
+                maximum: Some(3),
+            };
+            let denied = Some(rustix::io::Errno::PERM);
+            let limited = rustix::process::prlimit(parent_id, Resource::Nofile, limit.clone());
+            assert_eq!(limited.err(), denied);
+            let limited = rustix::process::setrlimit(Resource::Nofile, limit);
+            assert_eq!(limited.err(), denied, "nor its own limits");
+            let niced = rustix::process::setpriority_process(parent_id, 19);
+            assert_eq!(niced.err(), denied);
+            let killed = rustix::process::kill_process(parent_id.unwrap(), Signal::CONT);
+            assert_eq!(killed.err(), denied);
+            let mode = std::fs::Permissions::from_mode(0o666);
+            assert!(std::fs::set_permissions(&file, mode).is_err_and(|error| is_denied(&error)));
+            let now = Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_NOW,
+            };
+            let times = Timestamps {
+                last_access: now,
+                last_modification: now,
+            };
+            let times = rustix::fs::utimensat(CWD, &file, &times, AtFlags::empty());
+            assert_eq!(times.err(), denied);
+            let attribute = rustix::fs::XattrFlags::empty();
+            let attribute = rustix::fs::setxattr(&file, "user.x", b"y", attribute);
+            assert_eq!(attribute.err(), denied);
+            let (parent, own) = (i64::from(parent), i64::from(std::process::id()));
+            let calls = [
+                (libc::SYS_tgkill, [parent, parent, 0, 0]),
+                (libc::SYS_tkill, [parent, 0, 0, 0]),
+                (libc::SYS_rt_sigqueueinfo, [parent, 0, 0, 0]),
+                (libc::SYS_pidfd_open, [parent, 0, 0, 0]),
+                (libc::SYS_ioprio_set, [1, parent, 0x6000, 0]),
+                (libc::SYS_sched_setscheduler, [parent, 5, 0, 0]),
+                (libc::SYS_sched_setaffinity, [parent, 8, 0, 0]),
+                (libc::SYS_sched_setattr, [parent, 0, 0, 0]),
+                (libc::SYS_sched_setparam, [parent, 0, 0, 0]),
+                (libc::SYS_prlimit64, [parent, 7, 0, 0]),
+                (libc::SYS_prlimit64, [0, 7, 1, 0]),
+                (libc::SYS_process_vm_readv, [parent, 0, 0, 0]),
+                (libc::SYS_process_madvise, [parent, 0, 0, 0]),
+                (libc::SYS_migrate_pages, [parent, 0, 0, 0]),
+                (libc::SYS_move_pages, [parent, 0, 0, 0]),
+                (libc::SYS_ptrace, [16, parent, 0, 0]),
+                (libc::SYS_kcmp, [parent, own, 0, 0]),
+                (libc::SYS_ioctl, [1, 0x5412, 0, 0]),
+                (libc::SYS_fchmod, [1, 0o666, 0, 0]),
+                (libc::SYS_fchown, [1, 0, 0, 0]),
+                (libc::SYS_ftruncate, [1, 0, 0, 0]),
+                (libc::SYS_fcntl, [1, i64::from(libc::F_SETOWN), parent, 0]),
+                (libc::SYS_truncate, [0, 0, 0, 0]),
+                (libc::SYS_faccessat, [-100, 0, 0, 0]),
+                (libc::SYS_statx, [-100, 0, 0, 0]),
+                (libc::SYS_newfstatat, [-100, 0, 0, 0]),
+                (libc::SYS_openat2, [-100, 0, 0, 0]),
+                (libc::SYS_memfd_create, [0, 0, 0, 0]),
+                (libc::SYS_shmget, [0, 4096, 0o1600, 0]),
+                (libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 1, 0, 0]),
+                (libc::SYS_prctl, [libc::PR_SET_PDEATHSIG.into(), 0, 0, 0]),
+                (libc::SYS_mmap, [0, 4096, libc::PROT_EXEC.into(), 0]),
+                (libc::SYS_mprotect, [0, 4096, libc::PROT_EXEC.into(), 0]),
+                (libc::SYS_clone, [17, 0, 0, 0]),
+                (libc::SYS_socket, [1, 1, 0, 0]),
+                (libc::SYS_io_uring_setup, [1, 0, 0, 0]),
+                (libc::SYS_execve, [0, 0, 0, 0]),
+                (libc::SYS_unshare, [0x1000_0000, 0, 0, 0]),
+                (libc::SYS_seccomp, [0, 0, 0, 0]),
+            ];
+            for (number, arguments) in calls {
+                let error = call(number, arguments);
+                assert_eq!(error, Some(libc::EPERM), "call {number} {arguments:?}");
+            }
+            assert_eq!(call(libc::SYS_clone3, [0; 4]), Some(libc::ENOSYS));
+            // Its own threads, so that `abort` ends it as it should.
+            assert_eq!(call(libc::SYS_tgkill, [own, own, 0, 0]), None);
+        });
+        let metadata = std::fs::metadata(&victim).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o077, 0o044);
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
     }
 }

@@ -13,11 +13,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::ChildLimits;
+use super::{ChildClocks, ChildLimits, ChildWork};
 
 /// Environment variables passed to a child: library paths.
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
@@ -34,8 +34,18 @@ struct LauncherInner {
     program: PathBuf,
     spool: PathBuf,
     limits: ChildLimits,
+    rules: Mutex<JobRules>,
+    /// The jobs that are being done, with their start.
+    running: Mutex<Vec<(ChildWork, Instant)>>,
     /// Requests to the thread that starts children, once it exists.
     requests: Mutex<Option<Sender<LaunchReply>>>,
+}
+
+/// Rules that only tests change.
+#[derive(Debug, Clone, Copy, Default)]
+struct JobRules {
+    clocks: ChildClocks,
+    is_strict: bool,
 }
 
 /// The channel for a started child.
@@ -65,8 +75,44 @@ impl ChildLauncher {
             program,
             spool,
             limits,
+            rules: Mutex::default(),
+            running: Mutex::default(),
             requests: Mutex::default(),
         }))
+    }
+
+    /// Changes the time that the next jobs may take.
+    pub fn set_clocks(&self, clocks: ChildClocks) {
+        lock(&self.0.rules).clocks = clocks;
+    }
+
+    /// Makes each system call that the confinement refuses end the child. A test uses it to prove
+    /// that no job needs such a call.
+    pub fn end_children_at_refused_calls(&self) {
+        lock(&self.0.rules).is_strict = true;
+    }
+
+    pub(super) fn clocks(&self) -> ChildClocks {
+        lock(&self.0.rules).clocks
+    }
+
+    pub(super) fn is_strict(&self) -> bool {
+        lock(&self.0.rules).is_strict
+    }
+
+    /// The time since the start of the oldest job of this kind that is still being done.
+    pub fn oldest(&self, work: ChildWork) -> Duration {
+        let running = lock(&self.0.running);
+        let same = running.iter().filter(|(kind, _)| *kind == work);
+        let oldest = same.map(|(_, start)| start.elapsed()).max();
+        oldest.unwrap_or_default()
+    }
+
+    /// Notes that a job is being done, until the result is dropped.
+    pub(super) fn note_running(&self, work: ChildWork) -> RunningJob<'_> {
+        let entry = (work, Instant::now());
+        lock(&self.0.running).push(entry);
+        RunningJob(&self.0.running, entry)
     }
 
     /// The parent of each child's folder.
@@ -81,11 +127,7 @@ impl ChildLauncher {
     /// Takes a child that waits for its order: the prepared one, or a new one. Blocks.
     pub(super) fn take(&self) -> io::Result<LaunchedChild> {
         let (reply, started) = sync_channel(1);
-        let mut requests = self
-            .0
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut requests = lock(&self.0.requests);
         let thread = match &mut *requests {
             Some(thread) => thread,
             none => none.insert(self.0.start_thread()?),
@@ -95,6 +137,24 @@ impl ChildLauncher {
         drop(requests);
         started.recv().map_err(io::Error::other)?
     }
+}
+
+/// A job that is being done.
+pub(super) struct RunningJob<'a>(&'a Mutex<Vec<(ChildWork, Instant)>>, (ChildWork, Instant));
+
+impl Drop for RunningJob<'_> {
+    fn drop(&mut self) {
+        let mut running = lock(self.0);
+        // Of two equal entries it does not matter which one is removed.
+        if let Some(index) = running.iter().position(|entry| *entry == self.1) {
+            running.swap_remove(index);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The content stays valid if another thread panics.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LauncherInner {
@@ -146,6 +206,9 @@ fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
                 .iter()
                 .filter_map(|name| Some((name, std::env::var_os(name)?))),
         )
+        // Otherwise the allocator asks for the machine's memory nodes by a call that children must
+        // not make, and continues with one node.
+        .env("MIMALLOC_USE_NUMA_NODES", "1")
         // A Ctrl-C on a terminal is for the gateway, which lets the child finish.
         .process_group(0)
         .stdin(Stdio::piped())

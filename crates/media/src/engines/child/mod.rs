@@ -1,18 +1,26 @@
 //! Engines in a child of this program (`mediagate engine`): memory corruption in an encoder or a
 //! decoder can only crash the child, never the gateway itself.
 //!
-//! `launcher` starts children. The parent (`parent_side`) writes a `ChildOrder` to the child's
-//! standard input. The child (`child_side`) limits its resources, gives up the rights that the
-//! order does not need (`confinement`), runs the job, leaves its files in its own folder and writes
-//! `ChildMessage`s to standard output, one per line. The last of them contains the outcome. File
-//! names follow from the job and are not sent. `untrusted_media` is the parent's side for untrusted
-//! input: pictures, recordings, credentials. A child that examines films examines several, because
-//! starting it costs more than examining one.
+//! `launcher` starts children. The parent (`parent_side`) makes the files that the child may write
+//! (`result_files`) and writes a `ChildOrder` to the child's standard input. The child
+//! (`child_side`) limits its resources, gives up the rights that the order does not need
+//! (`confinement`, `allowed_calls`), runs the job, fills the files and writes `ChildMessage`s to
+//! standard output, one per line. The last of them contains the outcome. File names follow from the
+//! job and are not sent. The parent kills a child that takes too long (`job_clock`), and checks what
+//! it left (`result_checks`). `untrusted_media` is the parent's side for untrusted input: pictures,
+//! recordings, credentials. A child that examines films examines several, because starting it costs
+//! more than examining one.
 
+#[cfg(target_os = "linux")]
+mod allowed_calls;
 mod child_side;
 mod confinement;
+mod job_clock;
 mod launcher;
+mod own_model_files;
 mod parent_side;
+mod result_checks;
+mod result_files;
 #[cfg(feature = "c2pa")]
 mod signing;
 #[cfg(test)]
@@ -27,12 +35,13 @@ use crate::engines::clip::{CoverStyle, UnreadableRecording};
 use crate::engines::film_scan::FilmScan;
 use crate::engines::recording_scan::RecordingScan;
 use crate::engines::retouch::RetouchOptions;
-use crate::origin::{VerifiedCredentials, WatermarkKey, WatermarkPayload};
+use crate::origin::{VerifiedCredentials, WatermarkPayload};
 use mediagate_model::ids::ClipId;
 use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::{StemsJob, VideoJob};
 
 pub use child_side::serve;
+pub use job_clock::{ChildClocks, ChildWork};
 pub use launcher::ChildLauncher;
 pub use parent_side::{ScannedFilm, make_video, scan_films, separate};
 #[cfg(feature = "c2pa")]
@@ -42,18 +51,24 @@ pub use untrusted_media::{check, clip_of, probe_picture, verify};
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildOrder {
     job: ChildJob,
-    /// Where the child writes its files.
+    /// Contains the files that the child may write. The parent has made them.
     folder: PathBuf,
     limits: ChildLimits,
     /// Process id of the parent.
     parent: u32,
+    /// Whether a refused system call ends the child. Tests use this to prove that a job needs no
+    /// call that is refused.
+    #[serde(default)]
+    is_strict: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 enum ChildJob {
+    /// Decodes a picture for a film.
+    Pixels { file: PathBuf },
     Video {
         job: VideoJob,
-        picture: Option<PathBuf>,
+        picture: Option<RawPicture>,
         retouch: RetouchOptions,
     },
     /// Examines stored films.
@@ -68,16 +83,20 @@ enum ChildJob {
     Picture { file: PathBuf, decodes: bool },
     /// Converts a recording, or the sum of several, to a clip.
     Clip(ClipSources),
-    /// Checks the provenance of a file.
-    Check {
-        file: PathBuf,
-        keys: Vec<WatermarkKey>,
-        certificates: String,
-    },
+    /// Checks the provenance of a file. The keys of watermarks stay with the parent.
+    Check { file: PathBuf, certificates: String },
     /// Verifies a file's credentials.
     Verify { file: PathBuf, certificates: String },
     #[cfg(feature = "c2pa")]
     Sign(SignOrder, signing::PublicSigner),
+}
+
+/// A decoded picture in a file: rows of red, green, blue bytes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RawPicture {
+    file: PathBuf,
+    width: u32,
+    height: u32,
 }
 
 /// Recordings that become one clip.
@@ -173,6 +192,11 @@ impl ChildLimits {
 enum ChildMessage {
     /// Percent. Sent several times a second.
     Progress(u8),
+    /// The picture is in [`PIXELS`].
+    Pixels {
+        width: u32,
+        height: u32,
+    },
     /// The video is in [`VIDEO`], [`POSTER`] and [`SHEET`].
     Video {
         width: u32,
@@ -188,13 +212,14 @@ enum ChildMessage {
     /// All films were examined.
     AllScanned,
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
-    Clips(Vec<ClipFiles>),
+    Clips(Vec<ClipFacts>),
     /// The child will need this many bytes, and waits for a line on its input.
     Needs(u64),
     Picture(PictureFacts),
     BadPicture(BadPicture),
     /// A recording cannot be read.
     Unreadable(UnreadableRecording),
+    /// What was collected for the search for watermarks is in [`FRAMES`] and [`SOUND`].
     Checked(Box<FileCheck>),
     Verified(Result<VerifiedCredentials, String>),
     /// Bytes that are to be signed; the child waits for a line on its input.
@@ -212,10 +237,9 @@ enum ChildMessage {
     Broken(String),
 }
 
+/// The facts about a clip that only its samples show.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct ClipFiles {
-    size_bytes: u64,
-    sha256: String,
+struct ClipFacts {
     milliseconds: u64,
     fingerprint: PerceptualFingerprint,
     is_marked: bool,
@@ -235,6 +259,9 @@ impl ChildMessage {
 
 #[cfg(feature = "c2pa")]
 const SIGNED: &str = "signed";
+const PIXELS: &str = "pixels";
+const FRAMES: &str = "frames";
+const SOUND: &str = "sound";
 const VIDEO: &str = "video.mp4";
 const POSTER: &str = "poster.jpg";
 const SHEET: &str = "sheet.jpg";

@@ -5,35 +5,44 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, ExitStatus};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempPath;
 
+use super::job_clock::JobClock;
+use super::result_checks::{BadResult, check_flac, check_jpeg, check_mp4, check_png};
+use super::result_files::ResultFiles;
 use super::{
-    ChildJob, ChildLauncher, ChildLimits, ChildMessage, ChildOrder, ClipFiles, OwnModel, POSTER,
-    SHEET, STILLS, VIDEO, cover, cover_large, flac,
+    ChildJob, ChildLauncher, ChildLimits, ChildMessage, ChildOrder, ChildWork, ClipFacts, OwnModel,
+    PIXELS, POSTER, RawPicture, SHEET, STILLS, VIDEO, cover, cover_large, flac,
 };
 use crate::engines::animatic_engine::MadeVideo;
-use crate::engines::clip::{MadeClip, engine_failure};
+use crate::engines::clip::{self, COVER_SIDES, MadeClip, engine_failure};
 use crate::engines::film_scan::{self, FilmScan};
 use crate::engines::retouch::RetouchOptions;
 use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkPayload;
 use mediagate_model::task::{StemsJob, VideoJob};
 
-/// How soon a cancellation is noticed.
+/// How soon a cancellation, or a child that hangs, is noticed.
 const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
+/// How often a child that has closed its output is checked for its exit, which follows at once.
+const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum length of a line from a child, and of its standard error in the log.
 const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 const MAX_LOGGED_STDERR: u64 = 1024;
-/// Maximum size of a poster from a child, in bytes.
-const MAX_POSTER_BYTES: u64 = 32 << 20;
+/// Maximum sizes of files from a child that are read into memory, in bytes.
+const MAX_VIDEO_BYTES: u64 = 512 << 20;
+const MAX_PICTURE_BYTES: u64 = 16 << 20;
+/// Maximum size of all posters from one child.
+const MAX_POSTERS_BYTES: u64 = 64 << 20;
 
 /// Like [`make`](crate::engines::animatic_engine::make), in a child.
 pub fn make_video(
@@ -43,12 +52,16 @@ pub fn make_video(
     retouch: RetouchOptions,
     engine_control: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
+    // Another child decodes the picture, which is untrusted: the one that makes the film has the
+    // key of the watermark.
+    let decoded = picture.map(|file| decode_picture(launcher, file, engine_control));
+    let (_pixels, picture) = decoded.transpose()?.unzip();
     let job = ChildJob::Video {
         job: job.clone(),
-        picture: picture.map(Path::to_owned),
+        picture,
         retouch,
     };
-    let (folder, message) = run_job(launcher, job, launcher.limits(), engine_control)?;
+    let (files, message) = run_job(launcher, job, launcher.limits(), engine_control)?;
     let ChildMessage::Video {
         width,
         height,
@@ -60,11 +73,12 @@ pub fn make_video(
     else {
         return Err(EngineError::Broken(format!("a child sent {message:?}")));
     };
-    let read = |name| std::fs::read(folder.path().join(name)).map_err(engine_failure);
+    let mp4 = files.read(VIDEO, MAX_VIDEO_BYTES).and_then(check_mp4);
+    let picture = |name| files.read(name, MAX_PICTURE_BYTES).and_then(check_jpeg);
     Ok(MadeVideo {
-        mp4: read(VIDEO)?,
-        poster: read(POSTER)?,
-        sheet: read(SHEET)?,
+        mp4: mp4.map_err(engine_failure)?,
+        poster: picture(POSTER).map_err(engine_failure)?,
+        sheet: picture(SHEET).map_err(engine_failure)?,
         width,
         height,
         milliseconds,
@@ -72,6 +86,29 @@ pub fn make_video(
         fingerprint,
         is_marked,
     })
+}
+
+/// Decodes a picture in a child. The file is removed when the path is dropped.
+fn decode_picture(
+    launcher: &ChildLauncher,
+    file: &Path,
+    engine_control: &EngineControl,
+) -> Result<(TempPath, RawPicture), EngineError> {
+    let job = ChildJob::Pixels {
+        file: file.to_owned(),
+    };
+    let (files, message) = run_job(launcher, job, ChildLimits::MEDIA, engine_control)?;
+    let ChildMessage::Pixels { width, height } = message else {
+        return Err(EngineError::Broken(format!("a child sent {message:?}")));
+    };
+    let taken = files.take(PIXELS, launcher.spool());
+    let (path, _) = taken.map_err(engine_failure)?;
+    let picture = RawPicture {
+        file: path.to_path_buf(),
+        width,
+        height,
+    };
+    Ok((path, picture))
 }
 
 /// The findings about a film, and a poster, JPEG, if its first frame can be decoded.
@@ -99,8 +136,8 @@ pub fn scan_films(
         let job = ChildJob::ScanFilms {
             films: remaining.iter().map(|index| films[*index].into()).collect(),
         };
-        let (mut scanned, mut stills) = (0, None);
-        let mut handler = |folder: &Path, message| {
+        let (mut scanned, mut posters_bytes) = (0, 0);
+        let mut handler = |files: &ResultFiles, message| {
             let (ChildMessage::FilmScanned(scan, length), Some(index)) =
                 (message, remaining.get(scanned))
             else {
@@ -108,7 +145,7 @@ pub fn scan_films(
                     "a child reported too many films".into(),
                 ));
             };
-            let poster = length.map(|length| next_poster(folder, &mut stills, length));
+            let poster = length.map(|length| next_poster(files, &mut posters_bytes, length));
             scans[*index] = Some((scan, poster.transpose().map_err(engine_failure)?));
             scanned += 1;
             Ok(None)
@@ -139,16 +176,16 @@ pub fn scan_films(
     }
 }
 
-/// Reads the next poster from the child's file of posters.
-fn next_poster(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Result<Vec<u8>> {
-    let file = match stills {
-        Some(file) => file,
-        None => stills.insert(File::open(folder.join(STILLS))?),
-    };
-    let mut poster = Vec::new();
-    file.take(length.min(MAX_POSTER_BYTES))
-        .read_to_end(&mut poster)?;
-    Ok(poster)
+/// Reads the next poster from the child's file of posters, and adds its size to the total.
+fn next_poster(files: &ResultFiles, total: &mut u64, length: u64) -> Result<Vec<u8>, BadResult> {
+    *total = total.saturating_add(length);
+    for (size, limit) in [(length, MAX_PICTURE_BYTES), (*total, MAX_POSTERS_BYTES)] {
+        if size > limit {
+            let name = STILLS.to_owned();
+            return Err(BadResult::TooLarge { name, size, limit });
+        }
+    }
+    files.read_next(STILLS, length).and_then(check_jpeg)
 }
 
 /// Like [`separate`](crate::engines::stems_engine::separate), in a child.
@@ -164,59 +201,68 @@ pub fn separate(
         Some(_) => ChildLimits::OWN_MODELS,
         None => launcher.limits(),
     };
+    let count = job.outputs.len();
     let job = ChildJob::Stems {
         job: job.clone(),
         source: source.to_owned(),
         model,
         mark,
     };
-    let (folder, message) = run_job(launcher, job, limits, engine_control)?;
-    let ChildMessage::Clips(clips) = message else {
-        return Err(EngineError::Broken(format!("a child sent {message:?}")));
-    };
-    let clips = clips.into_iter().enumerate();
-    let collect =
-        |(index, clip)| collect_clip(launcher, folder.path(), index, clip).map_err(engine_failure);
-    clips.map(collect).collect()
+    let (files, message) = run_job(launcher, job, limits, engine_control)?;
+    match message {
+        ChildMessage::Clips(clips) if clips.len() == count => {
+            let clips = clips.into_iter().enumerate();
+            let collect = |(index, clip)| collect_clip(launcher, &files, index, clip);
+            let clips: Result<_, BadResult> = clips.map(collect).collect();
+            clips.map_err(engine_failure)
+        }
+        message => Err(EngineError::Broken(format!("a child sent {message:?}"))),
+    }
 }
 
-/// Collects a clip from the child's folder.
+/// Collects a clip from the child's files.
 pub(super) fn collect_clip(
     launcher: &ChildLauncher,
-    folder: &Path,
+    files: &ResultFiles,
     index: usize,
-    clip: ClipFiles,
-) -> io::Result<MadeClip> {
-    // Moved out of the child's folder, which is removed afterwards.
-    let path = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
-    std::fs::rename(folder.join(flac(index)), &path)?;
+    facts: ClipFacts,
+) -> Result<MadeClip, BadResult> {
+    let picture = |name: String, side| {
+        let picture = files.read(&name, MAX_PICTURE_BYTES);
+        picture.and_then(|picture| check_png(picture, side))
+    };
+    let (path, file) = files.take(&flac(index), launcher.spool())?;
+    check_flac(file)?;
+    // The child could say anything about the file.
+    let (size_bytes, sha256) = clip::digest_file(file)?;
     Ok(MadeClip {
         flac: path,
-        size_bytes: clip.size_bytes,
-        sha256: clip.sha256,
-        cover: std::fs::read(folder.join(cover(index)))?.into(),
-        cover_large: std::fs::read(folder.join(cover_large(index)))?.into(),
-        milliseconds: clip.milliseconds,
-        fingerprint: clip.fingerprint,
-        is_marked: clip.is_marked,
+        size_bytes,
+        sha256,
+        cover: picture(cover(index), COVER_SIDES.0)?.into(),
+        cover_large: picture(cover_large(index), COVER_SIDES.1)?.into(),
+        milliseconds: facts.milliseconds,
+        fingerprint: facts.fingerprint,
+        is_marked: facts.is_marked,
     })
 }
 
-/// Runs a job in a child; returns its last message and its folder.
+/// Runs a job in a child; returns its last message and its files.
 pub(super) fn run_job(
     launcher: &ChildLauncher,
     job: ChildJob,
     limits: ChildLimits,
     engine_control: &EngineControl,
-) -> Result<(TempDir, ChildMessage), EngineError> {
-    let handler =
-        &mut |_: &Path, message| Err(EngineError::Broken(format!("a child sent {message:?}")));
+) -> Result<(ResultFiles, ChildMessage), EngineError> {
+    let handler = &mut |_: &ResultFiles, message| {
+        Err(EngineError::Broken(format!("a child sent {message:?}")))
+    };
     run_job_with(launcher, job, limits, engine_control, handler)
 }
 
-/// Handles an interim message of a child, given its folder; the answer is a line for its input.
+/// Handles an interim message of a child, given its files; the answer is a line for its input.
 type MessageHandler<'a> =
-    &'a mut dyn FnMut(&Path, ChildMessage) -> Result<Option<String>, EngineError>;
+    &'a mut dyn FnMut(&ResultFiles, ChildMessage) -> Result<Option<String>, EngineError>;
 
 /// Like [`run_job`], with a handler for the child's interim messages.
 pub(super) fn run_job_with(
@@ -225,93 +271,175 @@ pub(super) fn run_job_with(
     limits: ChildLimits,
     engine_control: &EngineControl,
     handler: MessageHandler<'_>,
-) -> Result<(TempDir, ChildMessage), EngineError> {
-    let folder = tempfile::tempdir_in(launcher.spool()).map_err(engine_failure)?;
+) -> Result<(ResultFiles, ChildMessage), EngineError> {
+    let files = ResultFiles::create(launcher.spool(), &job).map_err(engine_failure)?;
     let order = ChildOrder {
         job,
-        folder: folder.path().to_owned(),
+        folder: files.folder().to_owned(),
         limits,
         parent: std::process::id(),
+        is_strict: launcher.is_strict(),
     };
+    let work = order.job.work();
+    let _running = launcher.note_running(work);
+    // Dropped at every end of this function, which kills it.
     let mut child = launcher.take().map_err(engine_failure)?;
-    let mut stdin = child.process.stdin.take();
-    let order_line = serde_json::to_string(&order).map_err(engine_failure)?;
-    write_line(stdin.as_mut(), order_line);
-    if !order.job.asks_parent() {
-        stdin = None;
-    }
     let Some(stdout) = child.process.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
-    let mut handle = |message| {
-        if let Some(answer) = handler(folder.path(), message)? {
-            write_line(stdin.as_mut(), answer);
-        }
-        Ok(())
+    let mut conversation = Conversation {
+        stdin: child.process.stdin.take(),
+        stdout,
+        clock: JobClock::start(&launcher.clocks(), &order.job),
+        engine_control,
     };
-    match listen(stdout, engine_control, &mut handle)? {
-        Some(ChildMessage::Source(reason)) => Err(EngineError::Source(reason)),
-        Some(ChildMessage::Broken(reason)) => Err(EngineError::Broken(reason)),
-        Some(message) => {
-            // The last report of progress may have come long before the end.
-            engine_control.report(1.0);
-            Ok((folder, message))
+    let order_line = serde_json::to_string(&order).map_err(engine_failure)?;
+    let follow = || {
+        conversation.send_line(order_line)?;
+        if !order.job.asks_parent() {
+            conversation.stdin = None;
         }
-        None => {
-            let status = child.process.wait().map_err(engine_failure)?;
-            Err(exit_error(status, &child.stderr_file))
-        }
-    }
-}
-
-/// Ignores errors: if the child is dead already, its exit status is reported.
-fn write_line(stdin: Option<&mut ChildStdin>, mut line: String) {
-    line.push('\n');
-    if let Some(stdin) = stdin {
-        let _ = stdin.write_all(line.as_bytes());
-    }
-}
-
-/// Reads a child's messages until its outcome, which is returned; `None` if it exits without one.
-fn listen(
-    mut stdout: ChildStdout,
-    engine_control: &EngineControl,
-    handle: &mut dyn FnMut(ChildMessage) -> Result<(), EngineError>,
-) -> Result<Option<ChildMessage>, EngineError> {
-    let mut received = Vec::new();
-    let mut chunk = [0; 4096];
-    loop {
-        if engine_control.is_stopped() {
-            // The caller drops the child, which kills it.
-            return Err(EngineError::Stopped);
-        }
-        // A read that blocks would not notice a cancellation.
-        match poll(
-            &mut [PollFd::new(&stdout, PollFlags::IN)],
-            Some(&POLL_INTERVAL),
-        ) {
-            Ok(0) | Err(Errno::INTR) => continue,
-            Ok(_) => {}
-            Err(error) => return Err(engine_failure(error)),
-        }
-        let read = stdout.read(&mut chunk).map_err(engine_failure)?;
-        if read == 0 {
-            return Ok(None);
-        }
-        received.extend_from_slice(&chunk[..read]);
-        while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = received.drain(..=end).collect();
-            match serde_json::from_slice(&line).map_err(engine_failure)? {
-                ChildMessage::Progress(percent) => {
-                    engine_control.report(f32::from(percent) / 100.0);
-                }
-                message if message.is_interim() => handle(message)?,
-                last => return Ok(Some(last)),
+        match conversation.listen(&files, handler)? {
+            Some(message) => Ok(message),
+            None => {
+                let status = conversation.wait_for_exit(&mut child.process)?;
+                Err(exit_error(status, &child.stderr_file).into())
             }
         }
-        // A child that was compromised by an untrusted file could send endless output.
-        if received.len() > MAX_LINE_BYTES {
-            return Err(EngineError::Broken("a child sent an endless line".into()));
+    };
+    match follow() {
+        Ok(ChildMessage::Source(reason)) => Err(EngineError::Source(reason)),
+        Ok(ChildMessage::Broken(reason)) => Err(EngineError::Broken(reason)),
+        Ok(message) => {
+            // The last report of progress may have come long before the end.
+            if work == ChildWork::Engine {
+                engine_control.report(1.0);
+            }
+            Ok((files, message))
+        }
+        Err(FollowError::Ended(error)) => Err(error),
+        Err(FollowError::Hung(reason)) => {
+            tracing::error!(work = work.name(), why = %reason, "a child process hung");
+            metrics::counter!("mediagate_children_hung_total", "work" => work.name()).increment(1);
+            Err(EngineError::Died(reason))
+        }
+    }
+}
+
+/// Why a child has no outcome.
+enum FollowError {
+    Ended(EngineError),
+    /// It took too long.
+    Hung(String),
+}
+
+impl From<EngineError> for FollowError {
+    fn from(error: EngineError) -> Self {
+        Self::Ended(error)
+    }
+}
+
+/// The exchange with a child. It waits for the child only while the clock allows it and the caller
+/// still waits.
+struct Conversation<'a> {
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    clock: JobClock,
+    engine_control: &'a EngineControl,
+}
+
+impl Conversation<'_> {
+    /// Fails if nothing more should be expected of the child.
+    fn check(&self) -> Result<(), FollowError> {
+        if self.engine_control.is_stopped() {
+            return Err(EngineError::Stopped.into());
+        }
+        self.clock
+            .overdue()
+            .map_or(Ok(()), |reason| Err(FollowError::Hung(reason)))
+    }
+
+    /// Sends a line, which a child that hangs does not read. Ignores other errors: if the child is
+    /// dead already, its exit status is reported.
+    fn send_line(&mut self, mut line: String) -> Result<(), FollowError> {
+        line.push('\n');
+        let Some(mut stdin) = self.stdin.as_ref() else {
+            return Ok(());
+        };
+        rustix::io::ioctl_fionbio(stdin, true).map_err(engine_failure)?;
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            self.check()?;
+            match stdin.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Whatever it returns, the next attempt to write shows the state.
+                    let _ = poll(
+                        &mut [PollFd::new(stdin, PollFlags::OUT)],
+                        Some(&POLL_INTERVAL),
+                    );
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads messages until the outcome, which is returned; `None` if the child exits without one.
+    fn listen(
+        &mut self,
+        files: &ResultFiles,
+        handler: MessageHandler<'_>,
+    ) -> Result<Option<ChildMessage>, FollowError> {
+        let mut received = Vec::new();
+        let mut chunk = [0; 4096];
+        loop {
+            self.check()?;
+            // A read that blocks would not notice a cancellation.
+            match poll(
+                &mut [PollFd::new(&self.stdout, PollFlags::IN)],
+                Some(&POLL_INTERVAL),
+            ) {
+                Ok(0) | Err(Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(engine_failure(error).into()),
+            }
+            let read = self.stdout.read(&mut chunk).map_err(engine_failure)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            received.extend_from_slice(&chunk[..read]);
+            while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = received.drain(..=end).collect();
+                match serde_json::from_slice(&line).map_err(engine_failure)? {
+                    ChildMessage::Progress(percent) => {
+                        self.clock.note_progress(percent);
+                        self.engine_control.report(f32::from(percent) / 100.0);
+                    }
+                    message if message.is_interim() => {
+                        if let Some(answer) = self.clock.paused(|| handler(files, message))? {
+                            self.send_line(answer)?;
+                        }
+                    }
+                    last => return Ok(Some(last)),
+                }
+            }
+            // A child that was compromised by an untrusted file could send endless output.
+            if received.len() > MAX_LINE_BYTES {
+                return Err(EngineError::Broken("a child sent an endless line".into()).into());
+            }
+        }
+    }
+
+    /// Waits for the exit of a child that has closed its output.
+    fn wait_for_exit(&self, process: &mut Child) -> Result<ExitStatus, FollowError> {
+        loop {
+            if let Some(status) = process.try_wait().map_err(engine_failure)? {
+                return Ok(status);
+            }
+            self.check()?;
+            std::thread::sleep(EXIT_INTERVAL);
         }
     }
 }

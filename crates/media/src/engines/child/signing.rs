@@ -6,10 +6,13 @@ use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
 use provenance::credentials::{ContentSigner, SignFailure, SignatureAlgorithm};
+use provenance::marks::FileKind;
 use serde::{Deserialize, Serialize};
 
 use super::child_side::send;
 use super::parent_side::run_job_with;
+use super::result_checks::check_kind;
+use super::result_files::{ResultFiles, write_result};
 use super::{ChildJob, ChildLauncher, ChildLimits, ChildMessage, SIGNED};
 use crate::engines::clip::engine_failure;
 use crate::engines::{EngineControl, EngineError};
@@ -47,6 +50,9 @@ enum AlgorithmName {
     Ed25519,
 }
 
+/// Maximum size in bytes of what signing adds, besides the source's own credentials.
+const MAX_CREDENTIALS_BYTES: u64 = 16 << 20;
+
 /// The parent's answer: the signature or stamp, or why there is none.
 type SignAnswer = Result<Vec<u8>, String>;
 
@@ -67,7 +73,7 @@ pub fn sign(
         certificates: signer.certificates().map_err(|error| failed(&error))?,
         stamps,
     };
-    let mut handler = |_: &Path, message| {
+    let mut handler = |_: &ResultFiles, message| {
         let answer: SignAnswer = match message {
             ChildMessage::ToSign(bytes) => signer.sign(&bytes).map_err(|error| error.0),
             ChildMessage::ToStamp(request) => match signer.time_stamp(&request) {
@@ -80,6 +86,15 @@ pub fn sign(
             .map(Some)
             .map_err(engine_failure)
     };
+    let kind = match order.format {
+        SignedFormat::Mp4 => FileKind::Mp4,
+        SignedFormat::Png => FileKind::Png,
+        SignedFormat::Jpeg => FileKind::Jpeg,
+        SignedFormat::Flac => FileKind::Flac,
+    };
+    let size = |file: &Path| std::fs::metadata(file).map_or(0, |file| file.len());
+    // The signed file contains the credentials of its source.
+    let max_bytes = size(&order.file) + size(&order.source) + MAX_CREDENTIALS_BYTES;
     let job = ChildJob::Sign(order, public);
     let result = run_job_with(
         launcher,
@@ -88,10 +103,12 @@ pub fn sign(
         engine_control,
         &mut handler,
     );
-    let (folder, message) = result.map_err(|error| failed(&error))?;
+    let (files, message) = result.map_err(|error| failed(&error))?;
     match message {
         ChildMessage::Signed(Ok(())) => {
-            std::fs::read(folder.path().join(SIGNED)).map_err(|error| failed(&error))
+            let signed = files.read(SIGNED, max_bytes);
+            let signed = signed.and_then(|signed| check_kind(signed, kind));
+            signed.map_err(|error| failed(&error))
         }
         ChildMessage::Signed(Err(reason)) => Err(SigningError(reason)),
         message => Err(SigningError(format!("a child sent {message:?}"))),
@@ -120,7 +137,7 @@ pub(super) fn serve(
     let signed = origin::sign(&file, order.format, &statement, order.tells_prompt, signer);
     let signed = match signed {
         Ok(signed) => {
-            std::fs::write(folder.join(SIGNED), signed).map_err(engine_failure)?;
+            write_result(folder, SIGNED, &signed).map_err(engine_failure)?;
             Ok(())
         }
         Err(SigningError(reason)) => Err(reason),

@@ -4,14 +4,21 @@
 
 use std::path::Path;
 
+use provenance::watermark::VideoDetector;
+use provenance::watermark::sound::SoundDetector;
+
 use super::parent_side::{collect_clip, run_job, run_job_with};
+use super::result_files::ResultFiles;
 use super::{
-    BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FileCheck,
-    PictureFacts, UnreadableRecording, VerifiedCredentials,
+    BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FRAMES, FileCheck,
+    PictureFacts, SOUND, UnreadableRecording, VerifiedCredentials,
 };
-use crate::engines::clip::{ClipError, MadeClip};
+use crate::engines::clip::{ClipError, MadeClip, engine_failure};
 use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkKey;
+
+/// Maximum size of what a child collects of a film or a recording, in bytes.
+const MAX_COLLECTED_BYTES: u64 = 16 << 20;
 
 /// The error for media that crashed a child.
 const UNDECODABLE: &str = "it cannot be decoded";
@@ -30,7 +37,7 @@ pub fn probe_picture<Held>(
         decodes,
     };
     let mut held = None;
-    let mut handler = |_: &Path, message| match message {
+    let mut handler = |_: &ResultFiles, message| match message {
         ChildMessage::Needs(bytes) => {
             // Kept until the child has ended, when the memory is free again.
             held = Some(reserve(bytes));
@@ -72,9 +79,9 @@ pub fn clip_of(
         ChildLimits::MEDIA,
         engine_control,
     ) {
-        Ok((folder, ChildMessage::Clips(clips))) => {
+        Ok((files, ChildMessage::Clips(clips))) => {
             let clip = clips.into_iter().next();
-            let clip = clip.map(|clip| collect_clip(launcher, folder.path(), 0, clip));
+            let clip = clip.map(|clip| collect_clip(launcher, &files, 0, clip));
             let clip = clip.transpose();
             clip.map_err(|error| EngineError::Broken(error.to_string()).into())
         }
@@ -92,22 +99,39 @@ pub fn clip_of(
 }
 
 /// Looks for everything that shows where a file comes from: credentials, watermarks, fingerprints.
+/// The child decodes the file, and collects the numbers in which a watermark shows. They are the
+/// same for every key, so the keys stay here.
 pub fn check(
     launcher: &ChildLauncher,
     file: &Path,
-    keys: Vec<WatermarkKey>,
+    keys: &[WatermarkKey],
     certificates: &str,
     engine_control: &EngineControl,
 ) -> Result<FileCheck, EngineError> {
     let job = ChildJob::Check {
         file: file.to_owned(),
-        keys,
         certificates: certificates.to_owned(),
     };
-    match run_job(launcher, job, ChildLimits::MEDIA, engine_control)? {
-        (_, ChildMessage::Checked(checked)) => Ok(*checked),
-        (_, message) => Err(unexpected_message(&message)),
+    let (files, message) = run_job(launcher, job, ChildLimits::MEDIA, engine_control)?;
+    let ChildMessage::Checked(mut checked) = message else {
+        return Err(unexpected_message(&message));
+    };
+    let collected = |name| {
+        files
+            .read(name, MAX_COLLECTED_BYTES)
+            .map_err(engine_failure)
+    };
+    let frames = VideoDetector::from_bytes(&collected(FRAMES)?);
+    let sound = SoundDetector::from_bytes(&collected(SOUND)?);
+    let mut keys_of_film = keys.iter().filter_map(WatermarkKey::key);
+    let mark = frames.and_then(|frames| keys_of_film.find_map(|key| frames.read(&key)));
+    checked.looked.mark = mark.map(|mark| (mark.key_id, mark.media_id));
+    if let Some(heard) = &mut checked.heard {
+        let mut keys = keys.iter().filter_map(WatermarkKey::key);
+        let mark = sound.and_then(|sound| keys.find_map(|key| sound.read(&key)));
+        heard.mark = mark.map(|mark| (mark.key_id, mark.media_id));
     }
+    Ok(*checked)
 }
 
 /// Verifies a file's credentials.

@@ -64,6 +64,37 @@ impl SoundDetector {
         })
     }
 
+    /// The collected sound, which is the same for every key, so that a process without keys can
+    /// collect it for another one. Samples of an incomplete window are left out.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let energies = self.energies.iter().flatten();
+        let energies = energies.map(|energy| energy.to_le_bytes());
+        let rate = self.rate.to_le_bytes();
+        [rate].into_iter().chain(energies).flatten().collect()
+    }
+
+    /// A detector with the collected sound of another one; `None` if the bytes are not from
+    /// [`Self::to_bytes`].
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, []) = bytes.as_chunks::<4>() else {
+            return None;
+        };
+        let (rate, energies) = words.split_first()?;
+        let mut detector = Self::new(u32::from_le_bytes(*rate)).ok()?;
+        let energies: Vec<f32> = energies
+            .iter()
+            .map(|word| f32::from_le_bytes(*word))
+            .collect();
+        let (rows, []) = energies.as_chunks::<BANDS>() else {
+            return None;
+        };
+        let max_windows = MAX_SECONDS * detector.rate as usize / detector.hop();
+        let is_energy = |energy: &f32| energy.is_finite() && *energy >= 0.0;
+        let is_sound = rows.len() <= max_windows && energies.iter().all(is_energy);
+        detector.energies = rows.to_vec();
+        is_sound.then_some(detector)
+    }
+
     /// Adds the next samples of every channel; those after [`MAX_SECONDS`] are ignored.
     pub fn push_samples(&mut self, new_samples: &[Vec<f32>]) {
         let count = new_samples.first().map_or(0, Vec::len);

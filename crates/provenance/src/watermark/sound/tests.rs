@@ -64,7 +64,32 @@ fn read(sound: &[Vec<f32>], rate: u32) -> Option<SoundMark> {
             |channel: &Vec<f32>| channel[start..(start + 10_007).min(channel.len())].to_vec();
         detector.push_samples(&sound.iter().map(part).collect::<Vec<_>>());
     }
-    detector.read(&key())
+    // As by a process without the key, for one that has it.
+    let collected = detector.to_bytes();
+    SoundDetector::from_bytes(&collected).unwrap().read(&key())
+}
+
+#[test]
+fn only_what_a_detector_collected_is_accepted() {
+    let mut detector = SoundDetector::new(RATE).unwrap();
+    detector.push_samples(&[tune(1, 1)]);
+    let collected = detector.to_bytes();
+    assert!(SoundDetector::from_bytes(&collected).is_some());
+    let mut negative = collected.clone();
+    negative[4..8].copy_from_slice(&(-1.0f32).to_le_bytes());
+    let mut other_rate = collected.clone();
+    other_rate[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    let endless = [&collected[..4], &collected[4..].repeat(700)].concat();
+    for bytes in [
+        &[][..],
+        &collected[1..],
+        &collected[4..],
+        &negative,
+        &other_rate,
+        &endless,
+    ] {
+        assert!(SoundDetector::from_bytes(bytes).is_none());
+    }
 }
 
 fn power(samples: impl Iterator<Item = f32>) -> f32 {
