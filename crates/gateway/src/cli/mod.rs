@@ -184,6 +184,14 @@ pub fn main() -> ExitCode {
     // Not `Cli::parse`: help texts and the visible settings are adapted first.
     let parsed = Cli::from_arg_matches(&command_line::parser().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.format(&mut command_line::command()).exit());
+    // A child does so itself, after it has set its limits.
+    if !matches!(cli.command, CliCommand::Engine)
+        && let Err(error) = mediagate_model::private_memory::protect()
+    {
+        output::note(&format!(
+            "mediagate: other processes may read this one's memory: {error}"
+        ));
+    }
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
