@@ -199,6 +199,15 @@ pub const PICTURES: Bound = Bound {
     sources: &["core/limits/media_work.rs"],
     ..UNSHARED
 };
+pub const RESULTS: Bound = Bound {
+    resource: "results processed at once: reading their marks, signing",
+    total: Computed("one per core, and one more"),
+    per_account: Computed("one per core"),
+    turns: LEAST_HELD_FIRST,
+    exhausted: WAITS,
+    sources: &["core/limits/media_work.rs"],
+    ..UNSHARED
+};
 pub const RECORDINGS: Bound = Bound {
     resource: "recordings decoded at once",
     total: Count(2),
@@ -395,6 +404,7 @@ pub const ALL: &[Bound] = &[
     FETCHES,
     DECODING_MEMORY,
     PICTURES,
+    RESULTS,
     RECORDINGS,
     CHECKS,
     ENGINES,

@@ -32,6 +32,7 @@ pub struct MediaWorkPool {
     pictures: FairShareQueue,
     recordings: FairShareQueue,
     checks: FairShareQueue,
+    results: FairShareQueue,
 }
 
 /// Granularity of the memory, in bytes.
@@ -56,6 +57,8 @@ impl MediaWorkPool {
             pictures: FairShareQueue::new(cores + 1, cores),
             recordings: FairShareQueue::for_bound(&bounds::RECORDINGS),
             checks: FairShareQueue::for_bound(&bounds::CHECKS),
+            // Like pictures: many results that arrive together must not start as many processes.
+            results: FairShareQueue::new(cores + 1, cores),
         }
     }
 
@@ -69,12 +72,13 @@ impl MediaWorkPool {
         memory_bytes: u64,
         work: impl FnOnce(&WorkSlot) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let slot_permit = match kind {
-            WorkKind::Picture => Some(self.pictures.wait(account, 1).await),
-            WorkKind::Recording => Some(self.recordings.wait(account, 1).await),
-            WorkKind::Check => Some(self.checks.wait(account, 1).await),
-            WorkKind::Result => None,
+        let slots = match kind {
+            WorkKind::Picture => &self.pictures,
+            WorkKind::Recording => &self.recordings,
+            WorkKind::Check => &self.checks,
+            WorkKind::Result => &self.results,
         };
+        let slot_permit = slots.wait(account, 1).await;
         // After the slot: otherwise work that waits for a slot would hold unused memory.
         let memory = match memory_bytes {
             0 => None,
@@ -118,6 +122,7 @@ const fn units(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -162,6 +167,27 @@ mod tests {
             8
         });
         assert_eq!(reserving.await.unwrap(), 8);
+    }
+
+    /// Each starts a child process. The work of many accounts ends at the same time here.
+    #[tokio::test]
+    async fn a_hundred_results_are_not_processed_at_once() {
+        let pool = MediaWorkPool::new(64 << 20, 2);
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut results = tokio::task::JoinSet::new();
+        for _ in 0..100 {
+            let (pool, running, most) = (pool.clone(), running.clone(), most.clone());
+            results.spawn(async move {
+                let work = pool.work(AccountId::new(), WorkKind::Result, 0, move |_| {
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(2));
+                    running.fetch_sub(1, Ordering::SeqCst);
+                });
+                work.await.unwrap();
+            });
+        }
+        assert_eq!(results.join_all().await.len(), 100);
+        assert_eq!(most.load(Ordering::SeqCst), 3);
     }
 
     /// Even if one account uses all its slots, one slot is left for others.
