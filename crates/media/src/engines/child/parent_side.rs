@@ -287,7 +287,7 @@ pub(super) fn run_job_with(
     let Some(stdout) = child.process.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
-    let mut conversation = Conversation {
+    let mut conversation = ChildConversation {
         stdin: child.process.stdin.take(),
         stdout,
         clock: JobClock::start(&launcher.clocks(), &order.job),
@@ -341,14 +341,14 @@ impl From<EngineError> for FollowError {
 
 /// The exchange with a child. It waits for the child only while the clock allows it and the caller
 /// still waits.
-struct Conversation<'a> {
+struct ChildConversation<'a> {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     clock: JobClock,
     engine_control: &'a EngineControl,
 }
 
-impl Conversation<'_> {
+impl ChildConversation<'_> {
     /// Fails if nothing more should be expected of the child.
     fn check(&self) -> Result<(), FollowError> {
         if self.engine_control.is_stopped() {
