@@ -280,6 +280,8 @@ def check_compose(_work):
 
 def check_units(work):
     analyze = program("systemd-analyze")
+    filters = {re.search(r"^SystemCallFilter=.*$", unit.read_text(), re.M)[0] for unit in (DEPLOY / "systemd").glob("*.service")}
+    expect(len(filters) == 1, f"the tests run under one of these filters: {filters}")
     for unit in sorted((DEPLOY / "systemd").glob("*.service")):
         text = unit.read_text()
         stop = int(re.search(r"^TimeoutStopSec=(\d+)$", text, re.M)[1])
