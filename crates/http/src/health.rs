@@ -40,6 +40,9 @@ struct ReadinessDetails {
     /// Settings that differ in another process on the same database: `signing_secret`, `models` or
     /// `brand`.
     settings_differ: Vec<DegradedSince>,
+    /// What the processes that decode media are not kept from, because the kernel cannot: `files`,
+    /// `network` or `processes`. Empty if they are fully confined.
+    unconfined: Vec<&'static str>,
 }
 
 /// A problem.
@@ -80,6 +83,7 @@ pub(super) async fn ready(
     let verbose = is_verbose(query.as_deref().unwrap_or_default()).then(|| ReadinessDetails {
         away: DegradedSince::list(readiness::unavailable_parts(&app, &away)),
         settings_differ: DegradedSince::list(app.models.settings.differing()),
+        unconfined: app.process.unconfined.get().cloned().unwrap_or_default(),
     });
     Ok(Json(Readiness {
         status: "ok",

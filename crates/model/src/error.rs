@@ -167,7 +167,7 @@ codes! {
     GenerationFailed = "generation_failed", 503, Provider;
     /// The wait timed out. The task continues.
     StillRunning = "still_running", 503, Server;
-    /// The gateway is at capacity.
+    /// The gateway is at capacity, or a part of it does not work at the moment.
     Overloaded = "overloaded", 503, Server;
     /// The process is shutting down.
     ShuttingDown = "shutting_down", 503, Server;

@@ -23,7 +23,7 @@ pub type MetricDefinition = (&'static str, MetricKind, Unit, &'static str);
 
 /// All metrics; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [MetricDefinition; 35] = [
+pub const METRICS: [MetricDefinition; 37] = [
     ("mediagate_tasks_accepted_total", MetricKind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", MetricKind::Gauge, Unit::Count, "Tasks that are due and that no process has claimed, counted up to 10,000"),
     ("mediagate_tasks_ended_total", MetricKind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -58,6 +58,8 @@ pub const METRICS: [MetricDefinition; 35] = [
     ("mediagate_media_store_failures_total", MetricKind::Counter, Unit::Count, "Requests to the bucket that failed or timed out, by operation"),
     ("mediagate_child_oldest_seconds", MetricKind::Gauge, Unit::Seconds, "Time since the start of the oldest job in a child process, by work"),
     ("mediagate_children_hung_total", MetricKind::Counter, Unit::Count, "Child processes that were killed because they hung, by work"),
+    ("mediagate_confinement", MetricKind::Gauge, Unit::Count, "1 if child processes are kept from files, the network or other processes, by wall, else 0"),
+    ("mediagate_child_failures_total", MetricKind::Counter, Unit::Count, "Child processes that could not start their job, by reason"),
     ("mediagate_build_info", MetricKind::Gauge, Unit::Count, "Always 1; the label is the running version"),
 ];
 
@@ -123,6 +125,11 @@ pub fn clock_ahead(ahead: TimeDelta) {
 /// Records whether losing the database's machine would lose no data.
 pub fn set_durability(is_durable: bool) {
     metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
+}
+
+/// Records whether child processes are kept from what this wall guards.
+pub fn confinement(wall: &'static str, holds: bool) {
+    metrics::gauge!("mediagate_confinement", "wall" => wall).set(f64::from(u8::from(holds)));
 }
 
 /// Records whether the bell reaches other processes.

@@ -34,6 +34,9 @@ use mediagate_model::task::{
     StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
 };
 
+/// Pause after a child that could not start, until the machine may be in order again.
+const START_FAILURE_PAUSE: Duration = Duration::from_secs(2);
+
 /// Number of children that a task may crash before it fails.
 const MAX_DEATHS: u32 = 3;
 
@@ -90,6 +93,10 @@ pub(super) async fn run(
         Ok(output) => RunOutcome::Succeeded(Box::new(output)),
         Err(RunError::Engine(EngineError::Stopped)) => RunOutcome::Stopped,
         Err(RunError::Engine(EngineError::Died(reason))) => count_death(task, &reason),
+        // The task is not at fault, so this counts neither as a death nor as a failure.
+        Err(RunError::Engine(EngineError::Unstarted(_) | EngineError::Unconfined(_))) => {
+            RunOutcome::RetryLater(START_FAILURE_PAUSE)
+        }
         Err(RunError::Engine(EngineError::Source(reason))) => {
             let message = format!("The source cannot be used: {reason}.");
             RunOutcome::Failed(TaskFailure {
@@ -144,6 +151,7 @@ impl From<MarkError> for RunError {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
+            MarkError::NoChild(error) => Self::Engine(error),
             MarkError::NotSigned(reason) => {
                 Self::Engine(EngineError::Broken(format!("not signed: {reason}")))
             }

@@ -1,7 +1,7 @@
 //! The shared parts of a running gateway.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -113,6 +113,8 @@ pub struct OutboundClients {
 pub struct ProcessState {
     /// Number of ledger mismatches found by the last check.
     pub mismatches: AtomicU32,
+    /// What child processes are not kept from, because the kernel cannot; set at the start.
+    pub unconfined: OnceLock<Vec<&'static str>>,
     /// Whether the data can be written to, and when that was last checked.
     pub writable: tokio::sync::Mutex<Option<(Instant, bool)>>,
     /// Cancelled when shutdown begins: a proxy should send no more requests.

@@ -68,6 +68,22 @@ pub enum OpenError {
 impl App {
     /// Opens everything that the settings name, and migrates the database.
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
+        let engines = Self::engines(&config);
+        Self::open_with(config, clock, engines)
+    }
+
+    /// The launcher of child processes for these settings.
+    pub fn engines(config: &Config) -> ChildLauncher {
+        let limits = child::ChildLimits::ENGINES;
+        ChildLauncher::new(config.program.clone(), config.spool_path(), limits)
+    }
+
+    /// Like [`Self::open`], with a launcher that is in use already.
+    pub fn open_with(
+        config: Config,
+        clock: Clock,
+        engines: ChildLauncher,
+    ) -> Result<Self, OpenError> {
         counters::metrics_recorder();
         let store = open_database(&config)?;
         let secrets = GatewaySecrets::open(&config, &store)?;
@@ -81,11 +97,7 @@ impl App {
                     .map_err(OpenError::Fetcher)?,
             },
             models: ModelRegistry::open(&config, clock.now())?,
-            engines: ChildLauncher::new(
-                config.program.clone(),
-                config.spool_path(),
-                child::ChildLimits::ENGINES,
-            ),
+            engines,
             limits: ProcessLimits::new(&config, &store),
             caches: Caches::default(),
             link_rules: Arc::new(LinkRules {

@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod assets;
 pub mod audit;
 pub mod clock_sync;
+pub mod confinement;
 pub mod costs;
 pub mod downloads;
 pub mod endings;

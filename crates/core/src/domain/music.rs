@@ -147,7 +147,7 @@ fn clip_error(error: ClipError, param: &str) -> Error {
             let message = format!("The audio file cannot be used: {error}.");
             Error::at_field(code, param, message)
         }
-        ClipError::Engine(error) => Error::internal(error),
+        ClipError::Engine(error) => error.into(),
     }
 }
 

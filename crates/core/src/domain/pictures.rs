@@ -143,7 +143,7 @@ async fn probe_in_child(
         .media_work
         .work(account, WorkKind::Picture, 0, probe)
         .await?;
-    let facts = probed.map_err(Error::internal)?;
+    let facts = probed.map_err(Error::from)?;
     let facts = facts.map_err(|fault| picture_error(&fault, param))?;
     // For a quote only the header was read. The rest of the picture may still be broken.
     if is_order {

@@ -1,8 +1,9 @@
 //! `mediagate config check`: every fault of the configuration at once, with file, line and a
-//! correction; for a valid configuration, its effective settings.
+//! correction; for a valid configuration, its effective settings, and whether child processes can be
+//! confined here.
 
 use crate::cli::output::note;
-use crate::cli::{CliError, serve, show};
+use crate::cli::{CliError, confinement, serve, show};
 use mediagate_config::{Config, ConfigError, Settings, fault_report};
 use mediagate_core::catalog::{Catalog, config_lints};
 use mediagate_core::upstream;
@@ -29,7 +30,9 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
             if model_count == 1 { "model" } else { "models" },
         ));
     }
-    show::toml(&config.show(), json)
+    show::toml(&config.show(), json)?;
+    // Last: the settings are right even if the system is not.
+    confinement::check(&config)
 }
 
 /// Checks that need all settings: providers, models, and conflicts between them.

@@ -12,12 +12,11 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::cli::{CliError, runtime, say, serve};
+use crate::cli::{CliError, confinement, runtime, say, serve};
 use mediagate_config::{Config, LogFormat, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::keys::{self, NewKey};
-use mediagate_model::clock::Clock;
 
 const PROMPT: &str = "A lake under the mountains at first light, slow dolly in, 5 seconds";
 /// A lake below mountains at sunrise, drawn by a program of ours.
@@ -63,7 +62,7 @@ pub(super) fn run(args: &DemoArgs, cli_settings: &Settings) -> Result<(), CliErr
     let _logging = mediagate_telemetry::logs::start(&config)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
-    let app = App::open(config, Clock::system())?;
+    let app = confinement::open(config)?;
     runtime()?.block_on(show(args, cli_settings.data.as_deref(), app))
 }
 

@@ -1,11 +1,12 @@
 //! The commands; each has its own file. This one parses the command line and turns errors into exit
-//! codes (0 done, 1 failed, 2 wrong usage or configuration).
+//! codes (0 done, 1 failed, 2 wrong usage, configuration or confinement).
 
 mod accounts;
 mod amount;
 mod audit;
 mod command_line;
 mod config_check;
+mod confinement;
 mod demo;
 mod keys;
 mod ledger;
@@ -127,6 +128,9 @@ enum CliError {
     /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
+    /// A setting of the system prevents the confinement of child processes.
+    #[error("{0}")]
+    Unconfined(String),
     /// Everything else.
     #[error("{0}")]
     Failed(String),
@@ -141,7 +145,7 @@ impl CliError {
         match self {
             // The systemd unit does not restart after a 2: the next start would fail in the same
             // way.
-            Self::Config(_) | Self::Usage(_) => ExitCode::from(2),
+            Self::Config(_) | Self::Usage(_) | Self::Unconfined(_) => ExitCode::from(2),
             Self::Failed(_) => ExitCode::FAILURE,
         }
     }

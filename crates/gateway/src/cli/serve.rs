@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{CliError, probes, runtime, say};
+use crate::cli::{CliError, confinement, probes, runtime, say};
 use mediagate_config::{Config, ConfigError, Settings, file_mark};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
@@ -23,7 +23,6 @@ use mediagate_http as http;
 use mediagate_http::server::{ConnectionLimits, Shutdown};
 use mediagate_http::wire::personas::PersonaRecord;
 use mediagate_media::origin::OriginMarker;
-use mediagate_model::clock::Clock;
 use mediagate_model::secret::Secret;
 use mediagate_model::task::MediaKind;
 use mediagate_telemetry::logs;
@@ -60,11 +59,12 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
     })
 }
 
-/// Opens the app, and meanwhile reads the machine's certificates.
+/// Opens the app, proves that its child processes are confined, and meanwhile reads the machine's
+/// certificates.
 fn open(config: Config) -> Result<App, CliError> {
     std::thread::scope(|scope| {
         scope.spawn(providers::outbound::preload_certificates);
-        Ok(App::open(config, Clock::system())?)
+        confinement::open(config)
     })
 }
 

@@ -11,7 +11,8 @@ async fn probes_need_no_key_and_report_shutdown() {
     let anyone = gateway.without_key();
     assert_eq!(anyone.get("/healthz").await.ok(), json!({"status": "ok"}));
     assert_eq!(anyone.get("/readyz").await.ok(), json!({"status": "ok"}));
-    let no_differences = json!({"status": "ok", "verbose": {"away": [], "settings_differ": []}});
+    let no_differences =
+        json!({"status": "ok", "verbose": {"away": [], "settings_differ": [], "unconfined": []}});
     for query in ["verbose", "verbose=", "verbose=true"] {
         let readiness = anyone.get(&format!("/readyz?{query}")).await.ok();
         assert_eq!(readiness, no_differences, "{query}");

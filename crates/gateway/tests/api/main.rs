@@ -26,6 +26,7 @@ mod blob;
 mod buckets;
 mod cli;
 mod cluster;
+mod confinement;
 mod copying;
 mod crash;
 mod database;

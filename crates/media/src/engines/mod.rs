@@ -21,7 +21,9 @@ pub mod stems_engine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use crate::engines::child::ConfinementError;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
+use mediagate_model::error::{Error, ErrorCode};
 
 /// The built-in models.
 pub fn embedded_models() -> Vec<Model> {
@@ -114,10 +116,33 @@ pub enum EngineError {
     /// The source cannot be used after all.
     #[error("the source cannot be read: {0}")]
     Source(String),
+    /// Its child process could not be started, or died before it read any input.
+    #[error("its process cannot start: {0}")]
+    Unstarted(String),
+    /// Its child process could not confine itself, and therefore read no input.
+    #[error("its process cannot be confined: {0}")]
+    Unconfined(#[from] ConfinementError),
     /// Its child process died.
     #[error("its process terminated: {0}")]
     Died(String),
     /// A bug in the engine.
     #[error("{0}")]
     Broken(String),
+}
+
+impl EngineError {
+    /// Whether no input was read, so that the same job can succeed once the machine is in order.
+    pub const fn is_start_failure(&self) -> bool {
+        matches!(self, Self::Unstarted(_) | Self::Unconfined(_))
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        if error.is_start_failure() {
+            let message = "The gateway cannot process media at the moment. Try again later.";
+            return Self::retry_later(ErrorCode::Overloaded, message, 10);
+        }
+        Self::internal(error)
+    }
 }

@@ -27,6 +27,7 @@ impl From<MarkError> for ResultError {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
+            MarkError::NoChild(error) => Self::Internal(error.into()),
             // The signing service may answer later.
             MarkError::NotSigned(reason) => {
                 Self::Unavailable(format!("the result was not signed: {reason}"))

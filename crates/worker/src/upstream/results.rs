@@ -133,19 +133,16 @@ async fn video(
     let (shared_app, path) = (app.clone(), file.path.clone());
     // Checked before anything is stored: a broken file can still be downloaded again.
     let measure = move |slot: &WorkSlot| {
-        let film = film_probe::probe(&path)?;
-        Ok::<_, &str>((
-            film,
-            marking::read_provenance(&shared_app, &path, slot.watch()),
-        ))
+        let film = film_probe::probe(&path).map_err(|reason| ResultError::Broken(reason.into()))?;
+        let provenance = marking::read_provenance(&shared_app, &path, slot.watch());
+        let provenance = provenance.map_err(|error| ResultError::Internal(error.into()))?;
+        Ok::<_, ResultError>((film, provenance))
     };
     let measurement = app
         .limits
         .media_work
         .work(task.account, WorkKind::Result, 0, measure);
-    let (film, provenance) = measurement
-        .await?
-        .map_err(|reason| ResultError::Broken(reason.into()))?;
+    let (film, provenance) = measurement.await??;
     let (size, sha256) = (file.facts.size_bytes, file.facts.sha256.clone());
     let video = retry::store(|| {
         let sha256 = sha256.clone();
@@ -279,6 +276,7 @@ fn unreadable(error: ClipError) -> ResultError {
         ClipError::Decode(reason) => {
             ResultError::Broken(format!("the audio file cannot be read: {reason}"))
         }
+        ClipError::Engine(error) if error.is_start_failure() => ResultError::Internal(error.into()),
         ClipError::Engine(error) => ResultError::Useless(error.to_string()),
     }
 }

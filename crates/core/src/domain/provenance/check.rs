@@ -158,17 +158,21 @@ async fn inspect_file(
             slot.watch(),
         );
         let mut notes = Vec::new();
-        // If a file crashes its child process, that is a finding about the file and not an error of
-        // the gateway.
-        let checked = checked.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot check a file");
-            let reason = "the check needed too many resources or crashed".to_owned();
-            FileCheck {
-                verified: examined.can_be_verified().then(|| Err(reason.clone())),
-                looked: FilmScan::nothing(reason),
-                heard: None,
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(error) if error.is_start_failure() => return Err(error.into()),
+            // If a file crashes its child process, that is a finding about the file and not an
+            // error of the gateway.
+            Err(error) => {
+                tracing::warn!(%error, "cannot check a file");
+                let reason = "the check needed too many resources or crashed".to_owned();
+                FileCheck {
+                    verified: examined.can_be_verified().then(|| Err(reason.clone())),
+                    looked: FilmScan::nothing(reason),
+                    heard: None,
+                }
             }
-        });
+        };
         let FileCheck {
             verified,
             looked: film,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::app::{App, AppParts};
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::clip::{self, MadeClip};
-use mediagate_media::engines::{EngineControl, child};
+use mediagate_media::engines::{EngineControl, EngineError, child};
 use mediagate_media::origin::{
     CreationMethod, FileExamination, OriginMarker, ResultStatement, SignedFormat, SigningError,
 };
@@ -38,6 +38,9 @@ pub struct SigningFacts {
 pub enum MarkError {
     #[error("not signed: {0}")]
     NotSigned(#[from] SigningError),
+    /// No child process can start, so nothing is known about the files.
+    #[error("{0}")]
+    NoChild(EngineError),
     #[error("{0}")]
     Internal(Error),
 }
@@ -48,10 +51,20 @@ impl From<Error> for MarkError {
     }
 }
 
+impl From<EngineError> for MarkError {
+    fn from(error: EngineError) -> Self {
+        if error.is_start_failure() {
+            return Self::NoChild(error);
+        }
+        Self::NotSigned(SigningError(error.to_string()))
+    }
+}
+
 impl From<MarkError> for Error {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => error,
+            MarkError::NoChild(error) => error.into(),
             MarkError::NotSigned(reason) => {
                 tracing::error!(why = %reason, "cannot sign a result");
                 let message = "The file cannot be signed now. Try again later.";
@@ -125,15 +138,19 @@ pub async fn sign_film(
 }
 
 /// Reads what an untrusted file states about its origin; its credentials are read in a child
-/// process. Blocks.
-pub fn read_provenance(app: &AppParts, file: &Path, watch: &EngineControl) -> Provenance {
+/// process. Fails only if no child can start. Blocks.
+pub fn read_provenance(
+    app: &AppParts,
+    file: &Path,
+    watch: &EngineControl,
+) -> Result<Provenance, EngineError> {
     let examined = FileExamination::claims(file);
     if !examined.can_be_verified() {
-        return examined.provenance;
+        return Ok(examined.provenance);
     }
     let certificates = app.secrets.origin.certificates();
-    let verified = child::verify(&app.engines, file, certificates, watch);
-    examined.with_verification(verified).provenance
+    let verified = child::verify(&app.engines, file, certificates, watch)?;
+    Ok(examined.with_verification(verified).provenance)
 }
 
 /// Signs the poster of a film that was made elsewhere and is stored at `film`.
@@ -154,8 +171,7 @@ pub async fn sign_poster(
         let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
         std::fs::write(&file, poster).map_err(Error::internal)?;
         let target = (file.path(), SignedFormat::Jpeg);
-        let signed = sign_edited(&app_handle, &facts, &when, target, &film, slot.watch());
-        Ok(signed?)
+        sign_edited(&app_handle, &facts, &when, target, &film, slot.watch())
     };
     let (media_work, memory) = (&app.limits.media_work, size.len() * 2);
     media_work
@@ -236,7 +252,7 @@ fn sign_edited(
     (file, format): (&Path, SignedFormat),
     source: &Path,
     watch: &EngineControl,
-) -> Result<Vec<u8>, SigningError> {
+) -> Result<Vec<u8>, MarkError> {
     let origin = &app.secrets.origin;
     let order = child::SignOrder {
         file: file.to_owned(),
@@ -249,7 +265,7 @@ fn sign_edited(
         tells_prompt: origin.tells_prompt(),
         when: when.to_owned(),
     };
-    child::sign(&app.engines, order, origin.signer(), watch)
+    Ok(child::sign(&app.engines, order, origin.signer(), watch)?)
 }
 
 #[cfg(not(feature = "c2pa"))]
@@ -260,8 +276,8 @@ fn sign_edited(
     (file, _): (&Path, SignedFormat),
     _: &Path,
     _: &EngineControl,
-) -> Result<Vec<u8>, SigningError> {
-    std::fs::read(file).map_err(|error| SigningError(error.to_string()))
+) -> Result<Vec<u8>, MarkError> {
+    Ok(std::fs::read(file).map_err(Error::internal)?)
 }
 
 fn sign_clip_files(
@@ -274,7 +290,7 @@ fn sign_clip_files(
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let (ClipSource::Edited(source) | ClipSource::Generated(source) | ClipSource::Uploaded(source)) =
         clip_source;
-    let source_provenance = read_provenance(app, source, watch);
+    let source_provenance = read_provenance(app, source, watch)?;
     let watermark = clip.is_marked.then_some(ProvenanceMark::Watermark);
     if !OriginMarker::signs() {
         return Ok((clip, source_provenance.with_marks(watermark)));
@@ -316,7 +332,7 @@ fn sign_clip_files(
     // The record of a stem describes the marks that the stem itself now has; that of a song or an
     // upload describes the marks of the file that came in.
     let provenance = match clip_source {
-        ClipSource::Edited(_) if is_edited => read_provenance(app, &clip.flac, watch),
+        ClipSource::Edited(_) if is_edited => read_provenance(app, &clip.flac, watch)?,
         ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => {
             source_provenance
         }

@@ -19,7 +19,7 @@ use crate::domain::assets::{self, AssetLifetime};
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::error::Error;
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, AssetId};
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
@@ -111,7 +111,7 @@ async fn examine(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
     let scanned = media_work
         .work(account, WorkKind::Result, SCAN_MEMORY_BYTES, scan)
         .await;
-    match scanned.and_then(|scans| scans.map_err(|error| Error::internal(error.to_string()))) {
+    match scanned.and_then(|scans| scans.map_err(Error::from)) {
         Ok(scans) => {
             for (film, scan) in films.iter().zip(scans) {
                 match store_scan(app, film, scan).await {
@@ -164,8 +164,15 @@ async fn record_failed_scan(
     error: &Error,
 ) -> Result<(), Error> {
     let misses = &app.caches.misses;
-    let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
+    let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries);
     let cause = error.internal_cause();
+    if error.code() == ErrorCode::Overloaded {
+        // Not the film's fault, so this is not one of its attempts.
+        tracing::warn!(asset_id = %print.id, inside = ?cause, "video analysis must wait");
+        misses.insert(print.id, (tries, app.clock.now().plus(FIRST_RETRY_PAUSE)));
+        return Ok(());
+    }
+    let tries = tries + 1;
     if tries < MAX_TRIES {
         tracing::warn!(asset_id = %print.id, tries, inside = ?cause, "video analysis failed; trying again later");
         let pause = FIRST_RETRY_PAUSE * 4u32.pow(tries - 1);
@@ -229,7 +236,7 @@ async fn poster_of(
             tracing::warn!(task_id = %task.id, why = %reason, "cannot sign a poster; the result gets no poster");
             return Ok(None);
         }
-        Err(MarkError::Internal(error)) => return Err(error),
+        Err(error @ (MarkError::NoChild(_) | MarkError::Internal(_))) => return Err(error.into()),
     };
     let stored = assets::keep(
         app,

@@ -1,7 +1,7 @@
 //! A gateway in this process: real settings, store, workers, router and server.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,7 @@ pub(crate) struct Builder {
     workers: bool,
     postgres: bool,
     proxied: bool,
+    program: PathBuf,
 }
 
 /// A running gateway; also the caller that holds its first key.
@@ -63,6 +64,7 @@ struct Home {
     proxy: Option<FaultProxy>,
     database: Option<TestDatabase>,
     data: tempfile::TempDir,
+    /// What runs as a child process.
     program: PathBuf,
 }
 
@@ -92,9 +94,9 @@ impl Builder {
         self
     }
 
-    /// Children run this program.
-    pub(crate) fn program(mut self, program: &Path) -> Self {
-        program.clone_into(&mut self.program);
+    /// With another program as its child processes.
+    pub(crate) fn children_run(mut self, program: PathBuf) -> Self {
+        self.program = program;
         self
     }
 
@@ -232,6 +234,7 @@ impl TestGateway {
             // The whole suite on Postgres, for example through a pooler.
             postgres: std::env::var("MEDIAGATE_TEST_ON").is_ok_and(|on| on == "postgres"),
             proxied: false,
+            program: env!("CARGO_BIN_EXE_mediagate").into(),
         }
     }
 

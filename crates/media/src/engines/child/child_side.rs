@@ -11,7 +11,7 @@ use animatic::{Picture, PictureError, PictureLimits};
 use provenance::marks::FileKind;
 use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
-use super::confinement::{ChildRights, confine};
+use super::confinement::{AppliedConfinement, ChildRights, confine};
 use super::result_files::{open_result, write_result};
 use super::{
     BadPicture, ChildJob, ChildLimits, ChildMessage, ChildOrder, ChildWork, ClipFacts, ClipSources,
@@ -45,16 +45,22 @@ pub fn serve() -> io::Result<()> {
     // Other processes of the same user cannot read this one's memory. The kernel resets this when
     // a program starts, and it has to follow the limits, which are set by a file of /proc.
     mediagate_model::private_memory::protect()?;
+    // The proof makes calls that are not listed.
+    let is_strict = order.is_strict && !matches!(order.job, ChildJob::Confinement(_));
     // Called after everything that confinement forbids, and before there is a second thread: only
     // this thread and those that it starts are confined.
-    confine(&order.job.rights(&order.folder), order.is_strict)?;
+    let confinement = match confine(&order.job.rights(&order.folder), is_strict) {
+        Ok(confinement) => confinement,
+        Err(error) => return send(&ChildMessage::Unconfined(error)),
+    };
+    send(&ChildMessage::Started)?;
     let engine_control = Arc::new(EngineControl::default());
     let (sender, results) = mpsc::channel();
     let (job, folder, job_engine_control) = (order.job, order.folder, engine_control.clone());
     // The job runs on a separate thread, so that this one can report its progress.
     std::thread::Builder::new().spawn(move || {
         // Fails only if the loop below has ended.
-        let _ = sender.send(job.run(&folder, &job_engine_control));
+        let _ = sender.send(job.run(&folder, confinement, &job_engine_control));
     })?;
     loop {
         match results.recv_timeout(REPORT_INTERVAL) {
@@ -161,6 +167,7 @@ impl ChildJob {
             | Self::Verify { file, .. } => vec![file.clone()],
             #[cfg(feature = "c2pa")]
             Self::Sign(order, _) => vec![order.file.clone(), order.source.clone()],
+            Self::Confinement(_) => Vec::new(),
         };
         let results = self.results().into_iter();
         ChildRights {
@@ -173,6 +180,7 @@ impl ChildJob {
     fn run(
         self,
         folder: &Path,
+        confinement: AppliedConfinement,
         engine_control: &EngineControl,
     ) -> Result<ChildMessage, EngineError> {
         match self {
@@ -185,6 +193,7 @@ impl ChildJob {
                     height: picture.height(),
                 })
             }
+            Self::Confinement(attempts) => Ok(ChildMessage::Attempted(attempts.make(confinement))),
             Self::Video {
                 job,
                 picture,

@@ -3,10 +3,13 @@
 //! and no new file, link or folder.
 //!
 //! Landlock restricts files (Linux 5.13) and TCP (6.7), seccomp the system calls. If the kernel has
-//! neither, a child runs without them; docs/security.md says so. Both apply to the calling thread
-//! and to those that it starts, so `confine` is called while there is only one thread.
+//! neither, a child runs without them; docs/security.md says so. If the kernel has them and they
+//! cannot be used, a child runs nothing: [`ConfinementError`]. Both apply to the calling thread and
+//! to those that it starts, so `confine` is called while there is only one thread.
 
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 /// The rights that an order needs.
 #[derive(Debug, Default)]
@@ -22,9 +25,64 @@ pub(super) struct ChildRights {
 #[cfg(target_os = "linux")]
 pub(super) use linux::confine;
 
+/// Why a child cannot confine itself although the kernel offers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum ConfinementError {
+    /// A filter of system calls refuses this call, which the confinement needs.
+    #[error("a filter of system calls forbids `{0}`")]
+    ForbiddenCall(String),
+    /// A filter of system calls killed the child.
+    #[error("a filter of system calls killed the child")]
+    Killed,
+    /// The confinement was built, and does not keep the child from this.
+    #[error("a confined child still reaches what it must not: {}", .0.name())]
+    Breached(ConfinementWall),
+    /// Another error.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What the confinement keeps a child from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConfinementWall {
+    /// Files that its order does not name.
+    Files,
+    /// Sockets of every kind.
+    Network,
+    /// Signals to other processes.
+    Processes,
+}
+
+impl ConfinementWall {
+    pub const ALL: [Self; 3] = [Self::Files, Self::Network, Self::Processes];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Network => "network",
+            Self::Processes => "processes",
+        }
+    }
+}
+
+/// The parts of the confinement that the kernel has and that were applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AppliedConfinement {
+    /// Restricts files.
+    pub(super) landlock: bool,
+    /// Restricts system calls: sockets, signals.
+    pub(super) seccomp: bool,
+}
+
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine(_: &ChildRights, _is_strict: bool) -> std::io::Result<()> {
-    Ok(())
+pub(super) fn confine(
+    _: &ChildRights,
+    _is_strict: bool,
+) -> Result<AppliedConfinement, ConfinementError> {
+    Ok(AppliedConfinement {
+        landlock: false,
+        seccomp: false,
+    })
 }
 
 #[cfg(target_os = "linux")]
@@ -33,31 +91,60 @@ mod linux {
     use std::io;
 
     use landlock::{
-        ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
-        RulesetError, Scope, path_beneath_rules,
+        ABI, Access as _, AccessFs, AccessNet, LandlockStatus, RestrictionStatus, Ruleset,
+        RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope, path_beneath_rules,
     };
     use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 
-    use super::ChildRights;
+    use super::{AppliedConfinement, ChildRights, ConfinementError};
     use crate::engines::child::allowed_calls::{AllowedCalls, CallNeeds, allowed_calls};
 
+    /// The first version of Linux with Landlock.
+    const FIRST_WITH_LANDLOCK: (u32, u32) = (5, 13);
     /// The newest version of Landlock that is used; an older kernel refuses less.
     const LANDLOCK_ABI: ABI = ABI::V6;
 
-    /// Removes from the calling thread all rights that its order does not need. Fails only if the
-    /// kernel supports the confinement but refused it. If `is_strict`, a refused call ends the
-    /// process.
+    /// Removes from the calling thread all rights that its order does not need, as far as the kernel
+    /// can. If `is_strict`, a refused call ends the process.
     pub(in crate::engines::child) fn confine(
         rights: &ChildRights,
         is_strict: bool,
-    ) -> io::Result<()> {
-        guard_files(rights).map_err(io::Error::other)?;
-        guard_calls(rights, is_strict)
+    ) -> Result<AppliedConfinement, ConfinementError> {
+        Ok(AppliedConfinement {
+            landlock: guard_files(rights)?,
+            seccomp: guard_calls(rights, is_strict)?,
+        })
     }
 
-    fn guard_files(rights: &ChildRights) -> Result<(), RulesetError> {
+    /// Returns whether the kernel has Landlock.
+    fn guard_files(rights: &ChildRights) -> Result<bool, ConfinementError> {
+        // This asks the kernel for its version of Landlock. For the library every error means that
+        // there is none; which error it was is still in errno.
+        let ruleset = Ruleset::default();
+        let error = io::Error::last_os_error();
+        let status = restrict_files(ruleset, rights).map_err(|error| ruleset_error(&error))?;
+        match status.landlock {
+            LandlockStatus::Available { .. } => Ok(true),
+            LandlockStatus::NotEnabled => Ok(false),
+            LandlockStatus::NotImplemented => {
+                let release = rustix::system::uname();
+                let is_in_kernel = has_landlock(&release.release().to_string_lossy());
+                if is_forbidden(&error) && is_in_kernel {
+                    return Err(ConfinementError::ForbiddenCall(
+                        "landlock_create_ruleset".into(),
+                    ));
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn restrict_files(
+        ruleset: Ruleset,
+        rights: &ChildRights,
+    ) -> Result<RestrictionStatus, RulesetError> {
         // Best effort is the library's default: an older kernel restricts what it can.
-        Ruleset::default()
+        ruleset
             .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
             .handle_access(AccessNet::from_all(LANDLOCK_ABI))?
             .scope(Scope::from_all(LANDLOCK_ABI))?
@@ -67,14 +154,44 @@ mod linux {
                 AccessFs::ReadFile | AccessFs::ReadDir,
             ))?
             .add_rules(path_beneath_rules(&rights.write, AccessFs::WriteFile))?
-            .restrict_self()?;
-        Ok(())
+            .restrict_self()
     }
 
-    fn guard_calls(rights: &ChildRights, is_strict: bool) -> io::Result<()> {
+    /// Whether a version of Linux may have Landlock.
+    pub(super) fn has_landlock(release: &str) -> bool {
+        let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+        let mut number = || numbers.next().and_then(|digits| digits.parse().ok());
+        // An unknown kind of version is taken for a new one.
+        let version = number().and_then(|major| Some((major, number()?)));
+        version.is_none_or(|version| version >= FIRST_WITH_LANDLOCK)
+    }
+
+    /// Whether the error is that of a filter of system calls. Kernels without a call say ENOSYS,
+    /// and kernels in which Landlock is switched off EOPNOTSUPP.
+    fn is_forbidden(error: &io::Error) -> bool {
+        matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES))
+    }
+
+    fn ruleset_error(error: &RulesetError) -> ConfinementError {
+        let call = match error {
+            RulesetError::CreateRuleset(_) => "landlock_create_ruleset",
+            RulesetError::AddRules(_) => "landlock_add_rule",
+            RulesetError::RestrictSelf(_) => "landlock_restrict_self",
+            _ => return ConfinementError::Failed(error.to_string()),
+        };
+        let source = std::error::Error::source(error);
+        let cause = source.and_then(|source| source.downcast_ref::<io::Error>());
+        match cause {
+            Some(cause) if is_forbidden(cause) => ConfinementError::ForbiddenCall(call.into()),
+            _ => ConfinementError::Failed(format!("{call}: {error}")),
+        }
+    }
+
+    /// Returns whether the kernel has filters of system calls.
+    fn guard_calls(rights: &ChildRights, is_strict: bool) -> Result<bool, ConfinementError> {
         // The library has no filters for other processors.
         let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
-            return Ok(());
+            return Ok(false);
         };
         // `clone3` has its flags in memory, which a filter cannot read. It is made to look absent,
         // so that the C library starts threads by `clone`. This filter comes first, because the
@@ -82,11 +199,14 @@ mod linux {
         // lets this call pass.
         let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
         let refused = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-        apply(absent, SeccompAction::Allow, refused, machine)?;
+        if !apply(absent, SeccompAction::Allow, refused, machine)? {
+            return Ok(false);
+        }
         let allowed = allowed_calls(CallNeeds {
             writes: !rights.write.is_empty(),
             loads_code: rights.loads_code,
-        })?;
+        });
+        let allowed = allowed.map_err(failed)?;
         let refused = if is_strict {
             SeccompAction::KillProcess
         } else {
@@ -100,20 +220,24 @@ mod linux {
         otherwise: SeccompAction,
         listed: SeccompAction,
         machine: TargetArch,
-    ) -> io::Result<()> {
+    ) -> Result<bool, ConfinementError> {
         let filter = SeccompFilter::new(calls, otherwise, listed, machine);
-        let filter: seccompiler::BpfProgram = filter
-            .and_then(TryInto::try_into)
-            .map_err(io::Error::other)?;
-        match seccompiler::apply_filter(&filter) {
-            Err(seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error))
-                if error.raw_os_error() == Some(libc::EINVAL) =>
-            {
-                // The kernel was built without filters.
-                Ok(())
-            }
-            result => result.map_err(io::Error::other),
+        let filter: seccompiler::BpfProgram = filter.and_then(TryInto::try_into).map_err(failed)?;
+        let error = match seccompiler::apply_filter(&filter) {
+            Ok(()) => return Ok(true),
+            Err(seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error)) => error,
+            Err(error) => return Err(failed(error)),
+        };
+        match error.raw_os_error() {
+            // The kernel was built without filters.
+            Some(libc::EINVAL | libc::ENOSYS) => Ok(false),
+            _ if is_forbidden(&error) => Err(ConfinementError::ForbiddenCall("seccomp".into())),
+            _ => Err(failed(error)),
         }
+    }
+
+    fn failed(error: impl std::fmt::Display) -> ConfinementError {
+        ConfinementError::Failed(format!("seccomp: {error}"))
     }
 }
 
@@ -173,7 +297,8 @@ mod tests {
                 write: vec![result.clone()],
                 loads_code: false,
             };
-            confine(&rights, false).unwrap();
+            let applied = confine(&rights, false).unwrap();
+            assert_eq!((applied.landlock, applied.seccomp), (true, true));
             assert_eq!(std::fs::read_to_string(&source).unwrap(), "a song");
             let mut file = std::fs::File::options().write(true).open(&result).unwrap();
             file.write_all(b"a stem").unwrap();
@@ -297,5 +422,17 @@ mod tests {
         let metadata = std::fs::metadata(&victim).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o077, 0o044);
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    #[test]
+    fn a_kernel_without_landlock_is_known_by_its_version() {
+        for (release, expected) in [
+            ("4.19.0", false),
+            ("5.10.0-28-amd64", false),
+            ("5.13.0", true),
+            ("6.1.0-18-cloud", true),
+            ("7.0", true),
+            ("unknown", true),
+        ] {
+            assert_eq!(linux::has_landlock(release), expected, "{release}");
+        }
     }
 }

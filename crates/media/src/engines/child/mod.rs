@@ -7,7 +7,8 @@
 //! (`confinement`, `allowed_calls`), runs the job, fills the files and writes `ChildMessage`s to
 //! standard output, one per line. The last of them contains the outcome. File names follow from the
 //! job and are not sent. The parent kills a child that takes too long (`job_clock`), and checks what
-//! it left (`result_checks`). `untrusted_media` is the parent's side for untrusted input: pictures,
+//! it left (`result_checks`). `confinement_proof` shows, before a gateway starts, that its children
+//! are confined. `untrusted_media` is the parent's side for untrusted input: pictures,
 //! recordings, credentials. A child that examines films examines several, because starting it costs
 //! more than examining one.
 
@@ -15,6 +16,7 @@
 mod allowed_calls;
 mod child_side;
 mod confinement;
+mod confinement_proof;
 mod job_clock;
 mod launcher;
 mod own_model_files;
@@ -41,6 +43,8 @@ use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::{StemsJob, VideoJob};
 
 pub use child_side::serve;
+pub use confinement::{ConfinementError, ConfinementWall};
+pub use confinement_proof::prove_confinement;
 pub use job_clock::{ChildClocks, ChildWork};
 pub use launcher::ChildLauncher;
 pub use parent_side::{ScannedFilm, make_video, scan_films, separate};
@@ -89,6 +93,8 @@ enum ChildJob {
     Verify { file: PathBuf, certificates: String },
     #[cfg(feature = "c2pa")]
     Sign(SignOrder, signing::PublicSigner),
+    /// ForbiddenAttempts what a confined child cannot do.
+    Confinement(confinement_proof::ForbiddenAttempts),
 }
 
 /// A decoded picture in a file: rows of red, green, blue bytes.
@@ -190,6 +196,11 @@ impl ChildLimits {
 /// A message from the child.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum ChildMessage {
+    /// The child is confined and is about to read its input. The first message, unless it is
+    /// [`Unconfined`](Self::Unconfined).
+    Started,
+    /// The child cannot confine itself, and has read nothing but its order.
+    Unconfined(ConfinementError),
     /// Percent. Sent several times a second.
     Progress(u8),
     /// The picture is in [`PIXELS`].
@@ -222,6 +233,7 @@ enum ChildMessage {
     /// What was collected for the search for watermarks is in [`FRAMES`] and [`SOUND`].
     Checked(Box<FileCheck>),
     Verified(Result<VerifiedCredentials, String>),
+    Attempted(confinement_proof::AttemptReport),
     /// Bytes that are to be signed; the child waits for a line on its input.
     #[cfg(feature = "c2pa")]
     ToSign(Vec<u8>),
@@ -249,7 +261,7 @@ impl ChildMessage {
     /// Whether more messages follow.
     const fn is_interim(&self) -> bool {
         match self {
-            Self::FilmScanned(..) | Self::Needs(_) => true,
+            Self::Started | Self::FilmScanned(..) | Self::Needs(_) => true,
             #[cfg(feature = "c2pa")]
             Self::ToSign(_) | Self::ToStamp(_) => true,
             _ => false,

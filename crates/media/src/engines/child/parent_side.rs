@@ -17,8 +17,9 @@ use super::job_clock::JobClock;
 use super::result_checks::{BadResult, check_flac, check_jpeg, check_mp4, check_png};
 use super::result_files::ResultFiles;
 use super::{
-    ChildJob, ChildLauncher, ChildLimits, ChildMessage, ChildOrder, ChildWork, ClipFacts, OwnModel,
-    PIXELS, POSTER, RawPicture, SHEET, STILLS, VIDEO, cover, cover_large, flac,
+    ChildJob, ChildLauncher, ChildLimits, ChildMessage, ChildOrder, ChildWork, ClipFacts,
+    ConfinementError, OwnModel, PIXELS, POSTER, RawPicture, SHEET, STILLS, VIDEO, cover,
+    cover_large, flac,
 };
 use crate::engines::animatic_engine::MadeVideo;
 use crate::engines::clip::{self, COVER_SIDES, MadeClip, engine_failure};
@@ -272,7 +273,8 @@ pub(super) fn run_job_with(
     engine_control: &EngineControl,
     handler: MessageHandler<'_>,
 ) -> Result<(ResultFiles, ChildMessage), EngineError> {
-    let files = ResultFiles::create(launcher.spool(), &job).map_err(engine_failure)?;
+    let unstarted = |error: io::Error| start_failure(EngineError::Unstarted(error.to_string()));
+    let files = ResultFiles::create(launcher.spool(), &job).map_err(unstarted)?;
     let order = ChildOrder {
         job,
         folder: files.folder().to_owned(),
@@ -283,7 +285,7 @@ pub(super) fn run_job_with(
     let work = order.job.work();
     let _running = launcher.note_running(work);
     // Dropped at every end of this function, which kills it.
-    let mut child = launcher.take().map_err(engine_failure)?;
+    let mut child = launcher.take().map_err(unstarted)?;
     let Some(stdout) = child.process.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
@@ -292,9 +294,10 @@ pub(super) fn run_job_with(
         stdout,
         clock: JobClock::start(&launcher.clocks(), &order.job),
         engine_control,
+        has_started: false,
     };
     let order_line = serde_json::to_string(&order).map_err(engine_failure)?;
-    let follow = || {
+    let mut follow = || {
         conversation.send_line(order_line)?;
         if !order.job.asks_parent() {
             conversation.stdin = None;
@@ -303,13 +306,15 @@ pub(super) fn run_job_with(
             Some(message) => Ok(message),
             None => {
                 let status = conversation.wait_for_exit(&mut child.process)?;
-                Err(exit_error(status, &child.stderr_file).into())
+                let error = exit_error(status, &child.stderr_file);
+                Err(conversation.death(status, error).into())
             }
         }
     };
     match follow() {
         Ok(ChildMessage::Source(reason)) => Err(EngineError::Source(reason)),
         Ok(ChildMessage::Broken(reason)) => Err(EngineError::Broken(reason)),
+        Ok(ChildMessage::Unconfined(error)) => Err(start_failure(EngineError::Unconfined(error))),
         Ok(message) => {
             // The last report of progress may have come long before the end.
             if work == ChildWork::Engine {
@@ -324,6 +329,17 @@ pub(super) fn run_job_with(
             Err(EngineError::Died(reason))
         }
     }
+}
+
+/// Counts and logs that a child could not start its job.
+fn start_failure(error: EngineError) -> EngineError {
+    let reason = match error {
+        EngineError::Unconfined(_) => "confinement",
+        _ => "start",
+    };
+    metrics::counter!("mediagate_child_failures_total", "reason" => reason).increment(1);
+    tracing::error!(why = %error, "a child process cannot work");
+    error
 }
 
 /// Why a child has no outcome.
@@ -346,6 +362,8 @@ struct ChildConversation<'a> {
     stdout: ChildStdout,
     clock: JobClock,
     engine_control: &'a EngineControl,
+    /// Whether the child is confined and has begun to read its input.
+    has_started: bool,
 }
 
 impl ChildConversation<'_> {
@@ -417,6 +435,7 @@ impl ChildConversation<'_> {
                         self.clock.note_progress(percent);
                         self.engine_control.report(f32::from(percent) / 100.0);
                     }
+                    ChildMessage::Started => self.has_started = true,
                     message if message.is_interim() => {
                         if let Some(answer) = self.clock.paused(|| handler(files, message))? {
                             self.send_line(answer)?;
@@ -429,6 +448,22 @@ impl ChildConversation<'_> {
             if received.len() > MAX_LINE_BYTES {
                 return Err(EngineError::Broken("a child sent an endless line".into()).into());
             }
+        }
+    }
+
+    /// The error for a child that exited without an outcome. One that has read nothing of its input
+    /// did not die of it.
+    fn death(&self, status: ExitStatus, error: EngineError) -> EngineError {
+        match error {
+            EngineError::Died(_)
+                if !self.has_started && status.signal() == Some(Signal::SYS.as_raw()) =>
+            {
+                start_failure(EngineError::Unconfined(ConfinementError::Killed))
+            }
+            EngineError::Died(reason) if !self.has_started => {
+                start_failure(EngineError::Unstarted(reason))
+            }
+            error => error,
         }
     }
 

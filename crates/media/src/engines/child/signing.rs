@@ -56,21 +56,20 @@ const MAX_CREDENTIALS_BYTES: u64 = 16 << 20;
 /// The parent's answer: the signature or stamp, or why there is none.
 type SignAnswer = Result<Vec<u8>, String>;
 
-/// Signs the file and returns its provenance.
+/// Signs the file and returns it.
 pub fn sign(
     launcher: &ChildLauncher,
     order: SignOrder,
     (signer, stamps): (&dyn ContentSigner, bool),
     engine_control: &EngineControl,
-) -> Result<Vec<u8>, SigningError> {
-    let failed = |error: &dyn std::fmt::Display| SigningError(error.to_string());
+) -> Result<Vec<u8>, EngineError> {
     let public = PublicSigner {
         algorithm: match signer.algorithm() {
             SignatureAlgorithm::Es256 => AlgorithmName::Es256,
             SignatureAlgorithm::Es384 => AlgorithmName::Es384,
             SignatureAlgorithm::Ed25519 => AlgorithmName::Ed25519,
         },
-        certificates: signer.certificates().map_err(|error| failed(&error))?,
+        certificates: signer.certificates().map_err(engine_failure)?,
         stamps,
     };
     let mut handler = |_: &ResultFiles, message| {
@@ -96,22 +95,21 @@ pub fn sign(
     // The signed file contains the credentials of its source.
     let max_bytes = size(&order.file) + size(&order.source) + MAX_CREDENTIALS_BYTES;
     let job = ChildJob::Sign(order, public);
-    let result = run_job_with(
+    let (files, message) = run_job_with(
         launcher,
         job,
         ChildLimits::MEDIA,
         engine_control,
         &mut handler,
-    );
-    let (files, message) = result.map_err(|error| failed(&error))?;
+    )?;
     match message {
         ChildMessage::Signed(Ok(())) => {
             let signed = files.read(SIGNED, max_bytes);
             let signed = signed.and_then(|signed| check_kind(signed, kind));
-            signed.map_err(|error| failed(&error))
+            signed.map_err(engine_failure)
         }
-        ChildMessage::Signed(Err(reason)) => Err(SigningError(reason)),
-        message => Err(SigningError(format!("a child sent {message:?}"))),
+        ChildMessage::Signed(Err(reason)) => Err(EngineError::Broken(reason)),
+        message => Err(EngineError::Broken(format!("a child sent {message:?}"))),
     }
 }
 

@@ -13,7 +13,7 @@ fn child(folder: &Path) -> ChildLauncher {
     let (before, after) = scan.split_once("NAME").unwrap();
     let script = format!(
         "#!/bin/sh\nfilms=$(grep -o '[^\"/]*\\.mp4')\n[ -n \"$films\" ] || exit\n\
-         echo start >> {started}\nfor film in $films; do\n\
+         echo start >> {started}\necho '\"Started\"'\nfor film in $films; do\n\
          case $film in bad*) kill -9 $$;; esac\n\
          echo '{{\"FilmScanned\":[{before}'$film'{after},null]}}'\ndone\necho '\"AllScanned\"'\n",
         started = folder.join("started").display(),

@@ -1,6 +1,6 @@
 //! Untrusted media, the parent's side: pictures, recordings, and files to be checked. Blocks. If a
 //! child dies while it reads a file, the file counts as unreadable, unless the child was asked to
-//! stop. [`check`] returns the death as an error, which its caller reports as a finding.
+//! stop. A child that dies before that says nothing about the file ([`EngineError::Unstarted`]). [`check`] returns the death as an error, which its caller reports as a finding.
 
 use std::path::Path;
 
@@ -134,26 +134,30 @@ pub fn check(
     Ok(*checked)
 }
 
-/// Verifies a file's credentials.
+/// Verifies a file's credentials. Fails only if no child can start; anything else is a finding about
+/// the file.
 pub fn verify(
     launcher: &ChildLauncher,
     file: &Path,
     certificates: &str,
     engine_control: &EngineControl,
-) -> Result<VerifiedCredentials, String> {
+) -> Result<Result<VerifiedCredentials, String>, EngineError> {
     let job = ChildJob::Verify {
         file: file.to_owned(),
         certificates: certificates.to_owned(),
     };
-    match run_job(launcher, job, ChildLimits::MEDIA, engine_control) {
-        Ok((_, ChildMessage::Verified(verified))) => verified,
-        Ok((_, message)) => Err(unexpected_message(&message).to_string()),
-        Err(EngineError::Died(why)) => {
-            tracing::warn!(%why, "reading Content Credentials crashed its process");
-            Err("its credentials cannot be read".to_owned())
-        }
-        Err(error) => Err(error.to_string()),
-    }
+    Ok(
+        match run_job(launcher, job, ChildLimits::MEDIA, engine_control) {
+            Ok((_, ChildMessage::Verified(verified))) => verified,
+            Ok((_, message)) => Err(unexpected_message(&message).to_string()),
+            Err(EngineError::Died(why)) => {
+                tracing::warn!(%why, "reading Content Credentials crashed its process");
+                Err("its credentials cannot be read".to_owned())
+            }
+            Err(error) if error.is_start_failure() => return Err(error),
+            Err(error) => Err(error.to_string()),
+        },
+    )
 }
 
 fn unexpected_message(message: &ChildMessage) -> EngineError {
