@@ -63,6 +63,10 @@ pub(super) fn record(task: &str, target: fn(String) -> CallTarget) -> Call {
 
 /// The target of a path below `/v1`, for a provider whose base URL is that of another API of the
 /// same server.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is given where a variant of the target could be"
+)]
 pub(super) fn beside(path: String) -> CallTarget {
     CallTarget::Root(format!("/v1{path}"))
 }
