@@ -243,14 +243,14 @@ async fn check_hash(
         .ends_at()
         .is_some_and(|at| at <= app.clock.now())
     {
-        return Err(rotated());
+        return Err(rotated_error());
     }
     admit(app, &caller, address)?;
     Ok(Some(caller))
 }
 
 /// The error for a secret that another one has replaced.
-fn rotated() -> Error {
+fn rotated_error() -> Error {
     let message = "The API key was rotated and is no longer valid.";
     Error::plain(ErrorCode::RevokedApiKey, message)
 }

@@ -102,7 +102,7 @@ fn log_name(sha256: &str) -> &str {
 /// The caller with this cookie, if the session and its key are valid now and from this address.
 pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<Arc<Caller>, Error> {
     if cookie.expose().len() != COOKIE_DIGITS {
-        return Err(ended());
+        return Err(ended_error());
     }
     let caller = check_hash(app, hash(cookie), address).await?;
     keys::note_use(app, &caller);
@@ -116,19 +116,19 @@ pub(super) async fn check_hash(
     address: IpAddr,
 ) -> Result<Arc<Caller>, Error> {
     let caller = keys::cached_caller(app, sha256, store::sessions::caller).await?;
-    let caller = caller.ok_or_else(ended)?;
+    let caller = caller.ok_or_else(ended_error)?;
     if caller
         .credential
         .ends_at()
         .is_some_and(|at| at <= app.clock.now())
     {
-        return Err(ended());
+        return Err(ended_error());
     }
     keys::admit(app, &caller, address)?;
     Ok(caller)
 }
 
-fn ended() -> Error {
+fn ended_error() -> Error {
     let message = "The session has ended. Sign in again.";
     Error::plain(ErrorCode::ExpiredApiKey, message)
 }

@@ -180,7 +180,7 @@ fn upstream_field(clip: &Clip, field: fn(&ClipUpstream) -> &String) -> String {
 
 /// A clip as a reader may see it. To one who may not read it, it only shows that it exists and of
 /// what kind it is: neither its files nor its words.
-fn visible(clip: &Clip, is_readable: bool) -> Cow<'_, Clip> {
+fn visible_clip(clip: &Clip, is_readable: bool) -> Cow<'_, Clip> {
     if is_readable {
         return Cow::Borrowed(clip);
     }
@@ -201,7 +201,7 @@ impl ClipRecord {
         account: &Account,
         links: &Links,
     ) -> Self {
-        let clip: &Clip = &visible(clip, links.shows_made());
+        let clip: &Clip = &visible_clip(clip, links.shows_made());
         let more = if clip.media_removed {
             "media removed: it expired"
         } else {
@@ -224,7 +224,7 @@ impl PersonaClip {
         account: &Account,
         links: &Links,
     ) -> Self {
-        let clip: &Clip = &visible(clip, links.shows_everything());
+        let clip: &Clip = &visible_clip(clip, links.shows_everything());
         let is_upload = clip.origin == ClipOrigin::Upload;
         let milliseconds = clip.media.map_or(0, |media| media.milliseconds);
         let metadata = PersonaClipMetadata {

@@ -259,7 +259,7 @@ async fn close(
     let author = ChangeAuthor::command("accounts close").into();
     let closed = keys::close_account(app, author, account.id, options).await?;
     if json {
-        return show::json(&AdminAccount::closed(&closed));
+        return show::json(&AdminAccount::after_closing(&closed));
     }
     let keys = match closed.keys_revoked {
         1 => "1 key was revoked.".to_owned(),

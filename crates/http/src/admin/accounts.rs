@@ -103,7 +103,7 @@ pub(crate) async fn close(
     let close = async |operation: OperatorAction<'_, ClosedAccount>| {
         keys::close_account(&app, operation, account, options).await
     };
-    let show = |closed: &ClosedAccount, _| AdminAccount::closed(closed);
+    let show = |closed: &ClosedAccount, _| AdminAccount::after_closing(closed);
     Ok(write.change(&app, fingerprint, close, show).await?)
 }
 

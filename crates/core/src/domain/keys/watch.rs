@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::{check_hash, hash, require_scope, rotated};
+use super::{check_hash, hash, require_scope, rotated_error};
 use crate::app::App;
 use crate::domain::sessions;
 use mediagate_model::account::Scope;
@@ -77,7 +77,7 @@ impl CallerWatch {
             // A key that existed when the request began was rotated twice since.
             SecretHash::Key(sha256) => check_hash(&self.app, sha256.clone(), self.address)
                 .await?
-                .ok_or_else(rotated)?,
+                .ok_or_else(rotated_error)?,
             SecretHash::Session(sha256) => {
                 sessions::check_hash(&self.app, sha256.clone(), self.address).await?
             }

@@ -48,7 +48,7 @@ pub struct AdminAccount {
 
 impl AdminAccount {
     /// An account that was just closed.
-    pub fn closed(closed: &ClosedAccount) -> Self {
+    pub fn after_closing(closed: &ClosedAccount) -> Self {
         Self {
             keys_revoked: Some(closed.keys_revoked),
             tasks: Some(KeyTasksObject::new(closed.tasks)),
