@@ -8,6 +8,7 @@ are listed at the end.
 
 import copy
 import functools
+import ipaddress
 import json
 import os
 import pathlib
@@ -21,6 +22,8 @@ import tomllib
 import jsonschema
 import kubernetes_validate
 import yaml
+
+import forgeries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -271,7 +274,12 @@ def check_compose(_work):
         expect(kept, f"compose.yaml: {name} may do too much")
     settings = tomllib.loads((DEPLOY / "compose.toml").read_text())
     [network] = compose["networks"]["inside"]["ipam"]["config"]
-    expect(settings["trusted_proxies"] == [network["subnet"]], "compose.toml trusts another network")
+    address = services["proxy"]["networks"]["inside"]["ipv4_address"]
+    expect(settings["trusted_proxies"] == [f"{address}/32"], "compose.toml trusts others than the proxy")
+    # Otherwise another container, or the engine itself, could get the trusted address.
+    own, given = ipaddress.ip_address(address), ipaddress.ip_network(network["ip_range"])
+    expect(own in ipaddress.ip_network(network["subnet"]), f"compose.yaml: {address} is not in its network")
+    expect(own not in given and address != network["gateway"], f"compose.yaml: {address} may be another's")
     proxy = (DEPLOY / "proxy/haproxy.cfg").read_text()
     expect("server-template gateway 10 gateway:8080" in proxy, "haproxy.cfg does not know compose's gateways")
     patience = re.search(r"^ *timeout check (\d+)s$", proxy, re.M)
@@ -337,27 +345,83 @@ def check_alerts(work):
 
 
 def check_proxies(work):
-    if haproxy := program("haproxy"):
-        run(haproxy, "-q", "-c", "-f", DEPLOY / "proxy/haproxy.cfg")
-    if caddy := program("caddy"):
-        run(caddy, "adapt", "--config", DEPLOY / "proxy/Caddyfile", "--adapter", "caddyfile", "--validate",
-            env={**os.environ, "HOME": str(work)})
-    if nginx := program("nginx"):
-        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=media.example.com",
-            "-keyout", work / "key.pem", "-out", work / "certificate.pem")
-        text = (DEPLOY / "proxy/nginx.conf").read_text()
-        text = re.sub(r"/etc/letsencrypt/\S+/fullchain.pem", str(work / "certificate.pem"), text)
-        text = re.sub(r"/etc/letsencrypt/\S+/privkey.pem", str(work / "key.pem"), text)
-        text = text.replace("/var/log/nginx", str(work))
-        # `nginx -t` opens the ports, and only root may open those below 1024.
-        text = re.sub(r"(listen (\[::\]:)?)(80|443)\b", lambda found: f"{found[1]}3{found[3]:0>4}", text)
-        path = work / "nginx.conf"
-        # An nginx that was only unpacked from its package has no folders of its own.
-        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        folders = "".join(f"{kind}_temp_path {work}/{kind};\n" for kind in kinds)
-        path.write_text(
-            f"pid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\nhttp {{\naccess_log {work}/access.log;\n{folders}{text}}}\n")
-        run(nginx, "-t", "-q", "-p", work, "-c", path)
+    """Each proxy reads its settings, and lets no caller forge where a request comes from."""
+    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=media.example.com",
+        "-keyout", work / "key.pem", "-out", work / "certificate.pem")
+    with forgeries.server() as (gateway, arrived):
+        for name, settings in [("haproxy", haproxy_trial), ("caddy", caddy_trial), ("nginx", nginx_trial)]:
+            if found := program(name):
+                port = forgeries.free_port()
+                checks, command, encrypted = settings(found, work, port, gateway)
+                for check in checks:
+                    run(*check, env={**os.environ, "HOME": str(work)})
+                for fault in forgeries.found(command, port, encrypted, arrived, env={**os.environ, "HOME": str(work)}):
+                    faults.append(f"{name}: {fault}")
+
+
+def replaced(text, pattern, other):
+    """The text with every match of a pattern replaced, of which there must be one at least."""
+    changed, count = re.subn(pattern, other, text, flags=re.M)
+    expect(count, f"the settings of a proxy have no {pattern}")
+    return changed
+
+
+def haproxy_trial(haproxy, work, port, gateway):
+    path = DEPLOY / "proxy/haproxy.cfg"
+    text = replaced(path.read_text(), r"bind :8080$", f"bind 127.0.0.1:{port}")
+    text = replaced(text, r"server-template .*$", f"server gateway 127.0.0.1:{gateway}")
+    # docker's name server, which is not here.
+    text = replaced(text, r"^resolvers .*\n(    .*\n)+", "")
+    # A build machine may allow a process few open files.
+    text = replaced(text, r"maxconn 8000$", "maxconn 100")
+    trial = work / "haproxy.cfg"
+    trial.write_text(text)
+    return [[haproxy, "-q", "-c", "-f", path]], [haproxy, "-q", "-db", "-f", trial], False
+
+
+def caddy_trial(caddy, work, port, gateway):
+    path = DEPLOY / "proxy/Caddyfile"
+    certificate = f"tls {work}/certificate.pem {work}/key.pem"
+    text = replaced(path.read_text(), r"^media\.example\.com \{$", f"https://media.example.com:{port} {{\n\t{certificate}")
+    text = replaced(text, r"reverse_proxy 127\.0\.0\.1:8080 ", f"reverse_proxy 127.0.0.1:{gateway} ")
+    trial = work / "Caddyfile"
+    # No redirects from port 80, and no port for its administration.
+    trial.write_text("{\n\tadmin off\n\tauto_https disable_redirects\n}\n" + text)
+    as_file = ["--adapter", "caddyfile", "--config"]
+    return [[caddy, "adapt", "--validate", *as_file, path]], [caddy, "run", *as_file, trial], True
+
+
+def nginx_trial(nginx, work, port, gateway):
+    text = (DEPLOY / "proxy/nginx.conf").read_text()
+    text = replaced(text, r"/etc/letsencrypt/\S+/fullchain.pem", str(work / "certificate.pem"))
+    text = replaced(text, r"/etc/letsencrypt/\S+/privkey.pem", str(work / "key.pem"))
+    text = replaced(text, r"/var/log/nginx", str(work))
+    text = replaced(text, r"server 127\.0\.0\.1:8080 ", f"server 127.0.0.1:{gateway} ")
+    # Only root may open ports below 1024.
+    ports = {"80": forgeries.free_port(), "443": port}
+    text = replaced(text, r"(listen (?:\[::\]:)?)(80|443)\b", lambda found: f"{found[1]}{ports[found[2]]}")
+    trial = work / "nginx.conf"
+    # An nginx that was only unpacked from its package has no folders of its own.
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    folders = "".join(f"{kind}_temp_path {work}/{kind};\n" for kind in kinds)
+    trial.write_text(
+        f"daemon off;\npid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\n"
+        f"http {{\naccess_log {work}/access.log;\n{folders}{text}}}\n")
+    command = [nginx, "-p", work, "-c", trial]
+    return [[*command, "-t", "-q"]], command, True
+
+
+def check_trust(_work):
+    """Who may say where a request comes from is one address, never a network with others in it."""
+    paths = [path for path in [*DEPLOY.rglob("*"), *(ROOT / "docs").glob("*.md")] if path.is_file()]
+    trusting = 0
+    for path in paths:
+        if path.suffix in {".md", ".toml", ".yaml", ".conf", ".cfg", ""}:
+            for trusted in re.findall(r"^[\s#]*trusted_proxies\s*=\s*(\[.*?\])", path.read_text(), re.M):
+                trusting += 1
+                for network in tomllib.loads(f"all = {trusted}")["all"]:
+                    expect(ipaddress.ip_network(network).num_addresses == 1, f"{path.name} trusts all of {network}")
+    expect(trusting >= 5, f"only {trusting} files set trusted_proxies")
 
 
 def check_scripts(_work):
@@ -370,7 +434,7 @@ def check_scripts(_work):
 
 
 def main():
-    for check in [check_chart, check_compose, check_units, check_container, check_alerts, check_proxies, check_scripts]:
+    for check in [check_chart, check_compose, check_units, check_container, check_alerts, check_proxies, check_trust, check_scripts]:
         before = len(faults)
         with tempfile.TemporaryDirectory() as work:
             check(pathlib.Path(work))

@@ -1,5 +1,6 @@
 //! Keys: who may call, from where, how often, for how much.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use mediagate_core::domain::keys::{self, KeyMatch, NewKey};
@@ -8,6 +9,7 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 use serde_json::json;
 
+use crate::support::balancer::Balancer;
 use crate::support::{TestGateway, sound, video_order, videos_order};
 
 fn key(change: impl FnOnce(&mut NewKey)) -> NewKey {
@@ -289,6 +291,50 @@ async fn a_key_is_limited_to_its_models_and_networks() {
         "the last hop is the caller of the proxy"
     );
     assert_eq!(status_through_proxy("8.8.8.8, 10.1.2.3").await, 200);
+    gateway.stop().await;
+}
+
+/// Callers at 127.0.0.2 behind the shipped `HAProxy`, which the gateway trusts.
+#[tokio::test]
+async fn a_forged_address_does_not_pass_a_proxy() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .set(|settings| settings.trusted_proxies = Some(vec!["127.0.0.1/32".parse().unwrap()]))
+        .start()
+        .await;
+    let port = gateway.client.base.rsplit_once(':').unwrap().1;
+    let proxy = Balancer::in_front_of(&[port.parse().unwrap()]).await;
+    let bound = async |network: &str| {
+        let networks = Some(vec![network.parse().unwrap()]);
+        let mut caller = gateway
+            .caller("default", key(|new| new.networks = networks))
+            .await;
+        caller.base.clone_from(&proxy.base);
+        caller.http = reqwest::Client::builder()
+            .no_proxy()
+            .local_address(IpAddr::from([127, 0, 0, 2]))
+            .build()
+            .unwrap();
+        caller
+    };
+    let forged: [&[&str]; 5] = [
+        &[],
+        &["203.0.113.7"],
+        &["203.0.113.7, 203.0.113.7"],
+        &["203.0.113.7", "203.0.113.7"],
+        &["203.0.113.7, 127.0.0.1"],
+    ];
+    for (network, status) in [("203.0.113.0/24", 403), ("127.0.0.2/32", 200)] {
+        let caller = bound(network).await;
+        for hops in forged {
+            let mut request = caller.request(Method::GET, "/v1/models");
+            for hop in hops {
+                request = request.header("x-forwarded-for", *hop);
+            }
+            let answer = caller.send(request).await;
+            assert_eq!(answer.status, status, "{network}, {hops:?}");
+        }
+    }
     gateway.stop().await;
 }
 
