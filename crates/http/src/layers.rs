@@ -1,6 +1,7 @@
 //! Layers around every endpoint: request id, log line, rate-limit and security headers, error
 //! bodies, and catching panics.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::error::ErrorResponse;
 use crate::refusal_log;
 use crate::server::OverflowConnection;
 use mediagate_core::app::App;
+use mediagate_core::domain::keys::PREFIX as KEY_PREFIX;
 use mediagate_core::limits::RateState;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -27,6 +29,9 @@ use mediagate_telemetry::traces;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The longest part of a path that is logged.
+const LOGGED_PATH_CHARS: usize = 200;
 
 /// Adds the layers around all endpoints.
 pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
@@ -137,10 +142,12 @@ fn too_many_connections() -> Error {
 }
 
 fn request_id(headers: &HeaderMap) -> RequestId {
-    // A caller's own id connects its log with ours. One that could forge a log line is replaced.
+    // A caller's own id connects its log with ours. One that could forge a log line is replaced,
+    // and one that contains a key: ids are stored and shown.
     let sent = headers
         .get(REQUEST_ID)
-        .and_then(|value| value.to_str().ok());
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| !id.contains(KEY_PREFIX));
     sent.and_then(RequestId::from_caller)
         .unwrap_or_else(RequestId::generate)
 }
@@ -151,6 +158,7 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
         reason = "requests take less than 500 million years"
     )]
     let took_ms = took.as_millis() as u64;
+    let path: &str = &logged(path);
     // The path of a media URL contains its signature: readers of the log could open the file.
     // Probes come every few seconds and would flood the log.
     if path.starts_with("/media/") {
@@ -159,6 +167,14 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
         tracing::debug!(%method, path, status, took_ms, "request completed");
     } else {
         tracing::info!(%method, path, status, took_ms, "request completed");
+    }
+}
+
+/// The path as far as the log shows it: callers choose it, and it may be as long as a request's head.
+fn logged(path: &str) -> Cow<'_, str> {
+    match path.char_indices().nth(LOGGED_PATH_CHARS) {
+        Some((end, _)) => format!("{}…", &path[..end]).into(),
+        None => path.into(),
     }
 }
 

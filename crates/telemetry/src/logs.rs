@@ -1,6 +1,7 @@
 //! The log, on standard error: text on a terminal, JSON lines otherwise. Every line about a request
-//! or a task has its ids.
+//! or a task has its ids. No line contains a caller's key, wherever its text comes from.
 
+use std::borrow::Cow;
 use std::io::{BufWriter, IsTerminal as _, Stderr, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,6 +19,9 @@ const LOG_LINES: usize = 20_000;
 /// How long lines are collected before they are written together. Waking the writing thread costs a
 /// request more than its line does.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
+
+/// How callers' keys begin.
+const KEY_PREFIX: &[u8] = b"sk-mg-";
 
 static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 
@@ -89,7 +93,9 @@ struct BatchedWriter(BufWriter<Stderr>);
 
 impl Write for BatchedWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes)
+        // One call writes one line.
+        self.0.write_all(&without_keys(bytes))?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -99,9 +105,50 @@ impl Write for BatchedWriter {
     }
 }
 
+/// The line with `sk-mg-…` instead of callers' keys.
+fn without_keys(line: &[u8]) -> Cow<'_, [u8]> {
+    let mut masked = Vec::new();
+    let mut rest = line;
+    while let Some(start) = rest
+        .windows(KEY_PREFIX.len())
+        .position(|window| window == KEY_PREFIX)
+    {
+        let (before, key) = rest.split_at(start + KEY_PREFIX.len());
+        let is_over = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte != b'-';
+        let end = key.iter().position(is_over).unwrap_or(key.len());
+        masked.extend_from_slice(before);
+        if end > 0 {
+            masked.extend_from_slice("…".as_bytes());
+        }
+        rest = &key[end..];
+    }
+    if masked.is_empty() {
+        return Cow::Borrowed(line);
+    }
+    masked.extend_from_slice(rest);
+    Cow::Owned(masked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_masked_wherever_they_stand() {
+        for (line, masked) in [
+            ("nothing", "nothing"),
+            ("/v1/sk-mg-0Az9/x", "/v1/sk-mg-…/x"),
+            (
+                r#"{"a":"sk-mg-0Az9","b":"sk-mg-1"}"#,
+                r#"{"a":"sk-mg-…","b":"sk-mg-…"}"#,
+            ),
+            ("sk-mg-sk-mg-0Az9 end\n", "sk-mg-… end\n"),
+            ("sk-mg-… sk-mg-", "sk-mg-… sk-mg-"),
+        ] {
+            let found = without_keys(line.as_bytes());
+            assert_eq!(std::str::from_utf8(&found).unwrap(), masked);
+        }
+    }
 
     #[test]
     fn a_lone_word_is_a_level() {

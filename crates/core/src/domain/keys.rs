@@ -38,7 +38,8 @@ pub use last_use::note_uses;
 pub use open_tasks::{KeyTasks, cancel_left_over, expiry_cutoff, has_left_over};
 pub use watch::{CHECK_INTERVAL, CallerWatch};
 
-const PREFIX: &str = "sk-mg-";
+/// How every key begins.
+pub const PREFIX: &str = "sk-mg-";
 const RANDOM_CHARS: usize = 43;
 const CHECKSUM_CHARS: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -1,5 +1,6 @@
 //! `/healthz` and `/readyz`.
 
+use reqwest::Method;
 use serde_json::json;
 
 use crate::support::program::Server;
@@ -23,6 +24,31 @@ async fn probes_need_no_key_and_report_shutdown() {
     anyone.get("/readyz").await.refused(503, "shutting_down");
     assert_eq!(anyone.get("/healthz").await.status, 200);
     gateway.stop().await;
+}
+
+/// A client whose base URL ends with its key, and one that sends a long path.
+#[tokio::test]
+async fn the_log_has_no_key_and_no_long_path() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]).await;
+    let key = server.first_key().await;
+    let client = Client::new(&server.base, Some(&key));
+    let long = format!("/v1/tasks/{}", "a".repeat(3_000));
+    for path in [&format!("/{key}/v1/models"), &long] {
+        let request = client
+            .request(Method::GET, path)
+            .header("x-request-id", &key);
+        assert_eq!(client.send(request).await.status, 404, "{path}");
+    }
+    let log = crate::support::eventually("both requests are logged", async || {
+        let log = server.stderr();
+        (log.matches("request completed").count() >= 2 && log.contains("aaa…")).then_some(log)
+    })
+    .await;
+    assert!(!log.contains(&key[..12]), "{log}");
+    assert!(log.contains("/sk-mg-…/v1/models"), "{log}");
+    let shown = long[..200].to_owned() + "…";
+    assert!(log.contains(&shown), "{log}");
 }
 
 #[tokio::test]
