@@ -9,6 +9,7 @@
 //! error      errors, by class               frame_size  sizes, ratios and their names
 //! cost       costs that providers report    limits      limits of models
 //! outbound   connections to URLs from callers and providers
+//! hosts      which origins belong to a provider and receive its credential
 //! trace      spans of the calls
 //! catalogue  the models that providers sell, as data: `models/*.toml`
 //! ```
@@ -27,6 +28,7 @@ pub mod cost;
 pub mod driver;
 pub mod error;
 pub mod frame_size;
+mod hosts;
 pub mod limits;
 pub mod order;
 pub mod outbound;

@@ -11,7 +11,6 @@
 //! poll       the state of a job          batch      … of many jobs in one call
 //! find       the job of a submission whose answer was lost
 //! download   a result into a file        sink       … that file
-//! hosts      which hosts belong to a provider
 //! redact     removes secrets from texts  schedule   when to poll again
 //! ```
 //!
@@ -25,7 +24,6 @@ mod clients;
 mod download;
 mod fence;
 mod find;
-mod hosts;
 mod poll;
 mod provider;
 pub mod redact;

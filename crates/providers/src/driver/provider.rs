@@ -13,10 +13,10 @@ use url::Url;
 use super::auth::TokenCache;
 use super::batch::BatchQueues;
 use super::clients::ProviderClients;
-use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
-use crate::outbound::{self, AddressGuard, is_loopback_name};
+use crate::hosts::TrustedHosts;
+use crate::outbound::{self, AddressGuard, AddressRefusal, is_loopback_name};
 use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -86,7 +86,7 @@ struct ProviderInner {
     name: String,
     adapter: Arc<dyn Adapter>,
     base_url: Url,
-    trusted: Vec<HostPattern>,
+    trusted: TrustedHosts,
     rules: ProviderRules,
     outbound: outbound::OutboundRules,
     clients: ProviderClients,
@@ -119,10 +119,8 @@ impl Provider {
     ) -> Result<Self, SettingsError> {
         let adapter = (protocol.build)(settings)?;
         let base_url = checked_base(base_url(protocol, settings)?)?;
-        let trusted = adapter.hosts().into_iter().chain(rules.hosts.clone());
-        let trusted = trusted
-            .map(|text| HostPattern::parse(&text))
-            .collect::<Result<_, _>>()
+        let listed = adapter.hosts().into_iter().chain(rules.hosts.clone());
+        let trusted = TrustedHosts::new(&base_url, listed)
             .map_err(|message| SettingsError::at("hosts", message))?;
         let clients = ProviderClients::new(&rules).map_err(|error| SettingsError {
             key: None,
@@ -213,13 +211,7 @@ impl Provider {
 
     /// Checks that a URL is trusted, or at least may be public.
     pub(super) fn check(&self, url: Url) -> Result<CallDestination, ProviderError> {
-        let is_own = url.origin() == self.0.base_url.origin();
-        // A listed host over plain http gets no credential if the provider itself is reached over
-        // https.
-        let is_secure_enough = url.scheme() == "https" || self.0.base_url.scheme() == "http";
-        let is_listed =
-            is_secure_enough && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
-        let is_trusted = is_own || is_listed;
+        let is_trusted = self.0.trusted.contain(&url);
         if !is_trusted {
             // The addresses of a name are checked by the client's resolver when it connects.
             AddressGuard::new(&self.0.outbound)

@@ -297,8 +297,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     }
 
     /// Hosts besides the provider's own that may receive the credential and may be in private
-    /// networks, such as `rest.fal.ai`; `*.` matches any subdomain, `:port` gives a port other than
-    /// the scheme's default. URLs at other public hosts are used too, without the credential.
+    /// networks, such as `https://rest.fal.ai`; `*.` matches any subdomain. Without a scheme it is
+    /// https, or with a `:port` the scheme of the base URL. URLs at other public hosts are used too,
+    /// without the credential.
     fn hosts(&self) -> Vec<String> {
         Vec::new()
     }

@@ -68,9 +68,10 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
         .trim_end_matches('/')
         .to_owned();
     let url_error = || SettingsError::at("upload_url", "is not a URL");
-    let upload_host = Url::parse(&upload_url)
+    let upload_origin = Url::parse(&upload_url)
         .ok()
-        .and_then(|url| url.host_str().map(str::to_owned))
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+        .map(|url| url.origin().ascii_serialization())
         .ok_or_else(url_error)?;
     let words = ["by model", "number", "text", "seconds"];
     let length = match settings.word("duration", &words)? {
@@ -81,7 +82,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     };
     Ok(Arc::new(FalAdapter {
         upload_url,
-        upload_host,
+        upload_origin,
         length,
     }))
 }
@@ -101,7 +102,7 @@ const STEMS: [(StemGroup, &str); 5] = [
 #[derive(Debug)]
 struct FalAdapter {
     upload_url: String,
-    upload_host: String,
+    upload_origin: String,
     /// The format of lengths for unknown models.
     length: Option<LengthFormat>,
 }
@@ -165,7 +166,7 @@ impl Adapter for FalAdapter {
 
     fn hosts(&self) -> Vec<String> {
         // The job URLs in fal's answers have the first host, even if `base_url` has another one.
-        vec!["queue.fal.run".into(), self.upload_host.clone()]
+        vec!["https://queue.fal.run".into(), self.upload_origin.clone()]
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {

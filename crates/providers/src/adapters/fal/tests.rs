@@ -141,7 +141,10 @@ fn the_key_is_no_bearer() {
         panic!("no headers");
     };
     assert_eq!(headers, [("authorization", "Key id:secret".to_owned())]);
-    assert_eq!(fal().hosts(), ["queue.fal.run", "rest.fal.ai"]);
+    assert_eq!(
+        fal().hosts(),
+        ["https://queue.fal.run", "https://rest.fal.ai"]
+    );
 }
 
 #[test]

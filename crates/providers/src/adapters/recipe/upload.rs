@@ -15,6 +15,7 @@ use super::placeholder::{
 };
 use super::schema::Recipe;
 use crate::error::ProviderError;
+use crate::hosts::TrustedHosts;
 use crate::order::{MediaFile, Order};
 use crate::port::jobs::upload::as_upload_error;
 use crate::port::{AdapterStep, Call, CallContext, CallTarget};
@@ -131,10 +132,14 @@ impl Recipe {
             return Ok(());
         };
         if let Some(url) = &upload.base_url {
-            let host = url::Url::parse(url.get_ref()).ok();
-            let host = host.as_ref().and_then(url::Url::host_str);
-            if !host.is_some_and(|host| self.hosts.iter().any(|allowed_host| allowed_host == host))
-            {
+            // A recipe without a base URL gets one from the operator, and uploads go there instead.
+            let own_url = self.base_url.as_ref().unwrap_or(url).get_ref();
+            let trusted = url::Url::parse(own_url)
+                .map_err(|error| error.to_string())
+                .and_then(|own_url| TrustedHosts::new(&own_url, self.hosts.clone()));
+            let upload_url = url::Url::parse(url.get_ref()).ok();
+            let is_trusted = trusted.ok().zip(upload_url);
+            if !is_trusted.is_some_and(|(trusted, upload_url)| trusted.contain(&upload_url)) {
                 let message = "the host of base_url in [upload] must be in hosts, because the key is sent to it";
                 return Err(RecipeFault::new(&url.span(), message));
             }
