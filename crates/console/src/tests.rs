@@ -150,28 +150,27 @@ fn is_ours(asset: &StaticAsset) -> bool {
     !asset.name.starts_with("vendor/") || asset.name == "vendor/preact-htm.js"
 }
 
-/// Third-party files are unchanged copies; the `LICENSE` next to them lists their versions.
+/// Third-party files are those of the list, of which `scripts/check-advisories` checks the versions.
 #[test]
-fn foreign_files_are_unchanged() {
-    let expected = [
-        (
-            "vendor/preact.js",
-            "6d0f985e125436de8f49af4dd51272533fb34b890aecf799619eb8fa89eca5c0",
-        ),
-        (
-            "vendor/preact-hooks.js",
-            "2f60f2fabeb8597b4eaa84947bb60cc0c785651faf052319677faf9cf91034ad",
-        ),
-        (
-            "vendor/htm.js",
-            "ab33dd3f38059b9be4d5f5350128eefb2356639c4e0bbe9d9e8b3ba75847e9e4",
-        ),
-    ];
-    let foreign = ASSETS.iter().filter(|asset| !is_ours(asset));
-    let hashes: Vec<_> = foreign
-        .map(|asset| (asset.name, hex(&Sha256::digest(asset.body))))
+fn foreign_files_are_those_of_the_list() {
+    let list = include_str!("assets/vendor/vendored.tsv");
+    let listed: Vec<(String, String)> = list
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [file, _package, version, _from, digest] = fields[..] else {
+                panic!("{line}");
+            };
+            assert_eq!(version.split('.').count(), 3, "{line}");
+            (format!("vendor/{file}"), digest.to_owned())
+        })
         .collect();
-    assert_eq!(hashes, expected.map(|(name, hash)| (name, hash.to_owned())));
+    let foreign = ASSETS.iter().filter(|asset| !is_ours(asset));
+    let served: Vec<(String, String)> = foreign
+        .map(|asset| (asset.name.to_owned(), hex(&Sha256::digest(asset.body))))
+        .collect();
+    assert_eq!(served, listed);
 }
 
 #[test]
