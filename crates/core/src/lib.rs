@@ -10,6 +10,7 @@
 pub mod app;
 pub mod bell;
 pub mod caches;
+pub mod callback_urls;
 pub mod catalog;
 pub mod domain;
 pub mod event_feed;

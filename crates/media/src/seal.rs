@@ -4,6 +4,8 @@
 //! With several signing secrets the first one encrypts and all of them decrypt, so that the secret
 //! can be replaced.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -21,8 +23,9 @@ pub enum SealError {
     Unreadable,
 }
 
-/// Encrypts and decrypts short secrets.
-pub struct SecretSeal(Vec<LessSafeKey>);
+/// Encrypts and decrypts short secrets. Cheap to clone.
+#[derive(Clone)]
+pub struct SecretSeal(Arc<[LessSafeKey]>);
 
 impl SecretSeal {
     /// The first of these signing secrets encrypts.
@@ -49,6 +52,15 @@ impl SecretSeal {
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
             .map_err(|_| SealError::Unreadable)?;
         Ok(BASE64.encode([&nonce[..], &sealed].concat()))
+    }
+
+    /// Like [`SecretSeal::decrypt`], for columns that earlier versions did not encrypt. Text with a
+    /// colon, as URLs and JSON have, is not encrypted.
+    pub fn decrypt_or_plain(&self, owner: &str, stored: &str) -> Result<String, SealError> {
+        if stored.contains(':') {
+            return Ok(stored.to_owned());
+        }
+        self.decrypt(owner, stored)
     }
 
     /// Decrypts what [`SecretSeal::encrypt`] made.
@@ -99,6 +111,18 @@ mod tests {
         ] {
             assert_eq!(seal.decrypt("a", broken), Err(SealError::Unreadable));
         }
+    }
+
+    #[test]
+    fn what_was_not_encrypted_is_read_as_it_is() {
+        let seal = seal(&[b"one"]);
+        for plain in ["https://caller.test/hook?a=1", "{\"a\":1}"] {
+            assert_eq!(seal.decrypt_or_plain("a", plain).unwrap(), plain);
+            let sealed = seal.encrypt("a", plain).unwrap();
+            assert!(!sealed.contains(':'), "{sealed}");
+            assert_eq!(seal.decrypt_or_plain("a", &sealed).unwrap(), plain);
+        }
+        assert!(seal.decrypt_or_plain("a", "plain").is_err());
     }
 
     #[test]

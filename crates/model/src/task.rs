@@ -316,7 +316,7 @@ pub struct Task {
     pub request_id: RequestId,
     /// An earlier task of the same API key with the same order, within 24 hours.
     pub identical_task: Option<TaskId>,
-    /// URL that is called when it ends.
+    /// URL that is called when it ends, encrypted.
     pub callback: Option<String>,
     /// The URL under which its request reached the gateway, unless `public_url` is set.
     pub origin: Option<String>,

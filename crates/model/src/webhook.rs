@@ -188,7 +188,7 @@ impl DeliveryState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryTarget {
     Endpoint(EndpointId),
-    /// The callback URL of a request.
+    /// The callback URL of a request, encrypted.
     Callback(String),
 }
 
@@ -219,6 +219,7 @@ pub struct DueDelivery {
     pub account: AccountId,
     pub endpoint: Option<EndpointId>,
     pub event: EventId,
+    /// Encrypted for a callback, and the body if it contains a callback's URL.
     pub url: String,
     pub body: String,
     pub scheme: SignatureScheme,

@@ -133,7 +133,10 @@ impl UpkeepJob {
             Self::UnclearSubmissions => upstream::recheck_unclear(app).await,
             Self::Intents => app.intents.forget_old().await,
             Self::Records => tasks::remove_expired(app).await,
-            Self::Webhooks => webhooks::delivery_log::forget_old(app).await,
+            Self::Webhooks => {
+                webhooks::delivery_log::forget_old(app).await?;
+                webhooks::callbacks::encrypt_earlier(app).await
+            }
             Self::Films => post_processing::examine_films(app).await,
             Self::PersistTime => persist_time(app).await,
         }

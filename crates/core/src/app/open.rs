@@ -105,6 +105,7 @@ impl App {
                 media: config.media.clone(),
                 media_ttl: config.media_ttl,
                 signer: secrets.signer.clone(),
+                seal: secrets.seal.clone(),
                 clock: clock.clone(),
             }),
             bell,

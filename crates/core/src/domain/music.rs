@@ -10,7 +10,7 @@ use crate::domain::assets;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::tasks;
-use crate::domain::webhooks::CallbackUrl;
+use crate::domain::webhooks::callbacks::CallbackUrl;
 use crate::intents::IntentAttempt;
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child::{self, ClipSources};
@@ -246,7 +246,9 @@ pub async fn prepare(
     // together.
     check_routes(&model, &job)?;
     let callback = order.callback;
-    let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    let callback = callback
+        .map(|callback| callback.check(app, caller.account.id))
+        .transpose()?;
     let new = NewTask {
         model,
         asked_model: requested_model,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::domain::music;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
-use crate::domain::webhooks::CallbackUrl;
+use crate::domain::webhooks::callbacks::CallbackUrl;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
@@ -88,7 +88,9 @@ pub async fn prepare(
     let clips = route_limits::clips_of(&model, &order);
     let length = route_limits::longest_clip_ms(&model, &order);
     let callback = order.callback;
-    let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    let callback = callback
+        .map(|callback| callback.check(app, caller.account.id))
+        .transpose()?;
     let parts = clips as u64;
     let job = SongJob {
         task: order.task,

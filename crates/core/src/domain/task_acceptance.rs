@@ -40,7 +40,7 @@ pub struct NewTask {
     pub payload: TaskPayload,
     /// The quantity, for the price.
     pub quantity: WorkQuantity,
-    /// URL that is called when the task ends.
+    /// URL that is called when the task ends, encrypted.
     pub callback: Option<String>,
 }
 

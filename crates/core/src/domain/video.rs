@@ -78,7 +78,9 @@ pub async fn prepare(
         task_acceptance::check_available(app, &model)?;
     }
     let callback = order.callback.clone();
-    let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    let callback = callback
+        .map(|callback| callback.check(app, caller.account.id))
+        .transpose()?;
     // Fetching and decoding pictures is the expensive part. An order that will be refused must not
     // get that far.
     if purpose == OrderPurpose::Order && order.every_picture().next().is_some() {

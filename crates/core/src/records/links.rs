@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::callback_urls;
 use mediagate_config::MediaConfig;
+use mediagate_media::seal::SecretSeal;
 use mediagate_media::url_signer::UrlSigner;
 use mediagate_model::account::{ApiKey, Scope};
 use mediagate_model::catalog::EMBEDDED;
@@ -76,6 +78,8 @@ pub struct LinkRules {
     pub media: MediaConfig,
     pub media_ttl: Duration,
     pub signer: UrlSigner,
+    /// Decrypts the URLs of callbacks.
+    pub seal: SecretSeal,
     pub clock: Clock,
 }
 
@@ -94,6 +98,17 @@ impl Links {
     /// The request's own address, unless `public_url` replaces it.
     pub fn requested_origin(&self) -> Option<String> {
         (!self.rules.has_public_url).then(|| self.origin.clone())
+    }
+
+    /// The URL that is called when the task ends. None too if it cannot be decrypted: the signing
+    /// secret was lost.
+    pub fn callback(&self, task: &Task) -> Option<String> {
+        let stored = task.callback.as_ref()?;
+        callback_urls::decrypt(&self.rules.seal, task.account, stored)
+            .inspect_err(
+                |error| tracing::error!(task_id = %task.id, %error, "the callback's URL is lost"),
+            )
+            .ok()
     }
 
     /// Like `self`, with the media of this grant.

@@ -425,7 +425,7 @@ impl JobRecord {
         let record = TaskRecord::new(task, clips, account, links)?;
         Some(Self {
             task_id: record.id,
-            notify_hook: task.callback.clone().unwrap_or_default(),
+            notify_hook: links.callback(task).unwrap_or_default(),
             action: "MUSIC",
             status: status_words::job(task.state),
             fail_reason: task

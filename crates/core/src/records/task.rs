@@ -163,7 +163,7 @@ impl TaskView {
             output: TaskOutput::new(links, task, &extras.clips),
             request_id: task.request_id.to_string(),
             identical_task: task.identical_task.map(|id| id.to_string()),
-            callback_url: task.callback.clone().filter(|_| links.shows_made()),
+            callback_url: links.callback(task).filter(|_| links.shows_made()),
             user: user.filter(|_| links.shows_made()),
             account: None,
         }

@@ -4,7 +4,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::text;
 use crate::fields::{BodyFields, FieldType, request};
-use mediagate_core::domain::webhooks::CallbackUrl;
+use mediagate_core::domain::webhooks::callbacks::CallbackUrl;
 use mediagate_core::webhook_client::LONGEST_URL;
 use mediagate_model::error::ErrorCode;
 

@@ -18,6 +18,7 @@ use crate::runs::Lease;
 use crate::{WorkerContext, random};
 use lanes::{MAX_IN_FLIGHT, ReceiverLanes};
 use mediagate_core::app::App;
+use mediagate_core::callback_urls;
 use mediagate_core::domain::webhooks::outcome::{self, AttemptOutcome};
 use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::{account_keys, owner_of};
@@ -209,22 +210,34 @@ async fn attempt(app: &App, delivery: DueDelivery) -> AttemptOutcome {
 
 /// Signs a delivery and posts it.
 async fn post(app: &App, delivery: &DueDelivery) -> Result<WebhookResponse, AttemptError> {
-    let headers = sign(app, delivery).await.map_err(|error| {
+    let decrypt = |stored: &str| {
+        let plain = callback_urls::decrypt(&app.secrets.seal, delivery.account, stored);
+        plain.map_err(|error| {
+            tracing::error!(delivery_id = %delivery.id, %error, "cannot decrypt a callback");
+            AttemptError::Unsigned
+        })
+    };
+    // An endpoint's URL is not encrypted. A deleted endpoint has none.
+    let url = match delivery.endpoint {
+        Some(_) => delivery.url.clone(),
+        None => decrypt(&delivery.url)?,
+    };
+    let body = decrypt(&delivery.body)?;
+    let headers = sign(app, delivery, &body).await.map_err(|error| {
         tracing::error!(delivery_id = %delivery.id, inside = ?error.internal_cause(), "cannot sign a webhook");
         AttemptError::Unsigned
     })?;
     app.net
         .hooks
-        .post(
-            &delivery.url,
-            headers,
-            delivery.body.clone().into(),
-            app.clock.now(),
-        )
+        .post(&url, headers, body.into(), app.clock.now())
         .await
 }
 
-async fn sign(app: &App, delivery: &DueDelivery) -> Result<[(&'static str, String); 3], Error> {
+async fn sign(
+    app: &App,
+    delivery: &DueDelivery,
+    body: &str,
+) -> Result<[(&'static str, String); 3], Error> {
     let keys = match (&delivery.secrets, delivery.endpoint) {
         (Some(sealed), endpoint) => {
             SigningKeys::unseal(app, &owner_of(delivery.account, endpoint), sealed)?
@@ -233,13 +246,7 @@ async fn sign(app: &App, delivery: &DueDelivery) -> Result<[(&'static str, Strin
         (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
     };
     let (message, now) = (delivery.event.message(), app.clock.now());
-    let signature = keys.sign(
-        delivery.scheme,
-        &message,
-        now.seconds(),
-        &delivery.body,
-        now,
-    )?;
+    let signature = keys.sign(delivery.scheme, &message, now.seconds(), body, now)?;
     Ok([
         ("webhook-id", message),
         ("webhook-timestamp", now.seconds().to_string()),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::pictures::PictureSource;
 use crate::domain::video::FrameShape;
-use crate::domain::webhooks::CallbackUrl;
+use crate::domain::webhooks::callbacks::CallbackUrl;
 use mediagate_model::task::ConversationMessage;
 
 /// A picture, and the field that named it.

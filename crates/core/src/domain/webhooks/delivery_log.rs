@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::app::{AppParts, Ctx};
+use crate::callback_urls;
 use crate::domain::{tasks, webhooks};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -52,12 +53,23 @@ pub async fn task_deliveries(
     let read = app
         .store
         .read(move |conn| delivery_log::of_task(conn, task, account));
-    Ok(read.await?)
+    let deliveries = read.await?.into_iter();
+    deliveries.map(|delivery| readable(app, delivery)).collect()
+}
+
+/// The delivery with its URL as it is called: a callback's is stored encrypted.
+fn readable(app: &AppParts, mut delivery: Delivery) -> Result<Delivery, Error> {
+    if delivery.endpoint.is_none() {
+        let seal = &app.secrets.seal;
+        delivery.url = callback_urls::decrypt(seal, delivery.account, &delivery.url)
+            .map_err(Error::internal)?;
+    }
+    Ok(delivery)
 }
 
 /// A delivery with its latest attempts.
 pub async fn get(
-    app: &Ctx,
+    app: &AppParts,
     account: AccountId,
     id: DeliveryId,
 ) -> Result<(Delivery, Vec<DeliveryAttempt>), Error> {
@@ -65,7 +77,8 @@ pub async fn get(
         let attempts = delivery_log::attempts(conn, id)?;
         Ok(delivery_log::by_id(conn, id, account)?.map(|delivery| (delivery, attempts)))
     });
-    read.await?.ok_or_else(not_found)
+    let (delivery, attempts) = read.await?.ok_or_else(not_found)?;
+    Ok((readable(app, delivery)?, attempts))
 }
 
 /// Sends a `test` event to an endpoint now.
@@ -110,7 +123,7 @@ pub async fn redeliver(
         });
     let delivery = store::await_within_limit(write).await?;
     app.bell.ring_for_deliveries();
-    Ok(delivery)
+    readable(app, delivery)
 }
 
 /// Resends to an endpoint the deliveries since `since` that failed or were held. Returns their

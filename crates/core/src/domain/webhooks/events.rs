@@ -4,6 +4,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::app::{App, Ctx};
+use crate::callback_urls;
 use crate::domain::tasks;
 use crate::records::music::JobRecord;
 use crate::records::task::{TaskExtras, TaskView};
@@ -51,16 +52,27 @@ pub fn task_ended(
     let links = app.links(origin(app, task));
     let links = links.with_media(MediaGrant::cleared());
     let view = TaskView::new(&links, task, &extras);
-    let event = event(task.account, Some(task.id), kind, view, now)?;
+    let callback = links.callback(task);
+    let mut event = event(task.account, Some(task.id), kind, view, now)?;
+    if callback.is_some() {
+        event.body = encrypt(app, task.account, &event.body)?;
+    }
     if !deliveries::insert_event(conn, &event)? {
         return Ok(());
     }
     insert_deliveries(conn, &event, &listeners)?;
-    if let Some(url) = &task.callback {
-        let body = callback_body(conn, app, (task, &extras), &event, links)?;
-        insert_callback(conn, &event, url, body.as_deref())?;
+    if let Some(url) = callback {
+        let own_body = callback_body(conn, app, (task, &extras), &event, links)?;
+        let own_body = own_body.map(|own_body| encrypt(app, task.account, &own_body));
+        let own_body = own_body.transpose()?;
+        let stored = encrypt(app, task.account, &url)?;
+        insert_callback(conn, &event, &url, stored, own_body.as_deref())?;
     }
     Ok(())
+}
+
+fn encrypt(app: &App, account: AccountId, plain: &str) -> Result<String, Error> {
+    callback_urls::encrypt(&app.secrets.seal, account, plain).map_err(Error::internal)
 }
 
 /// The gateway's URL as the client that ordered the task sees it.
@@ -253,6 +265,7 @@ fn insert_callback(
     conn: &mut Conn<'_>,
     event: &WebhookEvent,
     url: &str,
+    encrypted_url: String,
     body: Option<&str>,
 ) -> Result<(), Error> {
     // Callbacks to one host share a queue, so that a dead host delays no other.
@@ -261,7 +274,7 @@ fn insert_callback(
     let delivery = NewDelivery {
         id: DeliveryId::new(),
         event,
-        to: &DeliveryTarget::Callback(url.to_owned()),
+        to: &DeliveryTarget::Callback(encrypted_url),
         lane: &format!("{} {host}", event.account),
         body,
         state: DeliveryState::Waiting,

@@ -2,9 +2,10 @@
 //! the callbacks that its requests name.
 //!
 //! `events` records an event in the transaction that causes it; `outcome` evaluates a delivery
-//! attempt; `delivery_log` lists deliveries and resends them; `signing_keys` signs. The worker's
-//! `deliver` does the sending.
+//! attempt; `delivery_log` lists deliveries and resends them; `signing_keys` signs; `callbacks`
+//! checks and encrypts callback URLs. The worker's `deliver` does the sending.
 
+pub mod callbacks;
 pub mod delivery_log;
 pub mod events;
 pub mod outcome;
@@ -34,21 +35,6 @@ pub const MAX_ENDPOINTS: i64 = 20;
 /// The owner that a secret's encryption is bound to: the endpoint, or for callbacks the account.
 pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
     endpoint.map_or_else(|| account.to_string(), |endpoint| endpoint.to_string())
-}
-
-/// A callback URL in a request, and the field that contains it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallbackUrl {
-    pub url: String,
-    pub param: &'static str,
-}
-
-impl CallbackUrl {
-    /// The URL, if it may be called.
-    pub fn check(self, app: &AppParts) -> Result<String, Error> {
-        check_url(app, &self.url, self.param)?;
-        Ok(self.url)
-    }
 }
 
 fn check_url(app: &AppParts, url: &str, param: &str) -> Result<(), Error> {

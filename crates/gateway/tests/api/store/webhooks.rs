@@ -9,10 +9,10 @@ use mediagate_model::webhook::{
 };
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, SendCapacity};
-use mediagate_store::webhooks::{delivery_log, endpoints};
+use mediagate_store::webhooks::{delivery_log, endpoints, plain_callbacks};
 use mediagate_store::{Conn, StoreError, tasks, workers};
 
-use super::{Fixture, at, owner, postgres, sqlite};
+use super::{Fixture, at, owner, postgres, sqlite, task};
 
 on_both! {
     an_endpoint_is_read_as_written
@@ -22,6 +22,59 @@ on_both! {
     deliveries_follow_their_endpoints_state
     old_deliveries_are_deleted
     a_delivery_due_absurdly_late_is_due_now
+    callbacks_of_earlier_versions_are_found_and_replaced
+}
+
+async fn callbacks_of_earlier_versions_are_found_and_replaced(db: Fixture) {
+    db.write(|conn| -> Result<(), StoreError> {
+        let (account, key) = owner(conn)?;
+        let url = "https://caller.test/hook?a=1";
+        let mut ordered = task((account, key), at(0));
+        ordered.callback = Some(url.into());
+        tasks::insert(conn, &ordered)?;
+        let event = WebhookEvent {
+            id: EventId::new(),
+            account,
+            task: Some(ordered.id),
+            kind: EventType::TaskSucceeded,
+            body: "{\"number\":1}".into(),
+            created_at: at(1),
+        };
+        assert!(deliveries::insert_event(conn, &event)?);
+        let new = NewDelivery {
+            id: DeliveryId::new(),
+            event: &event,
+            to: &DeliveryTarget::Callback(url.into()),
+            lane: "caller.test",
+            body: Some("{\"job\":1}"),
+            state: DeliveryState::Waiting,
+        };
+        deliveries::insert(conn, &new)?;
+
+        let found = plain_callbacks::tasks(conn, 1_000)?;
+        let found = found.iter().find(|row| row.id == ordered.id).unwrap();
+        assert_eq!((found.account, found.url.as_str()), (account, url));
+        plain_callbacks::set_of_task(conn, ordered.id, "AAAA")?;
+        let found = plain_callbacks::deliveries(conn, 1_000)?;
+        let found = found.iter().find(|row| row.id == new.id).unwrap();
+        assert_eq!((found.account, found.url.as_str()), (account, url));
+        assert_eq!(found.body.as_deref(), new.body);
+        assert_eq!((found.event, &found.event_body), (event.id, &event.body));
+        plain_callbacks::set_of_delivery(conn, new.id, "BBBB", Some("CCCC"))?;
+        plain_callbacks::set_event_body(conn, event.id, "DDDD")?;
+
+        let is_left = plain_callbacks::tasks(conn, 1_000)?;
+        assert!(is_left.iter().all(|row| row.id != ordered.id));
+        let is_left = plain_callbacks::deliveries(conn, 1_000)?;
+        assert!(is_left.iter().all(|row| row.id != new.id));
+        let claimed = deliveries::claim(conn, "w1", &[new.id], at(0))?;
+        assert_eq!(
+            (claimed[0].url.as_str(), claimed[0].body.as_str()),
+            ("BBBB", "CCCC")
+        );
+        Ok(())
+    })
+    .await;
 }
 
 fn endpoint(account: AccountId) -> WebhookEndpoint {

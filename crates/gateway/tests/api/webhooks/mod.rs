@@ -1,5 +1,6 @@
 //! Webhooks, with a simulated receiver.
 
+mod callbacks;
 mod calls;
 mod endpoints;
 mod log;
