@@ -8,13 +8,12 @@ use super::{files, root};
 
 /// Nouns of the field that need no second word. Add a new one here, or give it a second word.
 const NOUNS: &str = "
-    Account Actor Adapter Ambience App Arguments Asset Audio Authorization Bell Bill Caches Call Caller Canvas
-    Catalog Catalogue Clause Cli Clip Clock Config Conn Connection Ctx Delivery Direction Dispatcher Driver
-    Durability Durations Easing Encoder Envelope Error Fault Fingerprint Guide Health Ingredient Intent Intents
-    Job Layer Lease Links List Lookup Migration Mismatch Model Order Palette Persona Picture Placeholder
-    Price Protocol Provenance Provider Quality Query Quote Reaction Readiness Recipe Recording Route Row Scene
-    Scope Secret Settings Shot Shutdown Simulator Stem Stft Store Submission Tariff Task Template Thumbnail
-    Timestamp Upstream Video World";
+    Account Actor Adapter Ambience Amount App Arguments Asset Audio Authorization Bell Bill Bound Caches Call Caller
+    Canvas Catalog Catalogue Clause Cli Clip Clock Config Conn Connection Ctx Delivery Direction Dispatcher Driver
+    Durability Durations Easing Encoder Envelope Error Fault Fingerprint Guide Health Ingredient Intent Intents Job
+    Layer Lease Links List Lookup Migration Mismatch Model Order Palette Persona Picture Placeholder Price Protocol
+    Provenance Provider Quality Query Quote Reaction Readiness Recipe Recording Route Row Scene Scope Secret Settings
+    Shot Shutdown Simulator Stem Stft Store Submission Tariff Task Template Thumbnail Timestamp Upstream Video World";
 /// Names that several types of one crate share: request formats of several APIs, and variants for
 /// builds with and without a feature.
 const SHARED_NAMES: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
