@@ -8,8 +8,10 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::{HeaderMap, header, request::Parts};
 
+use crate::client_address;
 use crate::context::{self, RateSlot, SeesProviders};
 use crate::cookie;
+use crate::displacement::{RequestConnection, RequestOwner};
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::orders::ApiOrder;
@@ -99,8 +101,10 @@ pub struct RequestArrival {
     /// Set if the key has no requests left this minute. The request is refused only after its body
     /// was read, because refused orders are counted by their body.
     pub too_many: Option<Error>,
-    /// The connection that the caller waits on.
+    /// The socket that the caller waits on.
     pub socket: PeerSocket,
+    /// The connection, which may have to be given up.
+    pub(super) connection: RequestConnection,
     /// The request's headers, which show whether it is a retry.
     pub headers: HeaderMap,
 }
@@ -211,6 +215,7 @@ pub(super) async fn authenticate_order(
     let arrival = RequestArrival {
         too_many,
         socket: line,
+        connection: parts.extensions.get().cloned().unwrap_or_default(),
         headers: parts.headers.clone(),
     };
     Ok((context, arrival))
@@ -232,6 +237,9 @@ async fn check(
     };
     // Body readers take their memory from this account's share.
     parts.extensions.insert(caller.account.id);
+    if let Some(connection) = parts.extensions.get::<RequestConnection>() {
+        connection.set_owner(RequestOwner::Account(caller.account.id));
+    }
     // `MediaLinks` reads this, and `RequestLinks` what follows, so handlers extract them after the
     // caller.
     parts.extensions.insert(MediaGrant::for_reader(&caller.key));
@@ -333,32 +341,6 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
 /// The address that the request came from; forwarding headers are used only from `trusted_proxies`.
 pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {
-        // Otherwise an IPv4 caller of a dual-stack listener would match no configured IPv4 network.
-        peer.ip().to_canonical()
-    });
-    let trusted = |ip: &IpAddr| {
-        app.config
-            .trusted_proxies
-            .iter()
-            .any(|network| network.contains(ip))
-    };
-    // Each proxy appends the address that called it. So the list is read from its end, and only as
-    // far as trusted proxies wrote it: what comes before is the caller's own text.
-    let forwarded = parts
-        .headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).collect();
-    for hop in hops.iter().rev() {
-        if !trusted(&address) {
-            break;
-        }
-        match hop.trim().parse::<IpAddr>() {
-            Ok(ip) => address = ip.to_canonical(),
-            Err(_) => break,
-        }
-    }
-    address
+    let peer = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| peer.ip());
+    client_address::client_address(&parts.headers, peer, &app.config.trusted_proxies)
 }

@@ -13,6 +13,7 @@ use futures_util::{Stream, StreamExt as _};
 
 use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
+use crate::displacement::RequestConnection;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
@@ -29,6 +30,7 @@ use mediagate_core::domain::tasks::{self, TaskWaiter};
 use mediagate_core::domain::{task_acceptance, video};
 use mediagate_core::intents::ClientGuard;
 use mediagate_core::intents::{self, IntentAttempt};
+use mediagate_core::limits::{OpenKind, count_during};
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
@@ -49,7 +51,9 @@ pub(super) async fn complete(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context,
+        mut arrival,
+        ..
     } = new_order;
     let RequestContext {
         caller,
@@ -64,6 +68,11 @@ pub(super) async fn complete(
         include_usage,
         token_limit,
     } = chat_order;
+    let open = app.limits.open_requests.enter(caller, OpenKind::Order);
+    let open = open
+        .map_err(|error| arrival.too_many.get_or_insert(error))
+        .ok();
+    let connection = arrival.connection.clone();
     let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let idempotent_request = idempotent_request.with_stream(stream);
     // The waiters are registered before the tasks are accepted. So no task can end unnoticed, and
@@ -107,6 +116,7 @@ pub(super) async fn complete(
             app: app.clone(),
             links: context.links_to_made(),
             request_id: request_id.clone(),
+            connection: connection.clone(),
             tasks,
         };
         if stream {
@@ -115,6 +125,7 @@ pub(super) async fn complete(
                 move |error: &Error| failure_event(error, &request_id)
             };
             let chunks = response.into_stream(include_usage, is_repeated, client_guard.clone());
+            let chunks = count_during(open, chunks);
             let events = event_stream::respond(chunks, context.watch.clone(), last);
             return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
@@ -129,6 +140,7 @@ struct ChatResponse {
     app: App,
     links: Links,
     request_id: RequestId,
+    connection: RequestConnection,
     tasks: Vec<Task>,
 }
 
@@ -143,9 +155,17 @@ impl ChatResponse {
         for task in &mut self.tasks {
             let time_left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let position = waiters.iter().position(|waiter| waiter.id == task.id);
-            *task = match position.map(|index| waiters.swap_remove(index)) {
-                Some(waiter) => waiter.wait(&self.app, time_left).await?,
-                None => tasks::wait(&self.app, task.account, task.id, time_left).await?,
+            let waiter = position.map(|index| waiters.swap_remove(index));
+            let (account, id) = (task.account, task.id);
+            let wait = async {
+                match waiter {
+                    Some(waiter) => waiter.wait(&self.app, time_left).await,
+                    None => tasks::wait(&self.app, account, id, time_left).await,
+                }
+            };
+            *task = tokio::select! {
+                waited = wait => waited?,
+                () = self.connection.displaced() => return Err(still_running(task)),
             };
             // Only the wait is over. The task continues, and a retry joins it.
             if !task.state.is_terminal() {

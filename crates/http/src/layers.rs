@@ -16,6 +16,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::Instrument as _;
 
 use crate::context::RateSlot;
+use crate::displacement::RequestConnection;
 use crate::error;
 use crate::error::ErrorResponse;
 use crate::refusal_log;
@@ -64,6 +65,7 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
     // `tracing` records only declared fields, so the trace id gets an empty place first.
     let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
     traces::record_trace_id(&span, &trace_span);
+    let connection: RequestConnection = request.extensions().get().cloned().unwrap_or_default();
     let started = tokio::time::Instant::now();
     // Decided before the router: an overloaded gateway does nothing else for the request.
     let is_refused = request.extensions().get::<OverflowConnection>().is_some() && !is_probe(&path);
@@ -73,13 +75,16 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
         } else {
             // A panic must end this request alone, with an answer that contains its id. Locks of
             // shared state recover from poisoning.
-            AssertUnwindSafe(next.run(request)).catch_unwind().await
+            AssertUnwindSafe(connection.answer(method.is_safe(), next.run(request)))
+                .catch_unwind()
+                .await
         };
         let answer = answer.unwrap_or_else(|panic| {
             ErrorResponse::from(Error::internal(panic_text(&*panic))).into_response()
         });
         // Written and logged within the span, so that both log lines name the request.
         let answer = error::write(answer, &request_id);
+        let answer = connection.end_stream(answer, &request_id);
         log(&method, &path, answer.status().as_u16(), started.elapsed());
         answer
     };

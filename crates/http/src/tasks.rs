@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
 use crate::auth::{AllowedCaller, RequestSource, TasksCancel, TasksRead};
+use crate::displacement::RequestConnection;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
@@ -21,6 +22,7 @@ use crate::query::Query;
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::tasks;
+use mediagate_core::limits::{OpenKind, count_during};
 use mediagate_core::records::Links;
 use mediagate_core::records::attempt::AttemptView;
 use mediagate_core::records::task::TaskView;
@@ -121,16 +123,24 @@ pub(super) async fn get(
     Path(id): Path<String>,
     query: Query,
     MediaLinks(links): MediaLinks,
+    connection: RequestConnection,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let wait = query.read(|query| Some(query.number("wait", 0.0..=60.0).unwrap_or(0.0)))?;
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
-    let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait));
     let task = if wait > 0.0 {
-        allowed.watch.hold(task).await?
+        let _open = app
+            .limits
+            .open_requests
+            .enter(&allowed.caller, OpenKind::Follow)?;
+        let ended = tasks::wait(&app, account, id, Duration::from_secs_f64(wait));
+        tokio::select! {
+            task = allowed.watch.hold(ended) => task?,
+            () = connection.displaced() => tasks::get(&app, account, id).await?,
+        }
     } else {
-        task.await?
+        tasks::get(&app, account, id).await?
     };
     Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
 }
@@ -157,6 +167,10 @@ pub(super) async fn events(
     let account = allowed.caller.account.id;
     // A 404 is only possible before the stream begins; later, an error is an event.
     tasks::get(&app, account, id).await?;
+    let open = app
+        .limits
+        .open_requests
+        .enter(&allowed.caller, OpenKind::Follow)?;
     let last_seq = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
@@ -166,6 +180,7 @@ pub(super) async fn events(
         move |error: &Error| error_event(error, &request_id)
     };
     let events = follow(app, links, request_id, account, id, last_seq);
+    let events = count_during(open, events);
     let stream = event_stream::respond(events, allowed.watch, last);
     Ok((task_id_header(id), stream).into_response())
 }

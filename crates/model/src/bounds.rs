@@ -110,7 +110,7 @@ pub const CONNECTIONS: Bound = Bound {
     resource: "connections",
     total: Count(8192),
     setting: Some("max_connections"),
-    turns: "a new one takes the place of the longest idle one",
+    turns: "a new one takes the place of the longest idle one; if all are busy, the account or address with the most gives up its oldest request",
     exhausted: OVERLOADED,
     ..UNSHARED
 };
@@ -118,7 +118,7 @@ pub const CONNECTIONS_OF_ADDRESS: Bound = Bound {
     resource: "connections from one IP address (one /64 of IPv6), trusted proxies excepted",
     total: Count(1024),
     setting: Some("max_connections_per_peer"),
-    turns: "a new one takes the place of the address's longest idle one",
+    turns: "the same, within the address",
     exhausted: OVERLOADED,
     ..UNSHARED
 };
@@ -127,6 +127,15 @@ pub const OVERFLOW_CONNECTIONS: Bound = Bound {
     total: Count(32),
     turns: "a new one takes the place of the longest idle one",
     exhausted: "closed",
+    ..UNSHARED
+};
+pub const OPEN_REQUESTS: Bound = Bound {
+    resource: "event streams, and waits for tasks (orders that wait by themselves: up to the key's `max_running`, if that is more)",
+    total: Computed("within the connections"),
+    per_key: Count(100),
+    per_account: Computed("half of `max_connections`"),
+    turns: "see connections",
+    exhausted: "429 `too_many_open_requests`",
     ..UNSHARED
 };
 pub const EVENT_FOLLOWERS: Bound = Bound {
@@ -182,10 +191,11 @@ pub const FETCHES: Bound = Bound {
 // Decoding.
 
 pub const DECODING_MEMORY: Bound = Bound {
-    resource: "memory for decoding callers' pictures and recordings",
+    resource: "memory for decoding callers' pictures and recordings; one eighth is for requests of at most 1/32",
     total: Bytes(1 << 30),
     setting: Some("decoding_memory_mb"),
-    turns: LEAST_HELD_FIRST,
+    per_account: Computed("half while others need any, or one larger request"),
+    turns: "the account that holds least; among equals a newcomer, then the one served longest ago",
     exhausted: WAITS,
     sources: &["core/limits/media_work.rs", "core/limits/mod.rs"],
     ..UNSHARED
@@ -232,7 +242,7 @@ pub const ENGINES: Bound = Bound {
     resource: "tasks run by engines at once",
     total: Computed("one per core"),
     setting: Some("workers"),
-    turns: "the account with the fewest tasks running; among equals the oldest task",
+    turns: "the account with the fewest tasks running; among equals the one served longest ago",
     exhausted: "the task is queued",
     ..UNSHARED
 };
@@ -277,7 +287,7 @@ pub const PROVIDER_JOBS: Bound = Bound {
     resource: "jobs at a provider",
     total: Computed("unlimited unless set"),
     setting: Some("max_running"),
-    turns: "the account with the fewest jobs; among equals the oldest task",
+    turns: "the account with the fewest jobs; among equals the one served longest ago",
     exhausted: "the task is queued",
     ..UNSHARED
 };
@@ -285,7 +295,7 @@ pub const SUBMITTING: Bound = Bound {
     resource: "tasks of one model that are being submitted or followed by a process",
     total: Count(256),
     setting: Some("max_submitting"),
-    turns: "the account with the fewest tasks running; among equals the oldest task",
+    turns: "the account with the fewest tasks running; among equals the one served longest ago",
     exhausted: "the task is queued",
     sources: &["worker/upstream/submit_slots.rs"],
     ..UNSHARED
@@ -308,10 +318,12 @@ pub const PROVIDER_CALLS: Bound = Bound {
 };
 pub const DOWNLOADS: Bound = Bound {
     resource: "downloads of results",
-    total: Count(32),
-    turns: ARRIVAL,
-    exhausted: WAITS,
-    sources: &["providers/driver/mod.rs"],
+    total: Count(96),
+    per_account: Count(64),
+    per_provider: Count(32),
+    turns: "the account that holds least, then its provider of which it holds least; among equals the one served longest ago",
+    exhausted: "waits; a download slower than 1 MiB in 2 minutes ends",
+    sources: &["core/limits/mod.rs"],
     ..UNSHARED
 };
 
@@ -396,6 +408,7 @@ pub const ALL: &[Bound] = &[
     CONNECTIONS,
     CONNECTIONS_OF_ADDRESS,
     OVERFLOW_CONNECTIONS,
+    OPEN_REQUESTS,
     EVENT_FOLLOWERS,
     EVENT_BUFFER,
     BODIES,

@@ -158,6 +158,8 @@ codes! {
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
     /// The key has reached its limit of open tasks.
     TooManyTasks = "too_many_tasks", 429, RateLimit;
+    /// The key or its account has reached its limit of open event streams and waits.
+    TooManyOpenRequests = "too_many_open_requests", 429, RateLimit;
     /// An internal error occurred. The log contains the details under the request id.
     InternalError = "internal_error", 500, Server;
     /// All routes to the model are down, or no provider accepted the task.

@@ -7,11 +7,12 @@ use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
+use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageReader};
 
 use super::background_fill::{self, BackgroundFill};
 use super::colour::{self, PixelLayout};
 use super::decode_cost;
+use super::deep_png;
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
 use super::rgb_picture::Picture;
 
@@ -49,8 +50,14 @@ pub fn decode_over(
         // Orientation and profile are read before the pixels, because decoding consumes the
         // decoder. A profile that cannot be read is ignored.
         let profile = decoder.icc_profile().ok().flatten();
-        let image = DynamicImage::from_decoder(decoder)
-            .map_err(|error| translate(info.format, &error, limits))?;
+        let image = if info.format == PictureFormat::Png && deep_png::is_deep(decoder.color_type())
+        {
+            drop(decoder);
+            deep_png::decode(bytes, limits.max_memory_bytes)
+        } else {
+            DynamicImage::from_decoder(decoder)
+        };
+        let image = image.map_err(|error| translate(info.format, &error, limits))?;
         Ok(finish(image, orientation, profile.as_deref(), ground))
     })
 }
@@ -96,7 +103,10 @@ fn open<'a>(
     let (width, height) = decoder.dimensions();
     check_size(width, height, limits)?;
     let cost = decode_cost::measure_cost(format, bytes, (width, height), limits)?;
-    let total_bytes = decoder.total_bytes();
+    let colour = decoder.color_type();
+    let is_deep_png = format == PictureFormat::Png && deep_png::is_deep(colour);
+    // Decoded row by row, to eight bits.
+    let total_bytes = decoder.total_bytes() / if is_deep_png { 2 } else { 1 };
     // A frame decoded into a buffer of its own has four bytes a pixel.
     let frame_bytes = 4 * cost.frame_pixels;
     if total_bytes + frame_bytes > limits.max_memory_bytes {
@@ -109,16 +119,25 @@ fn open<'a>(
             format,
             width,
             height,
-            decoding_bytes: decoding_bytes(width, height, total_bytes) + frame_bytes,
+            decoding_bytes: decoding_bytes(format, pixels, total_bytes, colour) + frame_bytes,
             work: megapixels(pixels * cost.passes + cost.frame_pixels),
         },
     ))
 }
 
-/// The pixels as they are stored in the file; a second copy of that size, which some decoders and
-/// the rotation need; and both eight-bit forms that follow, with and without transparency.
-fn decoding_bytes(width: u32, height: u32, total_bytes: u64) -> u64 {
-    2 * total_bytes + u64::from(width) * u64::from(height) * 7
+/// The pixels as they are decoded; a second copy of that size, which some decoders and the rotation
+/// need; and both eight-bit forms that follow, with and without transparency.
+fn decoding_bytes(format: PictureFormat, pixels: u64, total_bytes: u64, colour: ColorType) -> u64 {
+    let (rgba, rgb) = (4 * pixels, 3 * pixels);
+    if format != PictureFormat::Png {
+        return 2 * total_bytes + rgba + rgb;
+    }
+    // PNG is decoded in place, so no more than two of these exist at once.
+    if colour.has_alpha() {
+        (2 * total_bytes).max(total_bytes + rgba).max(rgba + rgb)
+    } else {
+        (2 * total_bytes).max(total_bytes + rgb)
+    }
 }
 
 /// Ignores an unreadable orientation: the picture itself may be fine.

@@ -11,6 +11,7 @@ mod background_fill;
 mod colour;
 mod decode;
 mod decode_cost;
+mod deep_png;
 mod framing;
 mod limits;
 mod rgb_picture;

@@ -28,7 +28,7 @@ pub enum WorkKind {
 /// The slots and the memory of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct MediaWorkPool {
-    memory: FairShareQueue,
+    memory: DecodingMemory,
     pictures: FairShareQueue,
     recordings: FairShareQueue,
     checks: FairShareQueue,
@@ -37,6 +37,10 @@ pub struct MediaWorkPool {
 
 /// Granularity of the memory, in bytes.
 const UNIT: u64 = 64 * 1024;
+/// The part of the memory that is for small requests: one in eight.
+const SMALL_PART: u64 = 8;
+/// How many of the largest small requests fit into it.
+const SMALL_REQUESTS: u64 = 4;
 
 /// A slot in use.
 pub struct WorkSlot {
@@ -48,10 +52,9 @@ pub struct WorkSlot {
 impl MediaWorkPool {
     /// A pool with this much memory, on a machine with `cores` cores.
     pub fn new(memory_bytes: u64, cores: usize) -> Self {
-        let units = (memory_bytes / UNIT).max(1);
         let cores = cores as u64;
         Self {
-            memory: FairShareQueue::new(units, units),
+            memory: DecodingMemory::new(memory_bytes),
             // One more than an account may have, so that many requests of one account leave a slot
             // free.
             pictures: FairShareQueue::new(cores + 1, cores),
@@ -82,7 +85,10 @@ impl MediaWorkPool {
         // After the slot: otherwise work that waits for a slot would hold unused memory.
         let memory = match memory_bytes {
             0 => None,
-            bytes => Some(self.memory.wait(account, units(bytes)).await),
+            bytes => {
+                let (room, units) = self.memory.room(bytes);
+                Some(room.wait(account, units).await)
+            }
         };
         let watch = Arc::new(EngineControl::default());
         // Dropped with this future: if the caller disconnects, the work is signalled to stop.
@@ -112,7 +118,38 @@ impl WorkSlot {
     /// Waits for this much memory, for work that only now knows how much it needs. Blocks. Work
     /// that has reserved some already must not wait for more: two could wait for each other.
     pub fn reserve(&self, bytes: u64) -> QueuePermit {
-        self.pool.memory.wait_blocking(self.account, units(bytes))
+        let (room, units) = self.pool.memory.room(bytes);
+        room.wait_blocking(self.account, units)
+    }
+}
+
+/// The memory, in two rooms: small requests never wait for large ones.
+#[derive(Clone)]
+struct DecodingMemory {
+    small: FairShareQueue,
+    large: FairShareQueue,
+    /// The largest small request, in units.
+    most_small: u64,
+}
+
+impl DecodingMemory {
+    fn new(bytes: u64) -> Self {
+        let units = (bytes / UNIT).max(2);
+        let small = (units / SMALL_PART).max(1);
+        // While others wait, an account gets half of a room.
+        let room = |units: u64| FairShareQueue::lending(units, units / 2);
+        Self {
+            small: room(small),
+            large: room(units - small),
+            most_small: small / SMALL_REQUESTS,
+        }
+    }
+
+    /// The room for this many bytes, and how many units of it they are.
+    fn room(&self, bytes: u64) -> (&FairShareQueue, u64) {
+        let units = units(bytes);
+        let is_small = units <= self.most_small;
+        (if is_small { &self.small } else { &self.large }, units)
     }
 }
 

@@ -5,6 +5,7 @@
 mod fair_queue;
 mod grants;
 mod media_work;
+mod open_requests;
 mod quotas;
 mod rates;
 mod unknown_secrets;
@@ -18,6 +19,7 @@ pub use media_work::{MediaWorkPool, WorkKind, WorkSlot};
 use mediagate_config::{Config, DatabaseTarget, cores};
 use mediagate_model::bounds;
 use mediagate_store::Store;
+pub use open_requests::{OpenKind, OpenRequest, OpenRequests, count_during};
 pub use quotas::{AccountSemaphores, QuotaExhausted, QuotaPool, QuotaShare};
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use unknown_secrets::UnknownSecrets;
@@ -34,6 +36,10 @@ pub struct ProcessLimits {
     pub media_work: MediaWorkPool,
     /// Fetches from callers' URLs.
     pub fetches: FairShareQueue,
+    /// Event streams, and waits for tasks.
+    pub open_requests: OpenRequests,
+    /// Downloads of results from providers.
+    pub downloads: FairShareQueue,
     /// Simultaneous uploads per account, including those that are being received or fetched.
     pub uploads: AccountSemaphores,
     /// Bytes of memory for bodies that are being received or wait to be processed.
@@ -52,6 +58,9 @@ impl ProcessLimits {
             unknown_secrets: UnknownSecrets::default(),
             media_work: MediaWorkPool::new((config.decoding_memory_mb as u64) << 20, cores()),
             fetches: FairShareQueue::for_bound(&bounds::FETCHES),
+            // Half of the connections, so that no account holds all of them.
+            open_requests: OpenRequests::new((config.max_connections / 2).max(1)),
+            downloads: FairShareQueue::for_bound(&bounds::DOWNLOADS),
             uploads: AccountSemaphores::new(bounds::UPLOADS.per_account.count()),
             bodies: QuotaPool::new(&bounds::BODIES),
             parsing: Arc::new(Semaphore::new(cores())),

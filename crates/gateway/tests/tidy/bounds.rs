@@ -30,7 +30,11 @@ const CONSTRUCTIONS: [&str; 15] = [
     "Builder::new_multi_thread(",
 ];
 /// How queues that divide a resource are constructed; [`CONSTRUCTIONS`] has the other ways.
-const QUEUES: [&str; 2] = ["FairShareQueue::new(", "MediaWorkPool::new("];
+const QUEUES: [&str; 3] = [
+    "FairShareQueue::new(",
+    "FairShareQueue::lending(",
+    "MediaWorkPool::new(",
+];
 
 /// Counts the constructions in each file, by its path without `crates/` and `src/`.
 fn constructions() -> BTreeMap<String, usize> {

@@ -16,6 +16,7 @@ use crate::tasks::error_event;
 use crate::wire::admin::events::GatewayEvent;
 use mediagate_core::app::App;
 use mediagate_core::domain::feed::{self, FeedFollower, FeedItem};
+use mediagate_core::limits::{OpenKind, count_during};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
@@ -43,12 +44,16 @@ pub(crate) async fn events(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Timestamp::from_micros);
+    let open = app
+        .limits
+        .open_requests
+        .enter(&allowed.caller, OpenKind::Follow)?;
     let follower = feed::follow(&app, since).await?;
     let last = {
         let request_id = request_id.clone();
         move |error: &Error| error_event(error, &request_id)
     };
-    let events = gateway_events(follower, request_id);
+    let events = count_during(open, gateway_events(follower, request_id));
     Ok(event_stream::respond(events, allowed.watch, last).into_response())
 }
 

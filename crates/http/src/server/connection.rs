@@ -23,6 +23,7 @@ use tower::ServiceExt as _;
 use super::connection_table::{ActiveRequest, Connection, ConnectionState};
 use super::stall_timeout::StallTimeoutStream;
 use super::{CLOSE_TIMEOUT, ConnectionLimits, OverflowConnection};
+use crate::client_address::client_address;
 use mediagate_core::intents::PeerSocket;
 
 /// Read and write buffer of a connection, in bytes; a request head must fit.
@@ -52,13 +53,19 @@ impl AcceptedConnection {
         let stream = Arc::new(self.stream);
         let (peer, socket) = (self.peer, PeerSocket::of(&stream));
         let connection_entry = self.connection.clone();
+        let limits = self.limits.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(socket.clone());
+            let client = client_address(request.headers(), peer.ip(), &limits.proxies);
+            let busy = connection_entry.begin(client);
+            request
+                .extensions_mut()
+                .insert(connection_entry.requests.clone());
             let watch = PeerWatch {
                 socket: socket.clone(),
                 connection: connection_entry.clone(),
             };
-            let answer = answer(router.clone(), request, peer, connection_entry.begin());
+            let answer = answer(router.clone(), request, peer, busy);
             watched_response(answer, watch)
         });
         let mut builder = Builder::new(TokioExecutor::new());
@@ -101,6 +108,12 @@ impl AcceptedConnection {
                 // The peer has left, or an idle connection is evicted. A request that arrives just
                 // now is lost, as on any connection that its server closes.
                 () = self.connection.leave.cancelled() => return,
+                // Its requests end with an error now.
+                () = self.connection.requests.displaced() => {
+                    connection.as_mut().graceful_shutdown();
+                    drop(tokio::time::timeout(CLOSE_TIMEOUT, &mut connection).await);
+                    return;
+                }
                 // An HTTP/2 peer gets a GOAWAY before the end, so it knows that requests sent from
                 // now on are not processed.
                 () = &mut silence => {
@@ -246,7 +259,7 @@ mod tests {
         let mut timeout = pin!(wait_idle_timeout(&connection, &limits));
         let begun = tokio::time::timeout(Duration::ZERO, &mut timeout).await;
         assert!(begun.is_err());
-        let request = connection.begin();
+        let request = connection.begin([127, 0, 0, 1].into());
         tokio::time::advance(limits.first_request * 2).await;
         let ended = tokio::time::timeout(Duration::ZERO, &mut timeout).await;
         assert!(ended.is_err());

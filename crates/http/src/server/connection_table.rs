@@ -1,9 +1,11 @@
 //! Connection table: counts connections in total and per peer, and makes room for a new one by
 //! closing the longest idle one.
 //!
-//! If all are busy, a few more are admitted beyond the caps: probes are answered and other requests
+//! If all are busy, the owner of most of them gives up the one whose request began first. If no
+//! owner has two, a few more are admitted beyond the caps: probes are answered and other requests
 //! refused, so that a full gateway does not look dead.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionLimits;
+use crate::displacement::{RequestConnection, RequestOwner};
 use mediagate_model::bounds;
 
 /// Connections admitted beyond the caps.
@@ -44,6 +47,7 @@ struct TableEntry {
     is_within_caps: bool,
     activity: Arc<ConnectionActivity>,
     leave: CancellationToken,
+    requests: RequestConnection,
 }
 
 /// The requests of a connection. They are counted without the table's lock, which all connections
@@ -53,6 +57,8 @@ struct ConnectionActivity {
     requests: AtomicUsize,
     /// When the connection became idle, by the table's clock.
     idle_since: AtomicU64,
+    /// When its first request since then began, by the table's clock.
+    busy_since: AtomicU64,
     /// When the last request ended, in milliseconds since the table's start; 0 if none has.
     ended_at: AtomicU64,
 }
@@ -68,8 +74,10 @@ pub(super) struct Connection {
     table: Arc<ConnectionTable>,
     id: u64,
     activity: Arc<ConnectionActivity>,
-    /// Cancelled when its slot is needed for others.
+    /// Cancelled when its slot is needed for others, and it is idle.
     pub(super) leave: CancellationToken,
+    /// What its requests know of it.
+    pub(super) requests: RequestConnection,
     /// Whether it is beyond the caps: see [`super::OverflowConnection`].
     pub(super) is_overflow: bool,
 }
@@ -121,6 +129,7 @@ impl ConnectionTable {
         state.last_id += 1;
         let id = state.last_id;
         let leave = CancellationToken::new();
+        let requests = RequestConnection::default();
         // A connection without a request counts as idle, so silent ones can be displaced.
         let activity = Arc::new(ConnectionActivity {
             idle_since: AtomicU64::new(self.tick()),
@@ -131,6 +140,7 @@ impl ConnectionTable {
             is_within_caps,
             activity: activity.clone(),
             leave: leave.clone(),
+            requests: requests.clone(),
         };
         state.insert(id, entry);
         Some(Arc::new(Connection {
@@ -138,6 +148,7 @@ impl ConnectionTable {
             id,
             activity,
             leave,
+            requests,
             is_overflow: !is_within_caps,
         }))
     }
@@ -162,10 +173,16 @@ impl ConnectionTable {
 }
 
 impl Connection {
-    /// Counts a request that has arrived. An evicted connection may also get one before it is
-    /// closed.
-    pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
-        self.activity.requests.fetch_add(1, Ordering::AcqRel);
+    /// Counts a request that has arrived from this address. An evicted connection may also get one
+    /// before it is closed.
+    pub(super) fn begin(self: &Arc<Self>, client: IpAddr) -> ActiveRequest {
+        // Until the request's key is known.
+        self.requests
+            .set_owner(RequestOwner::Address(peer_key(client)));
+        if self.activity.requests.fetch_add(1, Ordering::AcqRel) == 0 {
+            let now = self.table.tick();
+            self.activity.busy_since.store(now, Ordering::Relaxed);
+        }
         ActiveRequest(self.clone())
     }
 
@@ -210,12 +227,17 @@ impl Drop for Connection {
 impl TableState {
     /// Whether another connection of this peer fits, after closing an idle one if necessary.
     fn make_room_for_peer(&mut self, peer: IpAddr, max: usize) -> bool {
+        let is_candidate = |entry: &TableEntry| entry.is_within_caps && entry.peer == peer;
         self.peers.get(&peer).is_none_or(|count| *count < max)
-            || self.evict_oldest(|entry| entry.is_within_caps && entry.peer == peer)
+            || self.evict_oldest(is_candidate)
+            || self.displace_largest_owner(is_candidate)
     }
 
     fn make_room(&mut self, max: usize) -> bool {
-        self.within_caps < max || self.evict_oldest(|entry| entry.is_within_caps)
+        let is_candidate = |entry: &TableEntry| entry.is_within_caps;
+        self.within_caps < max
+            || self.evict_oldest(is_candidate)
+            || self.displace_largest_owner(is_candidate)
     }
 
     fn make_overflow_room(&mut self) -> bool {
@@ -237,6 +259,31 @@ impl TableState {
         // then finds nothing.
         if let Some(entry) = self.remove(id) {
             entry.leave.cancel();
+        }
+        true
+    }
+
+    /// Takes one of these busy connections from the owner of most of them: the one whose request
+    /// began first, which usually is a stream or a wait. False if no owner has two.
+    fn displace_largest_owner(&mut self, is_candidate: impl Fn(&TableEntry) -> bool) -> bool {
+        let mut owners: HashMap<RequestOwner, Vec<(u64, u64)>> = HashMap::new();
+        for (id, entry) in &self.connections {
+            if let Some(owner) = entry.requests.owner().filter(|_| is_candidate(entry)) {
+                let since = entry.activity.busy_since.load(Ordering::Relaxed);
+                owners.entry(owner).or_default().push((since, *id));
+            }
+        }
+        let shared = owners.into_values().filter(|owned| owned.len() > 1);
+        let oldest = shared.filter_map(|owned| {
+            let (since, id) = owned.iter().min()?;
+            Some((owned.len(), Reverse(*since), *id))
+        });
+        let Some((.., id)) = oldest.max() else {
+            return false;
+        };
+        // The slot is free at once; the request gets a moment to end.
+        if let Some(entry) = self.remove(id) {
+            entry.requests.displace();
         }
         true
     }
@@ -283,6 +330,8 @@ fn peer_key(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use mediagate_model::ids::AccountId;
+
     use super::*;
 
     fn table(max_total: usize, per_peer: usize) -> Arc<ConnectionTable> {
@@ -300,7 +349,7 @@ mod tests {
     fn the_longest_idle_connection_makes_room() {
         let table = table(2, 2);
         let [a, b] = ["1.1.1.1", "1.1.1.2"].map(|text| table.admit(peer(text)).unwrap());
-        drop(a.begin());
+        drop(a.begin(peer("1.1.1.1")));
         let c = table.admit(peer("1.1.1.3")).unwrap();
         assert!(b.leave.is_cancelled() && !a.leave.is_cancelled() && !c.is_overflow);
     }
@@ -334,7 +383,7 @@ mod tests {
     fn when_all_are_busy_a_few_more_are_admitted_and_the_rest_refused() {
         let table = table(1, 1);
         let admitted = table.admit(peer("1.1.1.1")).unwrap();
-        let busy = admitted.begin();
+        let busy = admitted.begin(peer("1.1.1.1"));
         let overflow: Vec<_> = (0..MAX_OVERFLOW)
             .map(|_| table.admit(peer("1.1.1.1")).unwrap())
             .collect();
@@ -344,11 +393,48 @@ mod tests {
         let _all: Vec<_> = overflow[1..]
             .iter()
             .chain([&one_more])
-            .map(Connection::begin)
+            .map(|connection| connection.begin(peer("1.1.1.1")))
             .collect();
         assert!(table.admit(peer("1.1.1.1")).is_none());
         drop(busy);
         assert!(!table.admit(peer("1.1.1.1")).unwrap().is_overflow);
+    }
+
+    #[test]
+    fn the_owner_of_most_busy_connections_gives_the_oldest_up() {
+        let table = table(5, 5);
+        let accounts = [AccountId::new(), AccountId::new()];
+        let connections: Vec<_> = (0..5)
+            .map(|_| table.admit(peer("10.1.1.1")).unwrap())
+            .collect();
+        let busy: Vec<_> = [0, 1, 1, 0, 1]
+            .into_iter()
+            .zip(&connections)
+            .map(|(account, connection)| {
+                let request = connection.begin(peer("10.1.1.1"));
+                let owner = RequestOwner::Account(accounts[account]);
+                connection.requests.set_owner(owner);
+                request
+            })
+            .collect();
+        let given_up = || -> Vec<usize> {
+            let state = table.state();
+            let is_gone = |index: &usize| !state.connections.contains_key(&connections[*index].id);
+            (0..5).filter(is_gone).collect()
+        };
+        let mut admitted = Vec::new();
+        for expected in [vec![1], vec![0, 1], vec![0, 1, 2]] {
+            let newcomer = table.admit(peer("10.1.1.1")).unwrap();
+            admitted.push((newcomer.begin(peer("9.9.9.9")), newcomer.is_overflow));
+            let address = format!("9.9.9.{}", admitted.len());
+            let owner = RequestOwner::Address(peer(&address));
+            newcomer.requests.set_owner(owner);
+            assert_eq!(given_up(), expected);
+        }
+        // Everybody has one now.
+        assert!(table.admit(peer("10.1.1.1")).unwrap().is_overflow);
+        assert!(admitted.iter().all(|(_, is_overflow)| !is_overflow));
+        drop(busy);
     }
 
     #[test]
@@ -366,7 +452,7 @@ mod tests {
     fn a_closed_connection_is_removed() {
         let table = table(10, 10);
         let connection = table.admit(peer("1.1.1.1")).unwrap();
-        let busy = connection.begin();
+        let busy = connection.begin(peer("1.1.1.1"));
         drop(connection);
         drop(busy);
         let state = table.state();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::fs::File;
+use tokio::time::Instant;
 
 use super::provider::{Provider, blocked_error};
 use super::sink::DownloadSink;
@@ -54,6 +55,9 @@ pub enum DownloadError {
         /// The limit.
         limit_bytes: u64,
     },
+    /// It arrives more slowly than [`ProviderRules::least_download`](super::ProviderRules) demands.
+    #[error("the result arrives too slowly")]
+    TooSlow,
     /// It did not arrive completely.
     #[error("{0}")]
     Failed(ProviderError),
@@ -85,7 +89,6 @@ impl Driver {
             }
             OutputSource::Nothing => return Err(DownloadError::Failed(no_result())),
         };
-        let _permit = self.downloads.acquire().await;
         let mut sink = DownloadSink::new(file, provider.rules().max_result_bytes);
         let result = fetch(provider, secret, &call, &mut sink);
         let result = tokio::time::timeout(TOTAL_TIMEOUT, result).await;
@@ -126,6 +129,10 @@ async fn fetch(
             Err(DownloadError::Failed(error)) => Some(error.clone()),
             Err(DownloadError::Expired) => Some(ProviderError::new(ErrorClass::Lost, "")),
             Err(DownloadError::Refused(reason)) => Some(blocked_error(reason.as_str())),
+            Err(error @ DownloadError::TooSlow) => Some(ProviderError::new(
+                ErrorClass::Unavailable,
+                error.to_string(),
+            )),
             Ok(()) | Err(_) => None,
         };
         provider.finish_call(&ongoing, error_to_record.as_ref());
@@ -186,6 +193,8 @@ async fn attempt(
         sink.restart(Some((&headers, length))).await?;
     }
     let idle = provider.rules().idle_timeout;
+    let (least_bytes, time) = provider.rules().least_download;
+    let (mut since, mut size_then) = (Instant::now(), sink.size());
     loop {
         let chunk = tokio::time::timeout(idle, answer.chunk()).await;
         let chunk = chunk.map_err(|_| broken_download("the download of the result stalled"))?;
@@ -194,6 +203,13 @@ async fn attempt(
         })?;
         let Some(chunk) = chunk else { break };
         sink.write(&chunk).await?;
+        // Otherwise a server that sends a byte now and then would hold its slot for an hour.
+        if since.elapsed() >= time {
+            if sink.size() - size_then < least_bytes {
+                return Err(DownloadError::TooSlow);
+            }
+            (since, size_then) = (Instant::now(), sink.size());
+        }
     }
     sink.check_whole()
 }

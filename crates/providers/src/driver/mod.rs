@@ -33,10 +33,7 @@ mod sink;
 mod step;
 mod submit;
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::Semaphore;
 
 pub use download::{DownloadError, DownloadedFile, may_come_back};
 pub use fence::SendDeadline;
@@ -50,27 +47,15 @@ use crate::port::{JobHandle, JobSettlement};
 use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-/// Maximum number of downloads that run at once in this process.
-const MAX_DOWNLOADS: usize = 32;
-
-/// Sends calls. Cheap to clone; one for a process.
-#[derive(Debug, Clone)]
-pub struct Driver {
-    downloads: Arc<Semaphore>,
-}
-
-impl Default for Driver {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// Sends calls. It has no state of its own: what is in flight is counted by each [`Provider`], and
+/// downloads by whoever asks for them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Driver;
 
 impl Driver {
-    /// A driver with nothing in flight.
+    /// A driver.
     pub fn new() -> Self {
-        Self {
-            downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
-        }
+        Self
     }
 
     /// Cancels a job; returns whether it is provably cancelled. `Ok(false)` also if the provider

@@ -45,6 +45,8 @@ pub struct ProviderRules {
     pub work_timeout: Duration,
     /// Timeout between two chunks of an answer.
     pub idle_timeout: Duration,
+    /// The least progress of a download: this many bytes, each time this time has passed.
+    pub least_download: (u64, Duration),
     /// Maximum number of submissions in flight.
     pub submissions_at_once: usize,
     /// Maximum number of polls and all other calls in flight. Submissions do not wait for them, nor
@@ -62,6 +64,7 @@ impl Default for ProviderRules {
             short_timeout: Duration::from_secs(30),
             work_timeout: Duration::from_mins(15),
             idle_timeout: Duration::from_mins(2),
+            least_download: (1 << 20, Duration::from_mins(2)),
             submissions_at_once: 256,
             calls_at_once: 256,
         }

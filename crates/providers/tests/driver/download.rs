@@ -1,13 +1,14 @@
 //! Downloads: a result arrives complete, or not at all.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use providers::driver::{DownloadError, DownloadedFile, ProviderRules};
 use providers::{Call, ErrorClass, OutputSource};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
 use super::plain::{provider, secret};
 use super::server::{CLOSE, ReceivedRequest, Reply, Server, answer, head};
@@ -84,6 +85,37 @@ async fn a_download_resumes_where_it_broke_off() {
     check(&download);
     assert_eq!(download.0.mime.as_deref(), Some("video/mp4"));
     assert_eq!(server.received().len(), 5);
+}
+
+#[tokio::test]
+async fn a_download_that_drips_ends_and_is_not_tried_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let dripping = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let head = head(200, &[("content-type", "video/mp4")], SIZE);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        while stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        listener
+    });
+    let rules = ProviderRules {
+        least_download: (SIZE as u64 / 2, Duration::from_millis(50)),
+        ..ProviderRules::default()
+    };
+    let provider = provider(&base, &json!({}), rules);
+    let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
+    let source = OutputSource::Address(format!("{base}/result.mp4"));
+    let driver = providers::driver::Driver::new();
+    let download = driver
+        .download(&provider, &secret(), &source, &mut file)
+        .await;
+    let error = download.unwrap_err();
+    assert!(matches!(error, DownloadError::TooSlow), "{error}");
+    let listener = dripping.await.unwrap();
+    let again = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+    assert!(again.is_err(), "its turn is over");
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ struct FetchedFile {
 
 async fn fetch(
     app: &App,
+    account: AccountId,
     accepted_job: &AcceptedJob,
     source: &OutputSource,
 ) -> Result<FetchedFile, ResultError> {
@@ -78,6 +79,14 @@ async fn fetch(
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
     let (site, secret) = (&accepted_job.site, &accepted_job.credential.secret);
+    let provider = site.provider.name();
+    // A result that is part of an answer is here already.
+    let _turn = match source {
+        OutputSource::Address(_) | OutputSource::Call(_) => {
+            Some(app.limits.downloads.wait_at(account, provider).await)
+        }
+        OutputSource::Bytes(_) | OutputSource::Nothing => None,
+    };
     let download = app
         .models
         .upstream
@@ -86,7 +95,7 @@ async fn fetch(
         .await;
     match download {
         Ok(facts) => {
-            let provider = site.provider.name().to_owned();
+            let provider = provider.to_owned();
             metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
                 .increment(facts.size_bytes);
             Ok(FetchedFile {
@@ -101,6 +110,7 @@ async fn fetch(
         Err(DownloadError::Expired) => {
             Err(ResultError::Missing("there is nothing at its URL".into()))
         }
+        Err(error @ DownloadError::TooSlow) => Err(ResultError::Unavailable(error.to_string())),
         Err(DownloadError::Failed(error)) if may_come_back(&error) => {
             Err(ResultError::Unavailable(error.message))
         }
@@ -129,7 +139,7 @@ async fn video(
         .into_iter()
         .find(|job_output| job_output.kind == OutputKind::Video)
         .ok_or_else(|| ResultError::Useless("it contains no video".into()))?;
-    let file = fetch(app, accepted_job, &job_output.source).await?;
+    let file = fetch(app, task.account, accepted_job, &job_output.source).await?;
     let (shared_app, path) = (app.clone(), file.path.clone());
     // Checked before anything is stored: a broken file can still be downloaded again.
     let measure = move |slot: &WorkSlot| {
@@ -302,7 +312,7 @@ async fn stems(
     }
     // All parts are fetched first, because a remainder that the provider does not return is their
     // sum.
-    let parts = fetch_stems(app, accepted_job, job_outputs, given_up).await?;
+    let parts = fetch_stems(app, task.account, accepted_job, (job_outputs, given_up)).await?;
     let mut output = RunOutput::new(
         TaskResult::ClipsV1 { clips: Vec::new() },
         WorkQuantity::default(),
@@ -391,9 +401,9 @@ fn target_of(kind: &OutputKind) -> Option<StemTarget> {
 
 async fn fetch_stems(
     app: &App,
+    account: AccountId,
     accepted_job: &AcceptedJob,
-    job_outputs: &[JobOutput],
-    given_up: &[usize],
+    (job_outputs, given_up): (&[JobOutput], &[usize]),
 ) -> Result<Vec<FetchedStem>, StoreFailure> {
     let mut parts = Vec::new();
     for (place, job_output) in job_outputs.iter().enumerate() {
@@ -401,7 +411,7 @@ async fn fetch_stems(
         let Some(target) = target else {
             continue;
         };
-        let file = fetch(app, accepted_job, &job_output.source).await;
+        let file = fetch(app, account, accepted_job, &job_output.source).await;
         let file = file.map_err(|error| StoreFailure::of_files(error, vec![place]))?;
         let upstream = match &job_output.kind {
             OutputKind::Clip(facts) => Some(upstream_of(accepted_job, facts).await),
@@ -481,7 +491,7 @@ async fn songs(
             continue;
         }
         let of_file = |error| StoreFailure::of_files(error, vec![place]);
-        let file = fetch(app, accepted_job, &job_output.source).await;
+        let file = fetch(app, task.account, accepted_job, &job_output.source).await;
         let file = file.map_err(of_file)?;
         // A provider may return more clips than were ordered. They are stored as well.
         let id = ordered_ids.next().unwrap_or_else(|| {

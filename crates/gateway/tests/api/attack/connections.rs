@@ -8,6 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::{LimitedListener, connect_and_send, read_until_closed};
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually, videos_order};
+use mediagate_core::domain::keys::NewKey;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -78,10 +79,10 @@ async fn a_waiting_request_is_not_closed_as_silent() {
 }
 
 /// A request that waits this many seconds for a task that no worker runs.
-async fn waiting_request(gateway: &TestGateway, seconds: u32) -> String {
-    let video = gateway.post("/v1/videos", &videos_order()).await.ok();
+async fn waiting_request(caller: &Client, seconds: u32) -> String {
+    let video = caller.post("/v1/videos", &videos_order()).await.ok();
     let task = video["id"].as_str().unwrap().replace("video_", "");
-    let key = gateway.key.as_deref().unwrap();
+    let key = caller.key.as_deref().unwrap();
     format!(
         "GET /v1/tasks/{task}?wait={seconds} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\r\n"
     )
@@ -91,10 +92,15 @@ async fn waiting_request(gateway: &TestGateway, seconds: u32) -> String {
 async fn beyond_the_connection_limit_only_probes_are_answered() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let listener = LimitedListener::open(&gateway, limits(2)).await;
-    let request = waiting_request(&gateway, 60).await;
+    // Of two accounts: one that had both connections would give one up.
+    let other = gateway.caller("other", NewKey::default()).await;
+    let requests = [
+        waiting_request(&gateway, 60).await,
+        waiting_request(&other, 60).await,
+    ];
     let _busy = [
-        listener.connect_and_send(request.as_bytes()).await,
-        listener.connect_and_send(request.as_bytes()).await,
+        listener.connect_and_send(requests[0].as_bytes()).await,
+        listener.connect_and_send(requests[1].as_bytes()).await,
     ];
     eventually("both connections are busy", async || {
         let answer = listener.client(&gateway).get("/v1/models").await;

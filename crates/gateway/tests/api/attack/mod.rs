@@ -8,6 +8,7 @@ mod forms;
 mod hangs;
 mod leaks;
 mod media;
+mod open_requests;
 mod quota;
 mod shares;
 mod turns;

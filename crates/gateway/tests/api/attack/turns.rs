@@ -1,5 +1,7 @@
 //! Scarce resources are shared: accounts take turns for fetches, decoders and checks.
 
+use std::time::Duration;
+
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::limits::WorkKind;
 use mediagate_model::ids::AccountId;
@@ -7,6 +9,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::support::client::Answer;
 use crate::support::{TestGateway, sound};
 
 /// Maximum number of simultaneous fetches of one account.
@@ -127,4 +130,50 @@ async fn checking_a_file_uses_no_capacity_of_other_work() {
     check.await.unwrap().ok();
     holder.await.unwrap();
     gateway.stop().await;
+}
+
+/// An account holds all memory that large requests can get, and more of its work is queued.
+#[tokio::test]
+async fn a_picture_waits_for_no_backlog_of_another_account() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let account = AccountId::new();
+    let mut backlog = Vec::new();
+    for _ in 0..4 {
+        let media_work = gateway.app.limits.media_work.clone();
+        let (started_tx, started) = tokio::sync::oneshot::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let work = tokio::spawn(async move {
+            let work = media_work.work(account, WorkKind::Result, u64::MAX, move |_| {
+                started_tx.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            work.await.unwrap();
+        });
+        backlog.push((started, release, work));
+    }
+    let (started, release, work) = backlog.remove(0);
+    started.await.unwrap();
+    let picture = |width| sound::data_url("image/png", &sound::png(width, width));
+    let small = other_order(&gateway, picture(64));
+    let answer = tokio::time::timeout(super::PATIENCE, small).await;
+    answer.expect("a small picture waits for no large one").ok();
+    // A large one waits for the work that holds the memory, and then is next.
+    let mut large = Box::pin(other_order(&gateway, picture(2400)));
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut large).await;
+    assert!(early.is_err(), "the memory is in use");
+    drop(release);
+    work.await.unwrap();
+    let answer = tokio::time::timeout(super::PATIENCE, large).await;
+    answer.expect("a newcomer waits for no backlog").ok();
+    for (_, release, work) in backlog {
+        drop(release);
+        work.await.unwrap();
+    }
+    gateway.stop().await;
+}
+
+/// An order of another account with this picture.
+async fn other_order(gateway: &TestGateway, picture: String) -> Answer {
+    let other = gateway.caller("other", NewKey::default()).await;
+    other.post("/v1/videos", &order(&picture)).await
 }

@@ -3,9 +3,12 @@
 use mediagate_core::domain::keys::NewKey;
 use mediagate_worker::WorkerPool;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, RequestRole, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
-use super::{LONG, film, plan, provider, simulator, wait_for_requests};
+use super::{
+    LONG, film, plan, provider, request_count, simulator, two_providers, wait_for_requests,
+};
+use crate::support::gateway::finished;
 use crate::support::{Client, TestGateway};
 
 /// The prompts of the orders that arrived at the provider, in order.
@@ -108,5 +111,35 @@ async fn models_that_share_a_providers_limit_are_one_queue() {
     cancel_a_running_task(&gateway).await;
     wait_for_requests(&simulator, RequestRole::Submit, 3).await;
     assert_eq!(prompts(&simulator), ["many", "many", "few"]);
+    gateway.stop().await;
+}
+
+/// A provider whose results drip holds only its own share of the downloads.
+#[tokio::test]
+async fn downloads_of_a_slow_provider_delay_no_other_provider() {
+    const PER_PROVIDER: usize = 32;
+    let (slow, good) = (simulator().await, simulator().await);
+    slow.world().order_fault(
+        Fault::Slow(LONG),
+        None,
+        Some(RequestRole::Download),
+        u32::MAX,
+    );
+    let toml = two_providers(&slow, &good)
+        + &film(r#"{ provider = "second", model = "sora-2" }"#).replace("film", "other-film");
+    let gateway = TestGateway::builder().toml(&toml).start().await;
+    for _ in 0..PER_PROVIDER + 8 {
+        order(&gateway, "film", "many").await;
+    }
+    wait_for_requests(&slow, RequestRole::Download, PER_PROVIDER).await;
+    let other = gateway.caller("other", NewKey::default()).await;
+    for caller in [&other, &gateway.client] {
+        let body = json!({"model": "other-film", "prompt": "few"});
+        let video = caller.post("/v1/videos", &body).await.ok();
+        let task = video["id"].as_str().unwrap().replace("video_", "");
+        let task = finished(caller, &task).await;
+        assert_eq!(task["status"], "succeeded", "{task}");
+    }
+    assert_eq!(request_count(&slow, RequestRole::Download), PER_PROVIDER);
     gateway.stop().await;
 }

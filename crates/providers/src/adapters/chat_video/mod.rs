@@ -284,7 +284,9 @@ fn reclassify(error: ProviderError, was_accepted: bool) -> ProviderError {
             ErrorClass::Account
         }
         Some("provider_unavailable" | "overloaded" | "shutting_down") => ErrorClass::Unavailable,
-        Some("rate_limit_exceeded" | "too_many_tasks") => ErrorClass::RateLimited,
+        Some("rate_limit_exceeded" | "too_many_tasks" | "too_many_open_requests") => {
+            ErrorClass::RateLimited
+        }
         _ => error.class,
     };
     // Once the order was accepted, such an error no longer proves a rejection.
