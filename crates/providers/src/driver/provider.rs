@@ -16,7 +16,7 @@ use super::clients::ProviderClients;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
 use crate::hosts::TrustedHosts;
-use crate::outbound::{self, AddressGuard, AddressRefusal, is_loopback_name};
+use crate::outbound::{self, AddressGuard, is_loopback_name};
 use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
