@@ -140,6 +140,7 @@ impl Config {
             storage_limit: settings.storage_limit.unwrap_or(ByteSize(20_000_000_000)),
             disk_floor: settings.disk_floor.unwrap_or(ByteSize(500_000_000)),
             record_ttl: settings.record_ttl,
+            audit_ttl: settings.audit_ttl.unwrap_or(Duration::from_hours(90 * 24)),
             drain_delay: settings.drain_delay.unwrap_or_default(),
             shutdown_grace: settings.shutdown_grace.unwrap_or(Duration::from_secs(30)),
             brand: settings.brand.unwrap_or_else(|| "musicgen".into()),

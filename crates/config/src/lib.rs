@@ -149,7 +149,7 @@ pub struct Config {
     pub media_ttl: Duration,
     /// Bytes of files that an account may store.
     pub storage_limit: ByteSize,
-    /// Free disk space below which uploads are refused.
+    /// Free disk space below which orders and uploads are refused.
     pub disk_floor: ByteSize,
     /// How long finished tasks are kept; forever if `None`.
     #[serde(
@@ -157,6 +157,9 @@ pub struct Config {
         skip_serializing_if = "Option::is_none"
     )]
     pub record_ttl: Option<Duration>,
+    /// How long the accounts' audit logs are kept.
+    #[serde(serialize_with = "values::time")]
+    pub audit_ttl: Duration,
     /// How long requests are still accepted during shutdown.
     #[serde(serialize_with = "values::time")]
     pub drain_delay: Duration,

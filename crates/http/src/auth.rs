@@ -1,6 +1,7 @@
 //! Authentication, as an extractor: a handler that needs the caller cannot skip it. The required
 //! scope is part of the extractor's type.
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::CallerWatch;
 use mediagate_core::domain::{keys, sessions};
 use mediagate_core::intents::PeerSocket;
+use mediagate_core::limits::AddressLimits;
 use mediagate_core::records::{Links, MediaGrant};
 use mediagate_model::account::{ApiKey, Caller, Scope};
 use mediagate_model::error::{Error, ErrorCode};
@@ -107,6 +109,17 @@ pub struct RequestArrival {
     pub(super) connection: RequestConnection,
     /// The request's headers, which show whether it is a retry.
     pub headers: HeaderMap,
+}
+
+/// The address that a request came from.
+pub(super) struct ClientAddress(pub(super) IpAddr);
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self(client_address(parts, app)))
+    }
 }
 
 /// Where a request came from, for the audit log.
@@ -311,6 +324,19 @@ async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Erro
 
 fn require_scope<N: ScopeMarker>(caller: &Caller) -> Result<(), Error> {
     N::SCOPE.map_or(Ok(()), |scope| keys::require_scope(caller, scope))
+}
+
+/// Counts a request without a key by its address; the error if the address has sent too many.
+pub(super) fn count_address(
+    limits: &AddressLimits,
+    address: IpAddr,
+    message: &str,
+) -> Result<(), Error> {
+    limits.count(address).map_err(|wait| {
+        let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
+        let seconds = seconds.saturating_add(1);
+        Error::retry_later(ErrorCode::RateLimitExceeded, message, seconds)
+    })
 }
 
 pub(super) fn missing_key() -> Error {

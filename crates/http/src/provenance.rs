@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use axum::Json;
 use axum::extract::{FromRequest as _, FromRequestParts, Request, State};
 use axum::http::request::Parts;
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::auth::{TasksRead, caller_if_any, client_address, missing_key};
+use crate::auth::{TasksRead, caller_if_any, client_address, count_address, missing_key};
 use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart};
 use crate::error::ErrorResponse;
@@ -14,16 +15,63 @@ use crate::orders::provenance::{CheckForm, CheckRequest, read};
 use crate::uploads::{self, UPLOAD_TIMEOUT};
 use crate::wire::provenance::CheckObject;
 use mediagate_core::app::App;
-use mediagate_core::domain::assets;
 use mediagate_core::domain::provenance::check::{self, LIMIT_BYTES};
+use mediagate_core::domain::storage_room;
+use mediagate_core::limits::QueuePermit;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
-/// The caller of a check: one with a key, or an anonymous one if the operator allows that.
-pub(super) struct CheckCaller {
-    account: Option<AccountId>,
-    /// The account for fair queuing; all callers without a key share one.
-    queue_account: AccountId,
+/// The caller of a check.
+pub(super) enum CheckCaller {
+    /// One with a key.
+    Account(AccountId),
+    /// One without a key, if the operator allows that.
+    Stranger(IpAddr),
+}
+
+impl CheckCaller {
+    /// The account for turns among accounts: all callers without a key share one.
+    const fn queue_account(&self) -> AccountId {
+        match self {
+            Self::Account(account) => *account,
+            Self::Stranger(_) => AccountId::nobody(),
+        }
+    }
+
+    const fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::Account(account) => Some(*account),
+            Self::Stranger(_) => None,
+        }
+    }
+}
+
+/// The slot of a check, held until the check is over.
+enum CheckSlot {
+    OfAccount {
+        _upload: Option<OwnedSemaphorePermit>,
+    },
+    OfAddress {
+        _check: QueuePermit,
+    },
+}
+
+impl CheckSlot {
+    async fn wait(app: &App, caller: &CheckCaller) -> Self {
+        match caller {
+            CheckCaller::Account(account) => Self::OfAccount {
+                _upload: app.limits.uploads.wait(*account).await,
+            },
+            // What strangers share is bounded by the slots that one address can hold.
+            CheckCaller::Stranger(address) => Self::OfAddress {
+                _check: app
+                    .limits
+                    .strangers_checks
+                    .wait(AccountId::of_address(*address), 1)
+                    .await,
+            },
+        }
+    }
 }
 
 impl FromRequestParts<App> for CheckCaller {
@@ -31,39 +79,21 @@ impl FromRequestParts<App> for CheckCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
         if let Some(caller) = caller_if_any::<TasksRead>(parts, app).await? {
-            let account = caller.account.id;
-            return Ok(Self {
-                account: Some(account),
-                queue_account: account,
-            });
+            return Ok(Self::Account(caller.account.id));
         }
         if !app.config.provenance.public {
             return Err(missing_key().into());
         }
         // Without a key, requests are counted by address.
-        check_anonymous_rate(app, client_address(parts, app))?;
-        let queue_account = AccountId::nobody();
+        let address = client_address(parts, app);
+        let message = "Too many checks from this IP address. Use an API key for a higher limit.";
+        count_address(&app.limits.address_checks, address, message)?;
+        let stranger = Self::Stranger(address);
         // The memory for reading bodies is divided among accounts; all callers without a key share
         // one part of it.
-        parts.extensions.insert(queue_account);
-        Ok(Self {
-            account: None,
-            queue_account,
-        })
+        parts.extensions.insert(stranger.queue_account());
+        Ok(stranger)
     }
-}
-
-/// Counts a check by a caller without a key; an error if its address has made too many.
-fn check_anonymous_rate(app: &App, address: IpAddr) -> Result<(), Error> {
-    app.limits.anonymous.count(address).map_err(|wait| {
-        let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
-        let message = "Too many checks from this IP address. Use an API key for a higher limit.";
-        Error::retry_later(
-            ErrorCode::RateLimitExceeded,
-            message,
-            seconds.saturating_add(1),
-        )
-    })
 }
 
 /// Check the provenance of a file: signatures, watermark, and matching results of this deployment.
@@ -79,8 +109,8 @@ pub(super) async fn check(
     request: Request,
 ) -> Result<Json<CheckObject>, ErrorResponse> {
     // Checked before anything arrives, because the file is spooled to disk.
-    assets::check_disk(&app)?;
-    let _slot = app.limits.uploads.wait(caller.queue_account).await;
+    storage_room::check_disk(&app)?;
+    let _slot = CheckSlot::wait(&app, &caller).await;
     let file = if is_multipart(request.headers()) {
         let form = tokio::time::timeout(UPLOAD_TIMEOUT, read_upload(request, &app)).await;
         form.map_err(|_| {
@@ -89,9 +119,9 @@ pub(super) async fn check(
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         let (url, _memory) = body.read(&app, read).await?;
-        check::fetch(&app, caller.queue_account, &url).await?
+        check::fetch(&app, caller.queue_account(), &url).await?
     };
-    let report = check::check(&app, caller.account, caller.queue_account, file).await?;
+    let report = check::check(&app, caller.account(), caller.queue_account(), file).await?;
     Ok(Json(CheckObject::new(&report)))
 }
 

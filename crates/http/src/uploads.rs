@@ -18,9 +18,9 @@ use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, Intent
 use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::tasks::cost;
 use mediagate_core::app::App;
-use mediagate_core::domain::assets;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
+use mediagate_core::domain::storage_room;
 use mediagate_core::intents::IntentAttempt;
 use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_core::records::clip::ClipRecord;
@@ -52,7 +52,7 @@ pub(super) async fn audio(
     let links = context.links_to_made();
     // An upload to a full account or disk is refused before the bytes arrive. Slots are per
     // account, so slow uploads delay only other uploads of the same account.
-    assets::check_room(&app, caller.account.id, 0).await?;
+    storage_room::check(&app, caller.account.id, 0).await?;
     let _slot = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
         let arrival_result = tokio::time::timeout(UPLOAD_TIMEOUT, read_form(request, &app)).await;
@@ -143,7 +143,7 @@ pub(super) async fn spool(
     while let Some(chunk) = part.chunk().await? {
         // A check of the disk for each small piece would be a system call every few kilobytes.
         if length / DISK_CHECK_INTERVAL != (length + chunk.len()) / DISK_CHECK_INTERVAL {
-            assets::check_disk(app)?;
+            storage_room::check_disk(app)?;
         }
         length += chunk.len();
         if length > limit {

@@ -7,6 +7,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
 
+use crate::auth::{ClientAddress, count_address};
 use crate::docs::ServedDocument;
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
@@ -110,14 +111,20 @@ struct SearchQuery {
 
 async fn docs(
     RequestLinks(links): RequestLinks,
+    ClientAddress(address): ClientAddress,
     State(app): State<App>,
     Query(search): Query<SearchQuery>,
-) -> Response {
+) -> Result<Response, ErrorResponse> {
     let search_text: String = search.q.chars().take(100).collect();
-    page(mediagate_console::docs::index(
+    // A search reads all documents, and nobody needs a key for it.
+    if !search_text.trim().is_empty() {
+        let message = "Too many searches from this IP address. Try again later.";
+        count_address(&app.limits.address_searches, address, message)?;
+    }
+    Ok(page(mediagate_console::docs::index(
         &site(&links, &app),
         &search_text,
-    ))
+    )))
 }
 
 async fn guide(

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::clock::Timestamp;
-use crate::ids::AuditId;
+use crate::ids::{AccountId, AuditId};
 
 /// What kind of actor changed something.
 #[derive(
@@ -49,4 +49,6 @@ pub struct AuditEntry {
     pub after: Option<Value>,
     pub request_id: Option<String>,
     pub address: Option<String>,
+    /// The account in whose log it is; `None` for the operators' log.
+    pub account: Option<AccountId>,
 }

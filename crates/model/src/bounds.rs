@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use providers::driver::{LARGE_ANSWER_MEMORY, LARGE_ANSWERS_OF_PROVIDER};
+
 /// A bounded resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
@@ -236,6 +238,16 @@ pub const CHECKS: Bound = Bound {
     ..UNSHARED
 };
 
+pub const STRANGERS_CHECKS: Bound = Bound {
+    resource: "checks of files without a key; each IP address counts as an account",
+    total: Count(32),
+    per_account: Count(2),
+    turns: LEAST_HELD_FIRST,
+    exhausted: WAITS,
+    sources: &["core/limits/mod.rs"],
+    ..UNSHARED
+};
+
 // Engines.
 
 pub const ENGINES: Bound = Bound {
@@ -327,7 +339,34 @@ pub const DOWNLOADS: Bound = Bound {
     ..UNSHARED
 };
 
+pub const LARGE_ANSWERS: Bound = Bound {
+    resource: "memory for parsing providers' responses of more than 32 kB",
+    total: Bytes(LARGE_ANSWER_MEMORY),
+    per_provider: Count(LARGE_ANSWERS_OF_PROVIDER as u64),
+    turns: "in order of arrival; a provider's third response waits for its first",
+    exhausted: WAITS,
+    sources: &["providers/driver/answer.rs", "providers/driver/provider.rs"],
+    ..UNSHARED
+};
+
 // Storage.
+
+pub const STORED_FILES: Bound = Bound {
+    resource: "stored files, and those that open tasks are expected to add",
+    per_account: Computed("20 GB"),
+    setting: Some("storage_limit"),
+    turns: "none: accounts do not wait for each other",
+    exhausted: "413 `storage_full`; accepted tasks are delivered",
+    ..UNSHARED
+};
+pub const DISK: Bound = Bound {
+    resource: "the disk",
+    total: Computed("all but 500 MB"),
+    setting: Some("disk_floor"),
+    turns: "none: refused at once",
+    exhausted: "503 `overloaded`; accepted tasks are delivered",
+    ..UNSHARED
+};
 
 pub const BUCKET_REQUESTS: Bound = Bound {
     resource: "requests to the bucket",
@@ -420,6 +459,7 @@ pub const ALL: &[Bound] = &[
     RESULTS,
     RECORDINGS,
     CHECKS,
+    STRANGERS_CHECKS,
     ENGINES,
     CRASHED_TASKS,
     CHILD_STARTS,
@@ -429,6 +469,9 @@ pub const ALL: &[Bound] = &[
     PROVIDER_SUBMISSIONS,
     PROVIDER_CALLS,
     DOWNLOADS,
+    LARGE_ANSWERS,
+    STORED_FILES,
+    DISK,
     BUCKET_REQUESTS,
     WAITING_STATEMENTS,
     DATABASE_THREADS,

@@ -4,6 +4,7 @@
 //! type, so a clip's id cannot be used as a task's.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use uuid::Uuid;
@@ -62,6 +63,17 @@ impl AccountId {
     /// Stands for all callers without an account where accounts take turns. No account has this id.
     pub const fn nobody() -> Self {
         Self(Uuid::nil())
+    }
+
+    /// Stands for the callers without an account at this IP address where such callers take turns
+    /// among each other. A whole /64 of IPv6 is one address: that is the usual size of a
+    /// subscriber's network.
+    pub fn of_address(address: IpAddr) -> Self {
+        Self(Uuid::from_u128(match address {
+            IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
+            // As IPv6 writes an IPv4 address, which is in no subscriber's network.
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        }))
     }
 }
 
@@ -181,6 +193,15 @@ mod tests {
         assert_eq!(TaskId::from_video(&task.video()), Ok(task));
         assert_eq!(TaskId::from_video(&format!("video_{task}")), Err(NotAnId));
         assert_eq!(TaskId::from_video(&task.simple()), Err(NotAnId));
+    }
+
+    #[test]
+    fn an_address_is_one_caller_and_a_network_of_ipv6_too() {
+        let id = |address: &str| AccountId::of_address(address.parse().unwrap());
+        assert_ne!(id("192.0.2.1"), id("192.0.2.2"));
+        assert_eq!(id("2001:db8:0:1::1"), id("2001:db8:0:1:ffff::2"));
+        assert_ne!(id("2001:db8:0:1::1"), id("2001:db8:0:2::1"));
+        assert_ne!(id("::ffff:192.0.2.1"), id("192.0.2.1"));
     }
 
     #[test]

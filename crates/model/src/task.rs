@@ -51,6 +51,11 @@ impl fmt::Display for TaskState {
     }
 }
 
+/// Expected size of a stem: FLAC of 24 bits, stereo, 44.1 kHz.
+const STEM_BYTES_PER_SECOND: u64 = 150_000;
+/// Expected size of a song: FLAC of four minutes.
+const SONG_BYTES: u64 = 30_000_000;
+
 /// Everything that a worker needs to do the task. Stored as JSON; a changed shape gets a new
 /// variant, so that old rows stay readable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +75,24 @@ impl TaskPayload {
         match self {
             Self::VideoV1(_) => MediaKind::Video,
             Self::StemsV1(_) | Self::SongV1(_) => MediaKind::Music,
+        }
+    }
+
+    /// An estimate of the size of its results, in bytes. It counts against the account's storage
+    /// while the task is open.
+    pub fn expected_bytes(&self) -> u64 {
+        match self {
+            // A byte for each pixel and second: 720p with 7 Mbit/s.
+            Self::VideoV1(job) => {
+                let pixels = u64::from(job.width) * u64::from(job.height);
+                pixels.saturating_mul(job.milliseconds) / 1000
+            }
+            Self::StemsV1(job) => {
+                let stems = job.outputs.len() as u64;
+                stems.saturating_mul(job.milliseconds) * STEM_BYTES_PER_SECOND / 1000
+            }
+            // Only the provider knows how long a song will be.
+            Self::SongV1(job) => job.outputs.len() as u64 * SONG_BYTES,
         }
     }
 
@@ -326,6 +349,8 @@ pub struct Task {
     pub attempts: u32,
     /// How often the child process that ran it has died; `None` if it never did.
     pub deaths: Option<u32>,
+    /// What it is expected to add to the account's storage; `None` if it stores no file.
+    pub expected_bytes: Option<u64>,
     pub created_at: Timestamp,
     /// When a worker first started it.
     pub started_at: Option<Timestamp>,

@@ -34,7 +34,7 @@ impl ProviderResponse {
         if self.body.trim_ascii().is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&self.body).map_err(|_| {
+        parse_json(&self.body).ok_or_else(|| {
             ProviderError::unreadable(format!(
                 "the provider responded with status {} and a body that is not JSON",
                 self.status.as_u16()
@@ -94,6 +94,51 @@ impl ProviderResponse {
     /// The wait that the provider asks for.
     pub fn retry_after(&self) -> Option<Duration> {
         retry_after(&self.headers, None)
+    }
+}
+
+/// Maximum number of values and names in JSON. In memory, each may take a hundred times its text.
+pub const MAX_JSON_VALUES: usize = 500_000;
+
+/// Parses JSON; `None` if it is not valid, or has too many values.
+pub fn parse_json(text: &[u8]) -> Option<Value> {
+    // Shorter texts cannot have too many.
+    let has_too_many = text.len() > MAX_JSON_VALUES && count_values(text) > MAX_JSON_VALUES;
+    if has_too_many {
+        return None;
+    }
+    serde_json::from_slice(text).ok()
+}
+
+/// The number of values and names in JSON, or a few more. Allocates nothing.
+fn count_values(text: &[u8]) -> usize {
+    let mut rest = text;
+    let mut values = 1;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            // Most bytes of a large answer are in one string.
+            b'"' => rest = after_string(rest),
+            // Each begins one more value, or follows a name.
+            b',' | b':' | b'[' | b'{' => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+/// What follows a string, of which the first quote was read.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    loop {
+        let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+        let Some(end) = end else { return &[] };
+        // A backslash hides the byte after it.
+        let skipped = if rest[end] == b'"' { 1 } else { 2 };
+        let is_over = skipped == 1;
+        rest = rest.get(end + skipped..).unwrap_or_default();
+        if is_over {
+            return rest;
+        }
     }
 }
 
@@ -170,4 +215,33 @@ pub fn percent_at(body: &Value, pointer: &str, scale: f64) -> Option<u8> {
     )]
     let percent = (number / scale * 100.0).clamp(0.0, 100.0) as u8;
     Some(percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, expected) in [
+            ("7", 1),
+            ("[]", 2),
+            ("[1, 2, 3]", 4),
+            (r#"{"a": [true, null], "b": "[,:{"}"#, 7),
+            (r#"["\"[[[[", "\\"]"#, 3),
+            (r#"["never closed"#, 2),
+            (r#"["\"#, 2),
+        ] {
+            assert_eq!(count_values(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_with_too_many_values_is_refused_before_it_is_parsed() {
+        let list = |items: usize| format!("[0{}]", ",0".repeat(items - 1));
+        assert!(parse_json(list(MAX_JSON_VALUES - 2).as_bytes()).is_some());
+        assert!(parse_json(list(MAX_JSON_VALUES + 1).as_bytes()).is_none());
+        let text = serde_json::to_string(&",".repeat(2 * MAX_JSON_VALUES)).unwrap();
+        assert!(parse_json(text.as_bytes()).is_some());
+    }
 }

@@ -51,6 +51,30 @@ pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, Stor
     Ok(stored.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
+/// Bytes that an account's open tasks are expected to add.
+pub fn expected_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
+    let expected = conn.one(
+        "SELECT CAST(COALESCE(SUM(expected_bytes), 0) AS BIGINT) FROM tasks
+         WHERE account_id = ?1 AND state IN ('queued', 'running')",
+        &[(&account.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(expected.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
+}
+
+/// Makes other transactions that call this for the account wait until this one ends; they then see
+/// what it wrote.
+pub fn lock_storage(conn: &mut Conn<'_>, account: AccountId) -> Result<(), StoreError> {
+    // There is only one SQLite writer. On Postgres it is the row that the ledger updates, so the
+    // order of the locks is the same for free orders and for paid ones.
+    let sql = conn.dialect(
+        "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = ?1",
+        "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = ?1 FOR NO KEY UPDATE",
+    );
+    conn.one(sql, &[(&account.to_string()).into()], |row| row.int(0))?;
+    Ok(())
+}
+
 /// The file with this id, regardless of its owner: its signed URL is permission enough.
 pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
     conn.one(

@@ -1,10 +1,11 @@
-//! The audit log. Entries are only added, in the transaction of the change that they record.
+//! The audit logs: one of the operators, and one of each account. Entries are only added, in the
+//! transaction of the change that they record. Those of accounts are removed when they are old.
 
 use crate::columns::{TableRecord as _, insert, record};
-use crate::{Conn, StoreError};
+use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::ids::AuditId;
+use mediagate_model::ids::{AccountId, AuditId};
 
 record! {
     columns for AuditEntry of "audit" {
@@ -17,6 +18,7 @@ record! {
         after: "after",
         request_id: "request_id",
         address: "address",
+        account: "account_id",
     }
 }
 
@@ -37,13 +39,25 @@ pub fn insert(conn: &mut Conn<'_>, entry: &AuditEntry) -> Result<(), StoreError>
         "after": entry.after,
         "request_id": entry.request_id,
         "address": entry.address,
+        "account_id": entry.account,
     })?;
     Ok(())
+}
+
+/// Whose log to list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AuditLog {
+    #[default]
+    Operators,
+    Account(AccountId),
+    /// Those of all accounts.
+    Accounts,
 }
 
 /// Which entries to list.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
+    pub log: AuditLog,
     pub action: Option<String>,
     pub target: Option<String>,
     /// The actor's id, name or kind.
@@ -54,10 +68,10 @@ pub struct AuditFilter {
 }
 
 macro_rules! entries {
-    ($rest:literal) => {
+    ($log:literal, $rest:literal) => {
         concat!(
             "SELECT ", columns!(), "
-             FROM audit WHERE (at, id) < (?1, ?2) AND at >= ?3 AND (CAST(?4 AS TEXT) IS NULL OR action = ?4)
+             FROM audit WHERE ", $log, " AND (at, id) < (?1, ?2) AND at >= ?3 AND (CAST(?4 AS TEXT) IS NULL OR action = ?4)
              AND (CAST(?5 AS TEXT) IS NULL OR actor_id = ?5 OR actor_name = ?5 OR actor_kind = ?5) ",
             $rest,
             " ORDER BY at DESC, id DESC LIMIT ?6"
@@ -87,17 +101,26 @@ pub fn newest(
         filter.actor.as_ref().into(),
         i64::from(limit).into(),
     ];
-    let sql = match &filter.target {
-        None => entries!(""),
-        Some(target) => {
-            values.push(target.into());
-            entries!("AND target = ?7")
-        }
+    let account = match filter.log {
+        AuditLog::Account(account) => Some(account.to_string()),
+        AuditLog::Operators | AuditLog::Accounts => None,
+    };
+    // The statements below number them in this order.
+    values.extend(filter.target.iter().map(SqlValue::from));
+    values.extend(account.iter().map(SqlValue::from));
+    let sql = match (filter.log, &filter.target) {
+        (AuditLog::Operators, None) => entries!("account_id IS NULL", ""),
+        (AuditLog::Operators, Some(_)) => entries!("account_id IS NULL", "AND target = ?7"),
+        (AuditLog::Accounts, None) => entries!("account_id IS NOT NULL", ""),
+        (AuditLog::Accounts, Some(_)) => entries!("account_id IS NOT NULL", "AND target = ?7"),
+        (AuditLog::Account(_), None) => entries!("account_id = ?7", ""),
+        (AuditLog::Account(_), Some(_)) => entries!("account_id = ?8", "AND target = ?7"),
     };
     conn.all(sql, &values, AuditEntry::from_row)
 }
 
-/// At most `limit` entries that were written at `since` or later, the oldest first.
+/// At most `limit` entries of the operators' log that were written at `since` or later, the oldest
+/// first.
 pub fn oldest(
     conn: &mut Conn<'_>,
     since: Timestamp,
@@ -107,10 +130,41 @@ pub fn oldest(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM audit WHERE at >= ?1 ORDER BY at, id LIMIT ?2"
+            " FROM audit WHERE account_id IS NULL AND at >= ?1 ORDER BY at, id LIMIT ?2"
         ),
         &[since.micros().into(), i64::from(limit).into()],
         AuditEntry::from_row,
+    )
+}
+
+/// When a key wrote the entry number `number` in its account's log, counted from the newest, if that
+/// was after `since`.
+pub fn time_of_earlier(
+    conn: &mut Conn<'_>,
+    (account, actor): (AccountId, &str),
+    number: u32,
+    since: Timestamp,
+) -> Result<Option<Timestamp>, StoreError> {
+    conn.one(
+        "SELECT at FROM audit WHERE account_id = ?1 AND at > ?2 AND actor_id = ?3
+         ORDER BY at DESC, id DESC LIMIT 1 OFFSET ?4",
+        &[
+            (&account.to_string()).into(),
+            since.micros().into(),
+            actor.into(),
+            i64::from(number.saturating_sub(1)).into(),
+        ],
+        |row| Ok(Timestamp::from_micros(row.int(0)?)),
+    )
+}
+
+/// Removes at most `limit` entries of accounts' logs that were written before `before`, the oldest
+/// first; returns how many.
+pub fn forget(conn: &mut Conn<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    conn.execute(
+        "DELETE FROM audit WHERE id IN
+         (SELECT id FROM audit WHERE account_id IS NOT NULL AND at < ?1 ORDER BY at, id LIMIT ?2)",
+        &[before.micros().into(), i64::from(limit).into()],
     )
 }
 

@@ -43,6 +43,7 @@ record! {
         trace: "trace",
         attempts: "attempts",
         deaths: "deaths",
+        expected_bytes: "expected_bytes",
         created_at: "created_at",
         started_at: "started_at",
         finished_at: "finished_at",
@@ -131,6 +132,7 @@ pub fn insert_held(
         "origin": task.origin,
         "trace": task.trace,
         "attempts": task.attempts,
+        "expected_bytes": task.expected_bytes,
         "lease_owner": owner,
         "identical_task_id": task.identical_task,
     })?;

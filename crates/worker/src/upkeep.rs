@@ -15,7 +15,7 @@ use crate::{deliver, upstream};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
-    keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
+    audit, keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
 };
 use mediagate_media::engines::child::ChildWork;
 use mediagate_model::clock::Timestamp;
@@ -69,6 +69,8 @@ enum UpkeepJob {
     Records,
     /// Removes records of old webhooks.
     Webhooks,
+    /// Removes old entries of accounts' audit logs.
+    AccountLogs,
     /// Examines films from providers that have not been examined yet.
     Films,
     /// Stores the latest trusted time.
@@ -86,6 +88,7 @@ impl UpkeepJob {
         Self::Intents,
         Self::Records,
         Self::Webhooks,
+        Self::AccountLogs,
         Self::Films,
         Self::PersistTime,
     ];
@@ -101,6 +104,7 @@ impl UpkeepJob {
             Self::Intents => "intents",
             Self::Records => "records",
             Self::Webhooks => "webhooks",
+            Self::AccountLogs => "account-logs",
             Self::Films => "films",
             Self::PersistTime => "time",
         }
@@ -114,12 +118,10 @@ impl UpkeepJob {
             Self::LeftoverMoney | Self::EndedKeys => Duration::from_secs(5),
             Self::UnclearSubmissions => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
+            Self::AccountLogs => half_of(app.config.audit_ttl),
             Self::PersistTime => MAX_CHECK_INTERVAL,
             Self::Films => Duration::from_secs(2),
-            Self::Records => {
-                let ttl = app.config.record_ttl.unwrap_or(MAX_CHECK_INTERVAL);
-                (ttl / 2).clamp(Duration::from_secs(1), MAX_CHECK_INTERVAL)
-            }
+            Self::Records => half_of(app.config.record_ttl.unwrap_or(MAX_CHECK_INTERVAL)),
         }
     }
 
@@ -137,10 +139,16 @@ impl UpkeepJob {
                 webhooks::delivery_log::forget_old(app).await?;
                 webhooks::callbacks::encrypt_earlier(app).await
             }
+            Self::AccountLogs => audit::forget_old(app).await,
             Self::Films => post_processing::examine_films(app).await,
             Self::PersistTime => persist_time(app).await,
         }
     }
+}
+
+/// The interval at which records with this lifetime are looked for.
+fn half_of(ttl: Duration) -> Duration {
+    (ttl / 2).clamp(Duration::from_secs(1), MAX_CHECK_INTERVAL)
 }
 
 /// Starts the upkeep; it runs until stopped.

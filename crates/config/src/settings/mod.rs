@@ -146,13 +146,17 @@ pub struct Settings {
         global = true
     )]
     pub storage_limit: Option<ByteSize>,
-    /// Free disk space below which uploads and pictures are rejected [default: 500MB]
+    /// Free disk space below which orders and uploads are rejected [default: 500MB]
     #[arg(long, env = "MEDIAGATE_DISK_FLOOR", value_name = "SIZE", global = true)]
     pub disk_floor: Option<ByteSize>,
     /// How long finished tasks are kept [default: forever]
     #[arg(long, env = "MEDIAGATE_RECORD_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub record_ttl: Option<Duration>,
+    /// How long the log of what an account's keys did is kept [default: 90d]
+    #[arg(long, env = "MEDIAGATE_AUDIT_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub audit_ttl: Option<Duration>,
     /// How long requests in flight may continue after the drain delay [default: 30s]
     #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::markdown::{self, MarkdownDocument};
+use super::markdown::{self, DocumentSection, MarkdownDocument};
 
 /// A document at `/docs/{slug}`.
 pub(super) struct Guide {
@@ -113,7 +113,7 @@ fn address(source: &str, target: &str) -> Option<String> {
 /// A section that contains the words of a search.
 pub(super) struct SearchHit {
     pub address: String,
-    pub title: String,
+    pub title: &'static str,
     /// The title of the document, if the hit is one of its sections.
     pub within: Option<&'static str>,
     /// The text around the first word.
@@ -125,66 +125,97 @@ const MAX_HITS: usize = 30;
 /// Length of an excerpt in characters.
 const EXCERPT_CHARS: usize = 180;
 
+/// A section as it is searched.
+struct IndexedSection {
+    guide: &'static Guide,
+    document: &'static MarkdownDocument,
+    section: &'static DocumentSection,
+    /// Title and text in lower case, character by character.
+    title: String,
+    text: String,
+}
+
+/// All sections in the order of the documents, indexed once: lower case for a megabyte of text takes
+/// milliseconds, and anyone may search.
+fn index() -> &'static [IndexedSection] {
+    static INDEX: LazyLock<Vec<IndexedSection>> = LazyLock::new(|| {
+        let sections = all().iter().flat_map(|(guide, document)| {
+            let indexed = |section: &'static DocumentSection| IndexedSection {
+                guide,
+                document,
+                section,
+                title: lower_case(&section.title),
+                text: lower_case(&section.text),
+            };
+            document.sections.iter().map(indexed)
+        });
+        sections.collect()
+    });
+    &INDEX
+}
+
 /// Sections that contain every word; those with more of the words in their titles come first.
 pub(super) fn search(query: &str) -> Vec<SearchHit> {
-    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-    let mut hits = Vec::new();
-    if words.is_empty() {
+    let query = lower_case(query);
+    let mut words: Vec<&str> = query.split_whitespace().collect();
+    let Some(first) = words.first().copied() else {
         return Vec::new();
-    }
-    // A plain search through everything: all documents together have less than a megabyte.
-    for (guide, document) in all() {
-        for section in &document.sections {
-            let title = section.title.to_lowercase();
-            let text = section.text.to_lowercase();
-            if !words
-                .iter()
-                .all(|word| title.contains(word) || text.contains(word))
-            {
-                continue;
-            }
-            let in_title = words.iter().filter(|word| title.contains(*word)).count();
-            let hit = SearchHit {
-                address: format!("/docs/{}#{}", guide.slug, section.id),
-                title: section.title.clone(),
-                within: (section.level > 1).then_some(document.title.as_str()),
-                excerpt: excerpt(&section.text, &words[0]),
-            };
-            hits.push((in_title, hit));
-        }
-    }
+    };
+    // The longest word is the rarest, so most sections are left after one comparison.
+    words.sort_by_key(|word| (std::cmp::Reverse(word.len()), *word));
+    words.dedup();
+    let found = index().iter().filter(|entry| {
+        let mut words = words.iter();
+        words.all(|word| entry.text.contains(word) || entry.title.contains(word))
+    });
+    let in_title = |entry: &IndexedSection| {
+        let words = words.iter();
+        words.filter(|word| entry.title.contains(**word)).count()
+    };
+    let mut found: Vec<_> = found.map(|entry| (in_title(entry), entry)).collect();
     // The sort is stable: equal hits stay in the order of the documents.
-    hits.sort_by_key(|(in_title, _)| std::cmp::Reverse(*in_title));
-    hits.into_iter()
-        .map(|(_, hit)| hit)
-        .take(MAX_HITS)
-        .collect()
+    found.sort_by_key(|(in_title, _)| std::cmp::Reverse(*in_title));
+    let hits = found.into_iter().take(MAX_HITS).map(|(_, entry)| {
+        let IndexedSection {
+            guide,
+            document,
+            section,
+            ..
+        } = entry;
+        SearchHit {
+            address: format!("/docs/{}#{}", guide.slug, section.id),
+            title: &section.title,
+            within: (section.level > 1).then_some(document.title.as_str()),
+            excerpt: excerpt(&section.text, &entry.text, first),
+        }
+    });
+    hits.collect()
 }
 
-/// A character in lower case, if that is one character; as it is otherwise.
-fn lower_case(character: char) -> char {
-    let mut lower = character.to_lowercase();
-    match (lower.next(), lower.next()) {
-        (Some(lower), None) => lower,
-        _ => character,
-    }
+/// The text in lower case, with as many characters as before.
+fn lower_case(text: &str) -> String {
+    let lower = |character: char| {
+        let mut lower = character.to_lowercase();
+        match (lower.next(), lower.next()) {
+            (Some(lower), None) => lower,
+            _ => character,
+        }
+    };
+    text.chars().map(lower).collect()
 }
 
-fn excerpt(text: &str, word: &str) -> String {
-    let characters: Vec<char> = text.chars().collect();
-    // By characters, because the excerpt is cut by characters too.
-    let lower: Vec<char> = characters.iter().copied().map(lower_case).collect();
-    let word: Vec<char> = word.chars().collect();
-    let position = lower.windows(word.len()).position(|window| window == word);
-    let start = position.unwrap_or(0).saturating_sub(EXCERPT_CHARS / 3);
-    let excerpt: String = characters.iter().skip(start).take(EXCERPT_CHARS).collect();
+/// The part of a text around a word. `lower` is the text in lower case.
+fn excerpt(text: &str, lower: &str, word: &str) -> String {
+    // By characters, because the text and its lower case may differ in bytes.
+    let position = lower
+        .find(word)
+        .map_or(0, |byte| lower[..byte].chars().count());
+    let start = position.saturating_sub(EXCERPT_CHARS / 3);
+    let mut rest = text.chars().skip(start);
+    let excerpt: String = rest.by_ref().take(EXCERPT_CHARS).collect();
     let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
     let before = if start > 0 { "… " } else { "" };
-    let after = if start + EXCERPT_CHARS < characters.len() {
-        " …"
-    } else {
-        ""
-    };
+    let after = if rest.next().is_some() { " …" } else { "" };
     format!("{before}{excerpt}{after}")
 }
 
@@ -256,7 +287,24 @@ mod tests {
                 .any(|hit| hit.excerpt.to_lowercase().contains("idempotency-key"))
         );
         let text = format!("{}Über uns", "A sentence before. ".repeat(20));
-        assert!(excerpt(&text, "über").contains("Über"));
+        assert!(excerpt(&text, &lower_case(&text), "über").contains("Über"));
         assert!(search("  ").is_empty() && search("xyzzyplugh").is_empty());
+    }
+
+    /// Every section is found by each of its words, and only sections with all words are.
+    #[test]
+    fn the_index_holds_every_section() {
+        let sections = all().iter().map(|(_, document)| document.sections.len());
+        assert_eq!(index().len(), sections.sum::<usize>());
+        for entry in index() {
+            assert_eq!(entry.title, lower_case(&entry.section.title));
+            assert_eq!(
+                entry.text.chars().count(),
+                entry.section.text.chars().count()
+            );
+        }
+        let hits = search("storage_limit expire");
+        assert!(!hits.is_empty());
+        assert_eq!(hits.len(), search("expire storage_limit expire").len());
     }
 }

@@ -29,6 +29,8 @@ pub struct AccountSummary {
     pub keys: Vec<(ApiKey, KeyMoney, u32)>,
     /// Bytes of stored files.
     pub storage_bytes: u64,
+    /// What its open tasks are expected to add.
+    pub storage_expected_bytes: u64,
 }
 
 /// The account's money, keys and storage now.
@@ -42,6 +44,7 @@ pub async fn account_summary(app: &Ctx, account: AccountId) -> Result<AccountSum
                 money,
                 keys,
                 storage_bytes: store::assets::stored_bytes(conn, account)?,
+                storage_expected_bytes: store::assets::expected_bytes(conn, account)?,
             })
         })
         .await

@@ -11,14 +11,12 @@ use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::app::{AppParts, Ctx};
-use mediagate_config::MediaStore;
-use mediagate_config::byte_size::ByteSize;
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, AssetId};
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::music::ClipMedia;
-use mediagate_store::{self as store, Conn};
+use mediagate_store as store;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AssetLifetime {
@@ -44,67 +42,6 @@ pub async fn keep(
     // never a record without its file.
     app.blobs.put(asset.id, media, bytes).await?;
     Ok(asset)
-}
-
-/// Refuses input if the account's storage or the disk is almost full. Called before anything is
-/// received; [`check_storage_limit`] has the last word.
-pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Result<(), Error> {
-    check_disk(app)?;
-    let limit = app.config.storage_limit;
-    let stored = app
-        .store
-        .read(move |conn| store::assets::stored_bytes(conn, account))
-        .await?;
-    // At the limit nothing fits, not even input of unknown size.
-    if stored.saturating_add(more_bytes.max(1)) > limit.0 {
-        return Err(storage_full(limit));
-    }
-    Ok(())
-}
-
-/// Refuses to fill the disk beyond `disk_floor`.
-pub fn check_disk(app: &Ctx) -> Result<(), Error> {
-    // With media in a bucket only uploads in progress fill the disk.
-    let folder = match app.config.media.store {
-        MediaStore::Folder => app.config.media_path(),
-        MediaStore::S3 { .. } => app.config.spool_path(),
-    };
-    let disk = match rustix::fs::statvfs(folder) {
-        Ok(disk) => disk,
-        // The folder itself is missing, perhaps because it is not mounted. That is an outage of the
-        // media store, which may be temporary.
-        Err(error) if app.config.media.store == MediaStore::Folder => {
-            return Err(Error::media_unavailable(error));
-        }
-        Err(error) => return Err(Error::internal(error)),
-    };
-    // The space that this user may fill: `f_bfree` would include blocks that are reserved for root.
-    if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
-        return Ok(());
-    }
-    tracing::warn!("uploads are rejected: the disk is almost full");
-    let message = "The disk is almost full. Try again later.";
-    Err(Error::retry_later(ErrorCode::Overloaded, message, 60))
-}
-
-/// Refuses input that takes the account over its limit, in the transaction that records it.
-pub fn check_storage_limit(
-    conn: &mut Conn<'_>,
-    account: AccountId,
-    limit: ByteSize,
-) -> Result<(), Error> {
-    if store::assets::stored_bytes(conn, account)? > limit.0 {
-        return Err(storage_full(limit));
-    }
-    Ok(())
-}
-
-fn storage_full(limit: ByteSize) -> Error {
-    let message = format!(
-        "The account has used up its storage_limit of {limit}. \
-         Delete videos, or wait until older files expire."
-    );
-    Error::plain(ErrorCode::StorageFull, message)
 }
 
 /// Removes files whose records were refused with this error. If the error leaves open whether the

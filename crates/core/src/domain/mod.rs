@@ -31,6 +31,7 @@ mod settings_changes;
 pub mod settings_drift;
 pub mod settings_reload;
 pub mod songs;
+pub mod storage_room;
 pub mod task_acceptance;
 pub mod tasks;
 pub mod usage;

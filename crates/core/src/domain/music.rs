@@ -8,6 +8,7 @@ use crate::app::{App, AppParts, Ctx};
 use crate::catalog::Catalog;
 use crate::domain::assets;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
+use crate::domain::storage_room;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::tasks;
 use crate::domain::webhooks::callbacks::CallbackUrl;
@@ -124,7 +125,7 @@ pub async fn upload(
             store::assets::insert(conn, file)?;
         }
         // After the inserts: their sum includes these files and those of uploads at the same time.
-        assets::check_storage_limit(conn, account, limit)?;
+        storage_room::check_stored(conn, account, limit)?;
         Ok(store::clips::insert(conn, &row, 0)?)
     });
     if let Err(error) = insertion.await {

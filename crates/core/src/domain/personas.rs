@@ -6,6 +6,7 @@ use crate::app::{App, Ctx};
 use crate::domain::assets::{self, AssetLifetime};
 use crate::domain::music;
 use crate::domain::provenance::marking;
+use crate::domain::storage_room;
 use crate::intents::AcceptanceGuard;
 use crate::intents::{IntentAttempt, IntentRecord};
 use mediagate_model::account::Caller;
@@ -50,7 +51,7 @@ pub async fn create(
     let clips = prepare(app, caller, &new).await?;
     // Checked before the provider is called. Once the provider has made the persona, storing it
     // must not be refused.
-    assets::check_room(app, caller.account.id, 0).await?;
+    storage_room::check(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let creation = async move {

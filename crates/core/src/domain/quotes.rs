@@ -8,12 +8,13 @@ use crate::domain::music::{self, SeparationOrder};
 use crate::domain::personas::{self, NewPersona};
 use crate::domain::routing;
 use crate::domain::songs::{self, SongOrder};
+use crate::domain::storage_room;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose};
 use crate::domain::video::{self, VideoOrder};
 use crate::upstream::route_order;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EMBEDDED, Route};
-use mediagate_model::error::Error;
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::{Price, Tariff, WorkQuantity};
@@ -55,7 +56,7 @@ pub struct Quote {
     /// Whether the key's budget and the account can cover `reserve` now.
     pub affordable: bool,
     /// Why nothing would be made, if that is the case.
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
 }
 
 /// Why a chat is answered with a sentence.
@@ -90,7 +91,7 @@ pub async fn quote(
             let (model, _) = video::choose(app, caller, &order)?;
             return Ok(Quote {
                 model: Some(model.id),
-                note: Some(SHORT_ANSWER_NOTE),
+                note: Some(SHORT_ANSWER_NOTE.to_owned()),
                 ..free_quote()
             });
         }
@@ -109,13 +110,26 @@ pub async fn quote(
         QuotedOrder::Upload => Vec::new(),
     };
     // The tasks of one order differ only in their seeds, so one represents all.
-    match tasks
+    let (task, count) = tasks
         .into_iter()
-        .fold((None, 0), |(_, count), task| (Some(task), count + 1))
-    {
-        (Some(task), count) => quote_tasks(app, caller, request_id, task, count).await,
-        (None, _) => Ok(free_quote()),
+        .fold((None, 0), |(_, count), task| (Some(task), count + 1));
+    let stores_files = task
+        .as_ref()
+        .is_none_or(|task| storage_room::expected_bytes(app, &task.model, &task.payload).is_some());
+    let quote = match task {
+        Some(task) => quote_tasks(app, caller, request_id, task, count).await?,
+        None => free_quote(),
+    };
+    if !stores_files {
+        return Ok(quote);
     }
+    // A lack of room is only noted: the request may be sent when there is room again.
+    let note = match storage_room::check(app, caller.account.id, 0).await {
+        Ok(()) => None,
+        Err(error) if error.code() == ErrorCode::InternalError => return Err(error),
+        Err(error) => Some(error.message()),
+    };
+    Ok(Quote { note, ..quote })
 }
 
 /// The quote for a request that is free and creates no task.

@@ -91,7 +91,7 @@ fn note_end(
 ) -> Result<(), Error> {
     let before = json!({"session": log_name(sha256)});
     let after = json!({"session": log_name(sha256), "ended": reason});
-    author.note(conn, "session.end", &key, (Some(before), Some(after)), now)
+    author.note_if_room(conn, "session.end", &key, (Some(before), Some(after)), now)
 }
 
 /// A session in the audit log: enough to distinguish it, too little to find its cookie.

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::assets::{self, sha256_hex};
-use crate::domain::ledger;
+use crate::domain::{ledger, storage_room};
 use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
 use crate::records::Links;
@@ -57,6 +57,12 @@ pub struct TaskDraft {
 }
 
 impl TaskDraft {
+    /// Whether it or its tasks store anything.
+    fn stores_files(&self) -> bool {
+        let mut tasks = self.tasks.iter();
+        !self.assets.is_empty() || tasks.any(|task| task.expected_bytes.is_some())
+    }
+
     /// Notes the URL under which the request reached the gateway, for the notifications about its
     /// tasks, and the task of an earlier, identical order.
     #[must_use]
@@ -77,6 +83,9 @@ pub async fn accept(
     attempt: &IntentAttempt,
     draft: TaskDraft,
 ) -> Result<Vec<Task>, Error> {
+    if draft.stores_files() {
+        storage_room::check_disk(app)?;
+    }
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
@@ -143,10 +152,10 @@ fn write_draft(
     for asset in &draft.assets {
         store::assets::insert(conn, asset)?;
     }
-    // Checked after the inserts, so that the sum includes these files: if only one of two orders
-    // fits, only one passes. The check before the upload may be out of date.
-    if !draft.assets.is_empty() {
-        assets::check_storage_limit(conn, account, storage_limit)?;
+    // Checked after the inserts, so that the sum includes them: if only one of two orders fits, only
+    // one passes. The check before its pictures were received may be out of date.
+    if draft.stores_files() {
+        storage_room::check_order(conn, account, &draft.tasks, storage_limit)?;
     }
     for (clip, position) in draft.clips.iter().zip(0..) {
         store::clips::insert(conn, clip, position)?;
@@ -231,13 +240,14 @@ pub async fn check_limits(
 }
 
 /// The task for an order, not stored yet.
-pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+pub fn task(app: &AppParts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
     // Today's prices stay with the task. The bill uses them, whatever changes in the settings
     // meanwhile.
     let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
     let reserved = tariff.reserve();
     let is_paid = reserved > MicroDollars::ZERO;
+    let expected_bytes = storage_room::expected_bytes(app, &new.model, &new.payload);
     Task {
         id: TaskId::new(),
         account: caller.account.id,
@@ -271,6 +281,7 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         trace: traces::current_traceparent(),
         attempts: 0,
         deaths: None,
+        expected_bytes,
         created_at: now,
         started_at: None,
         finished_at: None,

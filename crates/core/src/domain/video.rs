@@ -10,7 +10,7 @@ use providers::{ModelLimits, PicturePurpose, VideoLimits};
 use crate::app::{App, Ctx};
 use crate::domain::pictures::{self, SpooledPicture};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
-use crate::domain::{assets, tasks};
+use crate::domain::{assets, storage_room, tasks};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
@@ -44,12 +44,12 @@ pub async fn draft(
 ) -> Result<TaskDraft, Error> {
     // Before anything is fetched, when no size is known. The check below knows the sizes.
     if order.every_picture().next().is_some() {
-        assets::check_room(app, caller.account.id, 0).await?;
+        storage_room::check(app, caller.account.id, 0).await?;
     }
     let (new_tasks, pictures) = prepare(app, caller, &order, OrderPurpose::Order).await?;
     if !pictures.is_empty() {
         let size = pictures.iter().map(SpooledPicture::size_bytes).sum();
-        assets::check_room(app, caller.account.id, size).await?;
+        storage_room::check(app, caller.account.id, size).await?;
     }
     let mut stored = Vec::new();
     for picture in &pictures {

@@ -24,12 +24,18 @@ pub use quotas::{AccountSemaphores, QuotaExhausted, QuotaPool, QuotaShare};
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use unknown_secrets::UnknownSecrets;
 
+/// Checks and searches of the documentation per minute of an address, without a key.
+const CHECKS_PER_MINUTE: u32 = 10;
+const SEARCHES_PER_MINUTE: u32 = 60;
+
 /// The limits of one process.
 pub struct ProcessLimits {
     /// Requests a minute.
     pub rates: RateLimits,
-    /// Requests per minute of addresses without a key.
-    pub anonymous: AddressLimits,
+    /// Checks of files per minute of addresses without a key.
+    pub address_checks: AddressLimits,
+    /// Searches of the documentation per minute of addresses.
+    pub address_searches: AddressLimits,
     /// Look-ups of keys and sessions that may not exist.
     pub unknown_secrets: UnknownSecrets,
     /// Where media that callers hand in is decoded.
@@ -42,6 +48,8 @@ pub struct ProcessLimits {
     pub downloads: FairShareQueue,
     /// Simultaneous uploads per account, including those that are being received or fetched.
     pub uploads: AccountSemaphores,
+    /// Simultaneous checks without a key. Addresses take turns.
+    pub strangers_checks: FairShareQueue,
     /// Bytes of memory for bodies that are being received or wait to be processed.
     pub bodies: QuotaPool,
     /// Limits how many large bodies are parsed at once.
@@ -54,7 +62,8 @@ impl ProcessLimits {
         let shared = (config.database != DatabaseTarget::Sqlite).then(|| store.clone());
         Self {
             rates: RateLimits::new(shared),
-            anonymous: AddressLimits::default(),
+            address_checks: AddressLimits::new(CHECKS_PER_MINUTE),
+            address_searches: AddressLimits::new(SEARCHES_PER_MINUTE),
             unknown_secrets: UnknownSecrets::default(),
             media_work: MediaWorkPool::new((config.decoding_memory_mb as u64) << 20, cores()),
             fetches: FairShareQueue::for_bound(&bounds::FETCHES),
@@ -62,6 +71,7 @@ impl ProcessLimits {
             open_requests: OpenRequests::new((config.max_connections / 2).max(1)),
             downloads: FairShareQueue::for_bound(&bounds::DOWNLOADS),
             uploads: AccountSemaphores::new(bounds::UPLOADS.per_account.count()),
+            strangers_checks: FairShareQueue::for_bound(&bounds::STRANGERS_CHECKS),
             bodies: QuotaPool::new(&bounds::BODIES),
             parsing: Arc::new(Semaphore::new(cores())),
         }

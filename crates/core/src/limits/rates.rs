@@ -13,7 +13,7 @@ use governor::{Quota, RateLimiter};
 
 use crate::limits::grants::RateGrants;
 use mediagate_model::account::ApiKey;
-use mediagate_model::ids::KeyId;
+use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_store::Store;
 
 type RequestLimiter =
@@ -94,43 +94,32 @@ impl RateState {
     }
 }
 
-/// Requests a minute of an address that has no key.
-const ANONYMOUS_RPM: NonZeroU32 = match NonZeroU32::new(10) {
-    Some(ten) => ten,
-    None => NonZeroU32::MIN,
-};
-
-/// The state of addresses that sent requests without a key.
+/// Requests per minute of each address that sends them without a key. An address is what
+/// [`AccountId::of_address`] takes for one.
 pub struct AddressLimits {
-    limiters: moka::sync::Cache<IpAddr, Arc<RequestLimiter>>,
+    quota: Quota,
+    limiters: moka::sync::Cache<AccountId, Arc<RequestLimiter>>,
     clock: DefaultClock,
 }
 
-impl Default for AddressLimits {
-    fn default() -> Self {
+impl AddressLimits {
+    pub fn new(rpm: u32) -> Self {
         let limiters = moka::sync::Cache::builder()
             .max_capacity(100_000)
             .time_to_idle(Duration::from_mins(2))
             .build();
         Self {
+            quota: Quota::per_minute(NonZeroU32::new(rpm).unwrap_or(NonZeroU32::MIN)),
             limiters,
             clock: DefaultClock::default(),
         }
     }
-}
 
-impl AddressLimits {
-    /// Counts a request; `Err` is the wait until the next one. A whole /64 of IPv6 is one address:
-    /// that is the usual size of a subscriber's network.
+    /// Counts a request; `Err` is the wait until the next one.
     pub fn count(&self, address: IpAddr) -> Result<(), Duration> {
-        let address = match address {
-            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
-            ip @ IpAddr::V4(_) => ip,
-        };
-        let limiter = self.limiters.get_with(address, || {
+        let limiter = self.limiters.get_with(AccountId::of_address(address), || {
             Arc::new(
-                RateLimiter::direct(Quota::per_minute(ANONYMOUS_RPM))
-                    .with_middleware::<StateInformationMiddleware>(),
+                RateLimiter::direct(self.quota).with_middleware::<StateInformationMiddleware>(),
             )
         });
         let refusal = limiter.check().err();
@@ -144,7 +133,6 @@ impl AddressLimits {
 mod tests {
     use super::*;
     use mediagate_model::clock::Timestamp;
-    use mediagate_model::ids::AccountId;
 
     #[tokio::test]
     async fn a_key_gets_its_requests_and_then_a_wait() {

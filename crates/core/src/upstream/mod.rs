@@ -169,6 +169,7 @@ impl ProviderSite {
         let rules = ProviderRules {
             hosts: config.hosts.clone(),
             allow_networks: app.fetch.allow_networks.clone(),
+            spool: app.spool_path(),
             submissions_at_once: app.max_submitting.max(defaults.submissions_at_once),
             // Polls per second times a quarter of a second per response gives the number in flight.
             calls_at_once: (config.max_polls.unwrap_or(MAX_POLLS) as usize / 4)

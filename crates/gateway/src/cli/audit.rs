@@ -13,6 +13,9 @@ use mediagate_store::audit::AuditFilter;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
+    /// The log of this account instead of the operators' log; "*" for those of all accounts
+    #[arg(long, value_name = "HANDLE")]
+    account: Option<String>,
     /// Only changes with this action, for example key.create
     #[arg(long)]
     action: Option<String>,
@@ -38,7 +41,10 @@ pub(super) struct AuditArgs {
 
 pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let runtime = runtime()?;
+    let log = runtime.block_on(audit::log_of(&app, args.account.as_deref()))?;
     let filter = AuditFilter {
+        log,
         action: args.action.clone(),
         target: args.target.clone(),
         actor: args.actor.clone(),
@@ -46,8 +52,11 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
         until: args.until,
     };
     let page = audit::page(&app, filter, None, args.limit);
-    let (entries, _) = runtime()?.block_on(page)?;
-    let entries: Vec<AuditObject> = entries.into_iter().map(AuditObject::new).collect();
+    let (entries, _) = runtime.block_on(page)?;
+    let entries = entries.into_iter();
+    let entries: Vec<AuditObject> = entries
+        .map(|(entry, account)| AuditObject::new(entry, account))
+        .collect();
     if json {
         return show::json(&entries);
     }

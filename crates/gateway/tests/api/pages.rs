@@ -99,3 +99,39 @@ fn addresses<'a>(page: &'a str, below: &str) -> Vec<&'a str> {
     let links = links.map(|rest| rest.split(['"', '#']).next().unwrap());
     links.filter(|link| link.starts_with(below)).collect()
 }
+
+/// Nobody needs a key for a search, so each address gets only so many.
+#[tokio::test]
+async fn searches_are_limited_by_address() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .toml("trusted_proxies = [\"127.0.0.0/8\"]")
+        .start()
+        .await;
+    let anyone = gateway.without_key();
+    let search = async |address: &str, path: &str| {
+        let request = anyone.request(reqwest::Method::GET, path);
+        let request = request.header("x-forwarded-for", address);
+        anyone.send(request).await
+    };
+    // Concurrently: one after the other, the limit would recover meanwhile.
+    let searches = (0..80).map(|_| search("192.0.2.1", "/docs?q=idempotency"));
+    let answers = futures_util::future::join_all(searches).await;
+    let refused: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer.status != 200)
+        .collect();
+    assert!((1..=20).contains(&refused.len()), "{}", refused.len());
+    refused[0].refused(429, "rate_limit_exceeded");
+    assert!(refused[0].header("retry-after").is_some());
+    // Others, and pages that search nothing, are not concerned.
+    for (address, path) in [
+        ("192.0.2.2", "/docs?q=idempotency"),
+        ("192.0.2.1", "/docs"),
+        ("192.0.2.1", "/docs?q="),
+        ("192.0.2.1", "/docs/errors"),
+    ] {
+        assert_eq!(search(address, path).await.status, 200, "{path}");
+    }
+    gateway.stop().await;
+}

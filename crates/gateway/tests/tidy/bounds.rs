@@ -12,8 +12,9 @@ use super::{files, root};
 const OTHER_PROGRAMS: [&str; 3] = ["benches", "fuzz", "simulator"];
 /// How something bounded is constructed. `oneshot` and `watch` hold one value, and no caller waits
 /// for room in them.
-const CONSTRUCTIONS: [&str; 15] = [
+const CONSTRUCTIONS: [&str; 16] = [
     "Semaphore::new(",
+    "Semaphore::const_new(",
     "mpsc::channel(",
     "unbounded_channel(",
     "sync_channel(",

@@ -13,12 +13,14 @@ use crate::wire::admin::audit::{AuditObject, audit_csv};
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::audit;
-use mediagate_store::audit::AuditFilter;
+use mediagate_store::audit::{AuditFilter, AuditLog};
 
 /// List the audit log, newest first.
 ///
-/// It contains changes by requests, by commands and by reloads of the configuration.
+/// It contains changes by operators' keys, by commands and by reloads of the configuration. What
+/// other keys did is in a log of their account, which is listed with `account`.
 #[utoipa::path(get, path = "/v1/admin/audit", tag = "admin", params(
+    ("account" = Option<String>, Query, description = "The log of the account with this handle instead of the operators' log; `*` for those of all accounts"),
     ("action" = Option<String>, Query, description = "Only this action, for example `key.create`"),
     ("target" = Option<String>, Query, description = "Only changes of the object with this id or name"),
     ("actor" = Option<String>, Query, description = "Only changes by the actor with this id, name or kind"),
@@ -35,8 +37,10 @@ pub(crate) async fn list(
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (filter, page, is_csv) = query.read(|query| {
+    let (handle, filter, page, is_csv) = query.read(|query| {
+        let handle = query.filled_string("account", 100);
         let filter = AuditFilter {
+            log: AuditLog::Operators,
             action: query.filled_string("action", 100),
             target: query.filled_string("target", 200),
             actor: query.filled_string("actor", 200),
@@ -45,13 +49,19 @@ pub(crate) async fn list(
         };
         let is_csv = wants_csv(query, &headers);
         Some((
+            handle,
             filter,
             page_of(query, is_csv, |text| text.parse().ok()),
             is_csv,
         ))
     })?;
+    let log = audit::log_of(&app, handle.as_deref()).await?;
+    let filter = AuditFilter { log, ..filter };
     let (entries, has_more) = audit::page(&app, filter, page.after, page.limit).await?;
-    let entries: Vec<_> = entries.into_iter().map(AuditObject::new).collect();
+    let entries = entries.into_iter();
+    let entries: Vec<_> = entries
+        .map(|(entry, account)| AuditObject::new(entry, account))
+        .collect();
     let csv = is_csv.then(|| ("audit.csv".to_owned(), audit_csv(&entries)));
     let list = List::new(entries, has_more, |entry: &AuditObject| entry.id.clone());
     Ok(csv_or_json(csv, list)?)

@@ -31,6 +31,8 @@ pub struct AccountObject {
     pub storage_limit: u64,
     /// Storage used in bytes.
     pub storage_bytes: u64,
+    /// Storage that the open tasks are expected to need, in bytes. It counts against the limit.
+    pub storage_expected_bytes: u64,
     /// The API key of this request.
     pub key: KeyObject,
     /// All keys of the account if this key has the scope `admin`; otherwise only this key.
@@ -116,6 +118,7 @@ impl AccountObject {
             amounts: money.into(),
             storage_limit: app.config.storage_limit.0,
             storage_bytes: summary.storage_bytes,
+            storage_expected_bytes: summary.storage_expected_bytes,
             key: own_key.map_or_else(
                 || KeyObject::new(&caller.key, &unused_key_money(&caller.key), 0),
                 key,

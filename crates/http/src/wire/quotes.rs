@@ -42,7 +42,7 @@ pub struct QuoteObject {
     pub affordable: bool,
     /// Why the request would produce no result, if that is the case.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
 }
 
 /// A route that can serve the request.
@@ -87,7 +87,7 @@ impl QuoteObject {
             routes,
             available: quote.available,
             affordable: quote.affordable,
-            note: quote.note,
+            note: quote.note.clone(),
         }
     }
 }

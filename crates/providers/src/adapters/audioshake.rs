@@ -32,7 +32,7 @@ use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::errors::{FailureTable, as_poll_error};
 use crate::port::{
     Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, JobHandle, JobOutput,
-    MAX_ANSWER_BYTES, PollPace, RefusalRule, RequestBody,
+    MAX_STATUS_BYTES, PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
@@ -90,7 +90,7 @@ impl Adapter for AudioShakeAdapter {
         let parts = vec![FormPart::file("file", &stems.source.file)];
         Ok(Call::new("upload", Method::POST, "/assets")
             .with_body(RequestBody::Multipart(parts))
-            .with_long_timeout(MAX_ANSWER_BYTES))
+            .with_long_timeout(MAX_STATUS_BYTES))
     }
 
     fn read_submission(

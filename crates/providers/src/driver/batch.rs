@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::step::{POLL_RETRIES, RetryPolicy, with_default_basis};
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{AdapterStep, JobHandle};
+use crate::port::{AdapterStep, JobHandle, MAX_ANSWER_BYTES, MAX_STATUS_BYTES};
 use crate::secret::Secret;
 use crate::trace::{self, TraceSpan};
 
@@ -129,7 +129,10 @@ impl Provider {
         let (handles, others): (Vec<JobHandle>, Vec<SpanContext>) = jobs.into_iter().unzip();
         let handles: Vec<&JobHandle> = handles.iter().collect();
         let adapter = self.adapter();
-        let call = adapter.poll_many(&handles)?;
+        let mut call = adapter.poll_many(&handles)?;
+        // Each job has the room of a poll of its own.
+        let limit = MAX_STATUS_BYTES.saturating_mul(handles.len() as u64);
+        call.limit_bytes = call.limit_bytes.max(limit.min(MAX_ANSWER_BYTES));
         // If there is a gap, a second try would be sent before it is over.
         let policy = RetryPolicy {
             max_tries: if gap.is_zero() {

@@ -4,6 +4,7 @@
 //! provider   a configured provider: adapter, base URL, trusted hosts
 //! clients    its HTTP clients
 //! send       sends one call; what a broken connection proves
+//! answer     its answer, until it was read
 //! step       sends a repeatable call until its answer was read
 //! auth       credentials, and those that are exchanged for others
 //! submit     an order, up to the one call that costs, which is sent once
@@ -18,6 +19,7 @@
 //! sends a credential to a host that is not the provider's, and never connects to a private address
 //! from an answer. It keeps no state of a job between two calls; that is in the [`JobHandle`].
 
+mod answer;
 mod auth;
 mod batch;
 mod clients;
@@ -35,6 +37,7 @@ mod submit;
 
 use std::time::Duration;
 
+pub use answer::{LARGE_ANSWER_MEMORY, LARGE_ANSWERS_OF_PROVIDER};
 pub use download::{DownloadError, DownloadedFile, may_come_back};
 pub use fence::SendDeadline;
 pub use find::LookupResult;

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 use url::Url;
 
+use super::answer::LARGE_ANSWERS_OF_PROVIDER;
 use super::auth::TokenCache;
 use super::batch::BatchQueues;
 use super::clients::ProviderClients;
@@ -52,6 +54,8 @@ pub struct ProviderRules {
     /// Maximum number of polls and all other calls in flight. Submissions do not wait for them, nor
     /// they for submissions, which may take as long as the work.
     pub calls_at_once: usize,
+    /// The folder for large answers while they arrive.
+    pub spool: PathBuf,
 }
 
 impl Default for ProviderRules {
@@ -67,6 +71,7 @@ impl Default for ProviderRules {
             least_download: (1 << 20, Duration::from_mins(2)),
             submissions_at_once: 256,
             calls_at_once: 256,
+            spool: std::env::temp_dir(),
         }
     }
 }
@@ -95,6 +100,7 @@ struct ProviderInner {
     clients: ProviderClients,
     submissions: Semaphore,
     calls: Semaphore,
+    large_answers: Semaphore,
     tokens: TokenCache,
     batches: BatchQueues,
 }
@@ -138,6 +144,7 @@ impl Provider {
             outbound: rules.outbound(),
             submissions: Semaphore::new(rules.submissions_at_once),
             calls: Semaphore::new(rules.calls_at_once),
+            large_answers: Semaphore::new(LARGE_ANSWERS_OF_PROVIDER),
             rules,
             clients,
             tokens: TokenCache::default(),
@@ -172,6 +179,11 @@ impl Provider {
     /// Permits for all other calls.
     pub(super) fn calls(&self) -> &Semaphore {
         &self.0.calls
+    }
+
+    /// Permits for reading large answers.
+    pub(super) fn large_answers(&self) -> &Semaphore {
+        &self.0.large_answers
     }
 
     pub(super) fn tokens(&self) -> &TokenCache {

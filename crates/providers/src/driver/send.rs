@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::multipart;
 use tokio::time::Instant;
 
+use super::answer::{ArrivingBody, ReceivedAnswer};
 use super::auth::{CallCredential, now};
 use super::fence::{DeadlinePassed, FencedBody, SendDeadline, is_deadline_passed};
 use super::provider::{CallDestination, Provider, blocked_error};
 use crate::error::{ErrorClass, ProviderError};
 use crate::outbound::AddressRefusal;
 use crate::port::{Call, CallEffect, FormPart, OutgoingCall, RequestBody, TimeoutClass};
-use crate::response::ProviderResponse;
 use crate::trace;
 
 /// A body extends the timeout by its size at 500 kB per second, for slow connections.
@@ -66,7 +66,7 @@ impl SendError {
     }
 }
 
-/// Called with the part of the answer received so far.
+/// Called with the latest part of the answer.
 pub(super) type ProgressCallback<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
 
 /// A request that is ready to be sent.
@@ -158,13 +158,13 @@ impl Provider {
         })
     }
 
-    /// Sends it, once, and reads the whole answer.
+    /// Sends it, once, and receives the whole answer.
     pub(super) async fn send(
         &self,
         prepared: PreparedRequest,
         limit_bytes: u64,
         progress: Option<ProgressCallback<'_>>,
-    ) -> Result<ProviderResponse, SendError> {
+    ) -> Result<ReceivedAnswer, SendError> {
         let PreparedRequest {
             mut request,
             total_timeout,
@@ -180,7 +180,7 @@ impl Provider {
                 .send()
                 .await
                 .map_err(|error| SendError::from_reqwest(&error))?;
-            self.read(answer, limit_bytes, progress).await
+            self.receive(answer, limit_bytes, progress).await
         };
         // A failed connection ends earlier, by `connect_timeout`. When this limit is over, the
         // request may have been sent, so the call counts as lost and not as unsent.
@@ -192,60 +192,79 @@ impl Provider {
         })
     }
 
-    async fn read(
+    async fn receive(
         &self,
         mut answer: reqwest::Response,
         limit_bytes: u64,
         progress: Option<ProgressCallback<'_>>,
-    ) -> Result<ProviderResponse, SendError> {
+    ) -> Result<ReceivedAnswer, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
         trace::set_attribute("http.response.status_code", i64::from(status.as_u16()));
-        // An answer that is not read to its end counts as lost: it may have contained a job's id.
+        // An answer that is not received to its end counts as lost: it may have contained a job's
+        // id.
         let too_long = || SendError::lost("the provider's response is too large");
+        let not_stored = |_| SendError::lost("the provider's response could not be stored");
         let length = answer.content_length();
         if length.is_some_and(|length| length > limit_bytes) {
             return Err(too_long());
         }
-        let idle = self.rules().idle_timeout;
-        let mut body = BytesMut::new();
-        let mut last_reported = None;
+        let rules = self.rules();
+        let mut body = ArrivingBody::new(&rules.spool);
+        let mut watch = progress.map(StreamWatch::new);
         loop {
             // A limit between two pieces, because the one for the whole call may be a quarter of an
             // hour.
-            let chunk = tokio::time::timeout(idle, answer.chunk()).await;
+            let chunk = tokio::time::timeout(rules.idle_timeout, answer.chunk()).await;
             let chunk = chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
             let Some(chunk) = chunk.map_err(|error| SendError::from_reqwest(&error))? else {
                 break;
             };
-            if (body.len() + chunk.len()) as u64 > limit_bytes {
+            if body.size() + chunk.len() as u64 > limit_bytes {
                 return Err(too_long());
             }
-            body.extend_from_slice(&chunk);
-            if let Some(progress) =
-                progress.filter(|_| progress_is_due(body.len(), &mut last_reported))
-            {
-                progress(&body);
+            body.push(&chunk).await.map_err(not_stored)?;
+            if let Some(watch) = &mut watch {
+                watch.push(&chunk);
             }
         }
-        Ok(ProviderResponse {
-            status,
-            headers,
-            body: body.freeze(),
-        })
+        let received = ReceivedAnswer::new(status, headers, body).await;
+        received.map_err(not_stored)
     }
 }
 
-/// Whether to read the progress now. It is read from the whole answer so far, so not for every
-/// piece, and not from large answers, which are the result itself.
-fn progress_is_due(size: usize, last_reported: &mut Option<Instant>) -> bool {
-    const LARGEST: usize = 2_000_000;
-    const MIN_PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-    let is_due = size <= LARGEST
-        && last_reported.is_none_or(|reported| reported.elapsed() >= MIN_PROGRESS_INTERVAL);
-    if is_due {
-        *last_reported = Some(Instant::now());
+/// Shows the progress that a streamed answer reports.
+struct StreamWatch<'a> {
+    progress: ProgressCallback<'a>,
+    /// The latest bytes of the answer.
+    latest: Vec<u8>,
+    shown: Option<Instant>,
+}
+
+impl<'a> StreamWatch<'a> {
+    fn new(progress: ProgressCallback<'a>) -> Self {
+        Self {
+            progress,
+            latest: Vec::new(),
+            shown: None,
+        }
     }
-    is_due
+
+    fn push(&mut self, chunk: &[u8]) {
+        const LATEST_BYTES: usize = 16 << 10;
+        const MIN_INTERVAL: Duration = Duration::from_millis(250);
+        let chunk = &chunk[chunk.len().saturating_sub(LATEST_BYTES)..];
+        let surplus = (self.latest.len() + chunk.len()).saturating_sub(LATEST_BYTES);
+        self.latest.drain(..surplus);
+        self.latest.extend_from_slice(chunk);
+        // All of it is read each time, so not for every piece.
+        if self
+            .shown
+            .is_none_or(|shown| shown.elapsed() >= MIN_INTERVAL)
+        {
+            self.shown = Some(Instant::now());
+            (self.progress)(&self.latest);
+        }
+    }
 }
 
 enum RequestContent {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use opentelemetry::trace::SpanKind;
 use tokio::time::Instant;
 
+use super::answer::ReceivedAnswer;
 use super::provider::Provider;
 use super::send::SendError;
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
@@ -91,7 +92,7 @@ impl Provider {
             let due = policy.due.filter(|_| tries_made == 1);
             let ongoing = self.begin(&call.stage);
             let result = match ongoing.span.around(self.call_once(secret, call, due)).await {
-                Ok(answer) => read(&context, &answer),
+                Ok(answer) => answer.read(self, |answer| read(&context, answer)).await,
                 Err(send_error) => Err(send_error.error),
             };
             self.finish_call(&ongoing, result.as_ref().err());
@@ -127,7 +128,7 @@ impl Provider {
         secret: &Secret,
         call: &Call,
         due: Option<Instant>,
-    ) -> Result<ProviderResponse, SendError> {
+    ) -> Result<ReceivedAnswer, SendError> {
         let destination = self.destination(call).map_err(SendError::unsent)?;
         let credential = self
             .credential(secret, call.with_credential && destination.trusted)

@@ -327,7 +327,11 @@ impl OrderSubmission<'_> {
             Err(error) => Err(error),
         };
         let (reached, result) = match answer {
-            Ok(answer) => (true, self.outcome(&call.context(), &answer)),
+            Ok(answer) => {
+                let context = call.context();
+                let outcome = answer.read(self.provider, |answer| self.outcome(&context, answer));
+                (true, outcome.await)
+            }
             Err(SendError { error, reached }) => (reached, Err(error)),
         };
         self.provider.finish_call(&ongoing, result.as_ref().err());

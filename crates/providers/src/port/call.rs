@@ -76,7 +76,11 @@ pub struct Call {
     pub delay: Option<Duration>,
 }
 
-/// Maximum size of an answer without results, in bytes.
+/// Maximum size of an answer that only reports a status, in bytes.
+pub const MAX_STATUS_BYTES: u64 = 256_000;
+
+/// Maximum size of an answer that repeats an order or streams a text, in bytes. Also of one that
+/// accepts an order: without it, the job's id would be lost.
 pub const MAX_ANSWER_BYTES: u64 = 8_000_000;
 
 /// Maximum size of a result, in bytes.
@@ -100,7 +104,7 @@ impl Call {
             effect: CallEffect::Free,
             with_credential: true,
             timeout: TimeoutClass::Short,
-            limit_bytes: MAX_ANSWER_BYTES,
+            limit_bytes: MAX_STATUS_BYTES,
             delay: None,
         }
     }
@@ -126,6 +130,9 @@ impl Call {
     #[must_use]
     pub const fn mark_submission(mut self) -> Self {
         self.effect = CallEffect::Submission;
+        if self.limit_bytes < MAX_ANSWER_BYTES {
+            self.limit_bytes = MAX_ANSWER_BYTES;
+        }
         self
     }
 
@@ -202,6 +209,13 @@ impl Call {
     #[must_use]
     pub const fn with_long_timeout(mut self, limit_bytes: u64) -> Self {
         self.timeout = TimeoutClass::Work;
+        self.limit_bytes = limit_bytes;
+        self
+    }
+
+    /// Sets the maximum size of the answer, in bytes.
+    #[must_use]
+    pub const fn with_limit(mut self, limit_bytes: u64) -> Self {
         self.limit_bytes = limit_bytes;
         self
     }

@@ -41,7 +41,7 @@ use crate::secret::Secret;
 
 pub use call::{
     Call, CallContext, CallEffect, CallTarget, FormPart, MAX_ANSWER_BYTES, MAX_RESULT_BYTES,
-    RequestBody, TimeoutClass, merge,
+    MAX_STATUS_BYTES, RequestBody, TimeoutClass, merge,
 };
 pub use find::{FoundJob, LookupPage, MatchCertainty};
 pub use model_names::ModelNames;
@@ -255,9 +255,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The progress of a job, from the part of a streamed answer received so far.
-    fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
-        let _ = body_so_far;
+    /// The progress of a job, from the latest part of a streamed answer.
+    fn progress_of_part(&self, latest_part: &[u8]) -> Option<u8> {
+        let _ = latest_part;
         None
     }
 

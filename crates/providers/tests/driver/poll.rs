@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::plain::{GAP, driver_and_provider, handle, provider, secret};
-use super::server::{CLOSE, ReceivedRequest, Server, json};
+use super::server::{CLOSE, ReceivedRequest, Reply, Server, json};
 
 fn running_body() -> Value {
     json!({"status": "running"})
@@ -64,6 +64,66 @@ async fn a_long_wait_is_left_to_the_caller() {
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
     assert_eq!(server.received().len(), 1);
+}
+
+/// A status needs no more room. A provider that sends more holds no memory, announced or not.
+#[tokio::test]
+async fn a_status_of_more_than_256_kb_is_not_received() {
+    let long = |length: usize| {
+        let word = "x".repeat(length - running_body().to_string().len() - 9);
+        let body = json!({"status": "running", "more": word}).to_string();
+        assert_eq!(body.len(), length);
+        body
+    };
+    for length in [256_000, 40_000] {
+        let body = long(length);
+        let server = Server::start(move |_| {
+            let headers = [("content-type", "application/json")];
+            super::server::answer(200, &headers, body.as_bytes())
+        })
+        .await;
+        let (driver, provider, secret) = driver_and_provider(&server.url());
+        let outcome = driver.poll(&provider, &secret, &handle("1")).await;
+        assert!(
+            matches!(outcome, Ok(PollOutcome::Running { .. })),
+            "{length}"
+        );
+    }
+    let body = long(256_001);
+    let announced = super::server::head(200, &[], body.len()) + &body;
+    // Without a length, the connection's end is the body's.
+    let unannounced = format!("HTTP/1.1 200 X\r\nconnection: close\r\n\r\n{body}");
+    for reply in [announced, unannounced] {
+        let server = Server::start(move |_| Reply::AndClose(reply.clone().into_bytes())).await;
+        let (driver, provider, secret) = driver_and_provider(&server.url());
+        let error = driver.poll(&provider, &secret, &handle("1")).await;
+        let error = error.unwrap_err();
+        assert!(!error.ends_job() && error.class == ErrorClass::Unclear);
+        assert_eq!(error.message, "the provider's response is too large");
+    }
+}
+
+/// Large answers are read off the async threads, by turns of the providers, and all of them are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_large_answers_are_all_read() {
+    let body = json!({"status": "running", "more": vec![json!({"a": 0}); 25_000]}).to_string();
+    assert!((200_000..256_000).contains(&body.len()));
+    let server = Server::start(move |_| {
+        let headers = [("content-type", "application/json")];
+        super::server::answer(200, &headers, body.as_bytes())
+    })
+    .await;
+    let providers = [(); 2].map(|()| driver_and_provider(&server.url()));
+    let polls = (0..100).map(|number| {
+        let (driver, provider, secret) = providers[number % 2].clone();
+        async move {
+            let job = handle(&number.to_string());
+            driver.poll(&provider, &secret, &job).await
+        }
+    });
+    let outcomes = join_all(polls).await;
+    let is_running = |outcome: &Result<_, _>| matches!(outcome, Ok(PollOutcome::Running { .. }));
+    assert!(outcomes.iter().all(is_running));
 }
 
 #[tokio::test]

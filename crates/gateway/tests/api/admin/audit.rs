@@ -1,13 +1,15 @@
 //! The audit log: paged, filtered, exported.
 
-use serde_json::json;
+use std::time::Duration;
 
+use mediagate_core::domain::audit::{MAX_HOURLY_CHANGES, forget_old};
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::ids::AuditId;
 use reqwest::Method;
+use serde_json::{Value, json};
 
-use super::{operator, start};
-use crate::support::TestGateway;
+use super::{log_entries, operator, start};
+use crate::support::{Client, TestGateway};
 
 #[tokio::test]
 async fn entries_are_filtered_paged_and_exported() {
@@ -118,7 +120,7 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
             .await
             .ok();
         let webhook_entries = operator
-            .get(&format!("/v1/admin/audit?target={id}"))
+            .get(&format!("/v1/admin/audit?account=owls&target={id}"))
             .await
             .ok();
         let entries: Vec<_> = webhook_entries["data"]
@@ -151,12 +153,8 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
             !text.contains("secret") && !text.contains("whsec_"),
             "{text}"
         );
-        assert_eq!(
-            super::audit_entries(&operator, "webhook.rotate")
-                .await
-                .len(),
-            2
-        );
+        let rotations = log_entries(&operator, "account=owls&action=webhook.rotate").await;
+        assert_eq!(rotations.len(), 2);
 
         let order = crate::support::videos_order();
         for client in [&operator, &caller] {
@@ -181,4 +179,99 @@ async fn webhooks_and_cancellations_by_operators_are_logged() {
             (&json!("queued"), &json!("operator"))
         );
     }
+}
+
+/// A tenant's key can neither fill the operators' log nor bury what is in it.
+async fn check_tenant_log(postgres: bool) {
+    let mut builder = TestGateway::builder()
+        .without_workers()
+        .manual_clock()
+        .toml("audit_ttl = \"7d\"");
+    if postgres {
+        builder = builder.on_postgres();
+    }
+    let gateway = builder.start().await;
+    let operator = operator(&gateway).await;
+    let owl = gateway.caller("owls", NewKey::default()).await;
+    let other_owl = gateway.caller("owls", NewKey::default()).await;
+    let crow = gateway.caller("crows", NewKey::default()).await;
+    let of_operators = operator.get("/v1/admin/audit?limit=100").await.ok();
+    let url = format!("https://example.com/{}", "a".repeat(1900));
+    let created = owl.post("/v1/webhooks", &json!({"url": url})).await.ok();
+    let path = format!("/v1/webhooks/{}", created["id"].as_str().unwrap());
+    let change = async |client: &Client, number: u32| {
+        let request = client.request(Method::PATCH, &path);
+        let change = json!({"description": format!("change {number}")});
+        client.send(request.json(&change)).await
+    };
+    owl.get("/v1/admin/keys")
+        .await
+        .refused(403, "insufficient_scope");
+    for number in 2..MAX_HOURLY_CHANGES {
+        change(&owl, number).await.ok();
+    }
+    // One too many is refused, and nothing is changed without an entry.
+    let refused = change(&owl, 1000).await;
+    refused.refused(429, "rate_limit_exceeded");
+    let wait: u32 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=3601).contains(&wait), "{wait}");
+    let hook = owl.get(&path).await.ok();
+    assert_eq!(
+        hook["description"],
+        format!("change {}", MAX_HOURLY_CHANGES - 1)
+    );
+    owl.post("/v1/session", &json!({}))
+        .await
+        .refused(429, "rate_limit_exceeded");
+    owl.get("/v1/admin/accounts")
+        .await
+        .refused(403, "insufficient_scope");
+    // Another key, and another account, are not concerned.
+    change(&other_owl, 1001).await.ok();
+    crow.post("/v1/webhooks", &json!({"url": "https://example.com/"}))
+        .await
+        .ok();
+    // Only who asks for it sees it.
+    assert_eq!(
+        operator.get("/v1/admin/audit?limit=100").await.ok(),
+        of_operators
+    );
+    let of_owls = log_entries(&operator, "account=owls").await;
+    assert_eq!(of_owls.len() as u32, MAX_HOURLY_CHANGES + 1);
+    for entry in &of_owls {
+        assert_eq!(entry["account"], "owls");
+        assert!(entry.to_string().len() < 1500, "{entry}");
+    }
+    let refusals = log_entries(&operator, "account=owls&action=operator.refused").await;
+    assert_eq!(refusals.len(), 1);
+    assert_eq!(log_entries(&operator, "account=crows").await.len(), 1);
+    assert_eq!(
+        log_entries(&operator, "account=*").await.len(),
+        of_owls.len() + 1
+    );
+    operator
+        .get("/v1/admin/audit?account=nobody")
+        .await
+        .refused(404, "account_not_found");
+    // An hour later there is room again, and the log has an end.
+    gateway.app.clock.advance(Duration::from_mins(61));
+    change(&owl, 1002).await.ok();
+    gateway.app.clock.advance(Duration::from_hours(7 * 24 + 1));
+    forget_old(&gateway.app).await.unwrap();
+    assert_eq!(log_entries(&operator, "account=*").await, [] as [Value; 0]);
+    assert_eq!(
+        operator.get("/v1/admin/audit?limit=100").await.ok(),
+        of_operators
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn tenants_have_logs_of_their_own() {
+    check_tenant_log(false).await;
+}
+
+#[tokio::test]
+async fn tenants_have_logs_of_their_own_on_postgres() {
+    check_tenant_log(true).await;
 }

@@ -87,6 +87,7 @@ async fn a_resumed_stream_has_every_event_however_many_there_were() {
         after: None,
         request_id: None,
         address: None,
+        account: None,
     };
     let inserted = gateway
         .app

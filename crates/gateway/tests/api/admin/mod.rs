@@ -70,9 +70,14 @@ pub(crate) async fn send_with_key(
     client.send(request).await
 }
 
-/// Entries of the audit log with this action, newest first.
+/// Entries of the operators' log with this action, newest first.
 pub(crate) async fn audit_entries(operator: &Client, action: &str) -> Vec<Value> {
-    let path = format!("/v1/admin/audit?action={action}&limit=100");
+    log_entries(operator, &format!("action={action}")).await
+}
+
+/// Entries of audit logs by these parameters, newest first.
+async fn log_entries(operator: &Client, parameters: &str) -> Vec<Value> {
+    let path = format!("/v1/admin/audit?limit=100&{parameters}");
     let page = operator.get(&path).await.ok();
     page["data"].as_array().unwrap().clone()
 }

@@ -11,6 +11,7 @@ mod media;
 mod open_requests;
 mod quota;
 mod shares;
+mod storage;
 mod turns;
 
 use std::time::Duration;

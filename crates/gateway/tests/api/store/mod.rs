@@ -152,6 +152,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         trace: None,
         attempts: 0,
         deaths: None,
+        expected_bytes: None,
         created_at,
         started_at: None,
         finished_at: None,

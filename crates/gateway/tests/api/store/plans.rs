@@ -230,17 +230,41 @@ fn run_operator_statements(
         after: Some(serde_json::json!({"rpm": 1})),
         request_id: None,
         address: None,
+        account: None,
+    };
+    let of_account = AuditEntry {
+        id: AuditId::new(),
+        actor: Actor {
+            kind: ActorKind::Key,
+            id: Some(key.to_string()),
+            name: "owl".into(),
+        },
+        account: Some(account),
+        ..entry.clone()
     };
     audit::insert(conn, &entry)?;
-    for target in [None, Some(key.to_string())] {
-        let filter = audit::AuditFilter {
-            target,
-            ..audit::AuditFilter::default()
-        };
-        let entries = audit::newest(conn, &filter, None, 20)?;
-        assert_eq!(entries, std::slice::from_ref(&entry));
+    audit::insert(conn, &of_account)?;
+    for (log, expected) in [
+        (audit::AuditLog::Operators, &entry),
+        (audit::AuditLog::Account(account), &of_account),
+        (audit::AuditLog::Accounts, &of_account),
+    ] {
+        for target in [None, Some(key.to_string())] {
+            let filter = audit::AuditFilter {
+                log,
+                target,
+                ..audit::AuditFilter::default()
+            };
+            let entries = audit::newest(conn, &filter, None, 20)?;
+            assert_eq!(entries, std::slice::from_ref(expected));
+        }
     }
     audit::time_of(conn, entry.id)?;
+    let owner = (account, key.to_string());
+    let owner = (owner.0, owner.1.as_str());
+    assert_eq!(audit::time_of_earlier(conn, owner, 1, at(0))?, Some(at(1)));
+    assert_eq!(audit::time_of_earlier(conn, owner, 2, at(0))?, None);
+    assert_eq!(audit::forget(conn, at(2), 10)?, 1);
     let route = ("acme".to_owned(), "sora-2".to_owned());
     let error = RouteError {
         class: "credentials".into(),
@@ -374,6 +398,8 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     accounts::keys_of(conn, account, at(0))?;
     run_operator_statements(conn, account, key)?;
     assets::stored_bytes(conn, account)?;
+    assets::expected_bytes(conn, account)?;
+    assets::lock_storage(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
     run_overview_statements(conn, account, &task)?;

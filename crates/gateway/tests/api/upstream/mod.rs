@@ -33,6 +33,7 @@ mod routing;
 mod second_gateway;
 mod song_prices;
 mod songs;
+mod storage;
 mod surplus;
 mod throttle;
 mod turns;

@@ -2,15 +2,17 @@
 //! job. One gateway has routes to all video protocols.
 
 use futures_util::future::join_all;
+use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
 use simulator::{Fault, FaultOrder, PlannedEnd, RequestRole, Simulator};
 
 use super::every_provider::{CASES, Case};
 use super::{
-    assert_failed, chat_order_with_picture, gateway, plan, provider, simulated, simulator, status,
-    submissions,
+    assert_failed, chat_order_with_picture, film, gateway, plan, provider, simulated, simulator,
+    status, submissions,
 };
-use crate::support::TestGateway;
+use crate::support::gateway::finished;
+use crate::support::{Client, TestGateway};
 
 /// The tables of a case's provider and model, named by the case's number.
 fn tables(number: usize, case: Case, simulator: &Simulator) -> String {
@@ -166,6 +168,44 @@ async fn one_odd_answer_to_a_poll_does_not_fail_the_task() {
         assert_eq!(view["status"], "succeeded", "{} {view}", case.protocol);
     }
     assert_eq!(submissions(&simulator), CASES.len(), "one for each order");
+    gateway.stop().await;
+}
+
+/// A status of more than 256 kB is not received, so it says nothing about the job. Another account,
+/// at another provider, does not notice.
+#[tokio::test]
+async fn a_status_of_megabytes_ends_no_job() {
+    let (bad, good) = (simulator().await, simulator().await);
+    let body = json!({"status": "failed", "more": "x".repeat(7_000_000)});
+    let fault = Fault::Says {
+        status: 200,
+        retry_after: None,
+        body: body.to_string(),
+    };
+    // Two tries of the first poll of each job.
+    bad.world()
+        .order_fault(fault, None, Some(RequestRole::Poll), 40);
+    let tables = provider("bad", "openai-videos", &bad, "")
+        + &provider("good", "openai-videos", &good, "")
+        + &film(r#"{ provider = "bad", model = "sora-2" }"#)
+        + &film(r#"{ provider = "good", model = "sora-2" }"#).replace("film", "good-film");
+    let gateway = gateway(&tables).await;
+    let other = gateway.caller("other", NewKey::default()).await;
+    let order = async |client: &Client, model: &str| {
+        let order = json!({"model": model, "prompt": "a lake"});
+        let answer = client.post("/v1/videos", &order).await;
+        let task = answer.header("x-task-id").map(str::to_owned);
+        answer.ok();
+        task.unwrap()
+    };
+    let tasks = join_all((0..20).map(|_| order(&gateway, "film"))).await;
+    let others = order(&other, "good-film").await;
+    assert_eq!(finished(&other, &others).await["status"], "succeeded");
+    for task in &tasks {
+        let view = gateway.finished(task).await;
+        assert_eq!(view["status"], "succeeded", "{view}");
+    }
+    assert_eq!(submissions(&bad), tasks.len(), "one for each order");
     gateway.stop().await;
 }
 

@@ -7,6 +7,7 @@ use mediagate_model::account::Scope;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::support::client::Answer;
 use crate::support::files::Files;
@@ -443,6 +444,43 @@ async fn checks_without_a_key_need_the_setting_and_are_limited() {
     assert_eq!((answered.len(), refused.len()), (10, 1));
     refused[0].refused(429, "rate_limit_exceeded");
     check(&gateway, song).await.ok();
+    gateway.stop().await;
+}
+
+/// Strangers take turns by their addresses: one of them cannot take all slots with slow uploads.
+#[tokio::test]
+async fn slow_checks_of_one_address_keep_no_other_address_waiting() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .toml("trusted_proxies = [\"127.0.0.0/8\"]\n[provenance]\npublic = true")
+        .start()
+        .await;
+    let head = "POST /v1/provenance/check HTTP/1.1\r\nhost: mediagate\r\nx-forwarded-for: 192.0.2.1\r\n\
+        content-type: multipart/form-data; boundary=b\r\ncontent-length: 1000000\r\n\r\n\
+        --b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF";
+    // As many as the address may send in a minute. They never end.
+    let address = gateway.base.strip_prefix("http://").unwrap();
+    let mut slow = Vec::new();
+    for _ in 0..10 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    let spool = gateway.app.config.spool_path();
+    let uploads = || std::fs::read_dir(&spool).unwrap().count();
+    eventually("two uploads have begun", async || {
+        (uploads() == 2).then_some(())
+    })
+    .await;
+    for address in ["192.0.2.2", "2001:db8::1"] {
+        let form = Form::new().part("file", Part::bytes(sound::wav(1, 1)).file_name("a.wav"));
+        let stranger = gateway.without_key();
+        let request = stranger.request(Method::POST, "/v1/provenance/check");
+        let request = request.header("x-forwarded-for", address).multipart(form);
+        stranger.send(request).await.ok();
+    }
+    assert_eq!(uploads(), 2, "the others of that address wait");
+    drop(slow);
     gateway.stop().await;
 }
 

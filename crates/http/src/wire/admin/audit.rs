@@ -34,6 +34,9 @@ pub struct AuditObject {
     /// IP address of the client that made the change.
     #[schema(required = true)]
     pub address: Option<String>,
+    /// Handle of the account in whose log the entry is. Null for the operators' log.
+    #[schema(required = true)]
+    pub account: Option<String>,
 }
 
 /// Who made a change.
@@ -49,7 +52,8 @@ pub struct AuditActor {
 }
 
 impl AuditObject {
-    pub fn new(entry: AuditEntry) -> Self {
+    /// An entry; `account` is the handle of the account in whose log it is.
+    pub fn new(entry: AuditEntry, account: Option<String>) -> Self {
         Self {
             id: entry.id.to_string(),
             object: "audit_entry",
@@ -65,6 +69,7 @@ impl AuditObject {
             after: entry.after,
             request_id: entry.request_id,
             address: entry.address,
+            account,
         }
     }
 }
@@ -83,6 +88,7 @@ pub fn audit_csv(entries: &[AuditObject]) -> String {
         "after",
         "request_id",
         "address",
+        "account",
     ];
     let mut text = String::new();
     csv::line(&mut text, names.map(csv::text));
@@ -100,6 +106,7 @@ pub fn audit_csv(entries: &[AuditObject]) -> String {
             csv::text(json(&entry.after)),
             csv::text(entry.request_id.as_deref().unwrap_or_default()),
             csv::text(entry.address.as_deref().unwrap_or_default()),
+            csv::text(entry.account.as_deref().unwrap_or_default()),
         ];
         csv::line(&mut text, line);
     }

@@ -114,7 +114,7 @@ impl GatewayEvent {
             },
             FeedEvent::AuditLogged(entry) => Self {
                 r#type: "change",
-                change: Some(AuditObject::new(entry.as_ref().clone())),
+                change: Some(AuditObject::new(entry.as_ref().clone(), None)),
                 ..Self::default()
             },
         };

@@ -164,8 +164,8 @@ impl Adapter for ChatVideoAdapter {
         read(reply)
     }
 
-    fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
-        let reply = ParsedCompletion::from_events(body_so_far);
+    fn progress_of_part(&self, latest_part: &[u8]) -> Option<u8> {
+        let reply = ParsedCompletion::from_events(latest_part);
         let percent_in_text =
             reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
         // Mediagate sends a number, resellers put a percentage into the text.

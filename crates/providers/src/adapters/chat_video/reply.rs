@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::response::{percent_at, text_at};
+use crate::response::{parse_json, percent_at, text_at};
 
 /// The contents of a completion.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct ParsedCompletion {
 }
 
 impl ParsedCompletion {
-    /// Reads the events received so far.
+    /// Reads events; the first and the last may be incomplete.
     pub(super) fn from_events(body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);
         let mut reply = Self::default();
@@ -61,7 +61,7 @@ impl ParsedCompletion {
     fn read_event(&mut self, data: &str) {
         if data == "[DONE]" {
             self.ended = true;
-        } else if let Ok(object) = serde_json::from_str(data) {
+        } else if let Some(object) = parse_json(data.as_bytes()) {
             self.read_object(&object);
         }
     }

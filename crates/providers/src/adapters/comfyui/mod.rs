@@ -42,9 +42,10 @@ use crate::adapters::Protocol;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order, SourcePicture};
+use crate::port::jobs::list::MAX_LIST_BYTES;
 use crate::port::{
     Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, FoundJob, JobHandle,
-    LookupPage, PollPace, RefusalRule, RequestBody,
+    LookupPage, MAX_ANSWER_BYTES, PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
@@ -222,10 +223,8 @@ fn handle_for(order: &Order) -> JobHandle {
 }
 
 fn queue(stage: &'static str) -> Call {
-    let mut call = Call::get(stage, "/api/queue");
     // The answer contains every waiting graph completely.
-    call.limit_bytes = 100_000_000;
-    call
+    Call::get(stage, "/api/queue").with_limit(MAX_LIST_BYTES)
 }
 
 /// Whether a job waits or runs.
@@ -307,10 +306,9 @@ fn stored_name(body: &Value) -> Result<String, ProviderError> {
 }
 
 fn history(stage: &'static str, handle: &JobHandle) -> Call {
-    let mut call = Call::get(stage, format!("/api/history/{}", handle.text("id")));
+    let path = format!("/api/history/{}", handle.text("id"));
     // The answer contains the graph and everything that its nodes report.
-    call.limit_bytes = 100_000_000;
-    call
+    Call::get(stage, path).with_limit(MAX_ANSWER_BYTES)
 }
 
 /// `{"error": {"type", "message", "details"}, "node_errors"}`; the errors of nodes are more

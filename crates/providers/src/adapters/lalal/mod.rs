@@ -35,7 +35,7 @@ use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::errors::{FailureTable, as_poll_error};
 use crate::port::{
-    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, MAX_ANSWER_BYTES,
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, MAX_STATUS_BYTES,
     PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, percent_at, required_text, text_at};
@@ -129,7 +129,7 @@ impl Adapter for LalalAdapter {
                 bytes: file.bytes.clone(),
                 mime: "application/octet-stream".into(),
             })
-            .with_long_timeout(MAX_ANSWER_BYTES))
+            .with_long_timeout(MAX_STATUS_BYTES))
     }
 
     fn read_submission(

@@ -39,7 +39,7 @@ use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, upload};
 use crate::port::{
     Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, LookupPage,
-    MAX_ANSWER_BYTES, PollPace, RefusalRule,
+    MAX_STATUS_BYTES, PollPace, RefusalRule,
 };
 use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
@@ -167,7 +167,7 @@ impl Adapter for MusicAiAdapter {
                 let upload_url = required_text(&grant, "/uploadUrl")?;
                 let upload_call = upload::put("put", upload_url, &stems.source.file)
                     .with_carried_data(json!(required_text(&grant, "/downloadUrl")?))
-                    .with_long_timeout(MAX_ANSWER_BYTES);
+                    .with_long_timeout(MAX_STATUS_BYTES);
                 Ok(AdapterStep::next(upload_call))
             }
             "put" => {

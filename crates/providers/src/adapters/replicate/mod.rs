@@ -51,7 +51,7 @@ use crate::port::jobs::{JobApi, ParsedBody, upload};
 use crate::port::model_names::encode_path;
 use crate::port::{
     Adapter, AdapterStep, Call, CallContext, ClipFacts, FormPart, JobHandle, LookupPage,
-    ModelNames, PollPace, RefusalRule, RequestBody,
+    MAX_ANSWER_BYTES, ModelNames, PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, required_text, text_at};
 
@@ -217,6 +217,16 @@ impl Adapter for ReplicateAdapter {
     }
 
     /// The compute time, by which most models are billed.
+    // A prediction repeats its input, with the files that are in it.
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
+        Ok(JOB.poll(handle).with_limit(MAX_ANSWER_BYTES))
+    }
+
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
+        let call = JOB.cancel(handle)?;
+        Some(call.with_limit(MAX_ANSWER_BYTES))
+    }
+
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
         ProviderCost::at_pointer(&body, "/metrics/predict_time", CostUnit::ComputeSeconds)

@@ -22,7 +22,7 @@ use super::{envelope, recordings};
 use crate::error::{ErrorClass, ProviderError};
 use crate::order::{MediaFile, Order, SourceRecording, WorkSpec};
 use crate::port::jobs::upload;
-use crate::port::{Call, CallContext, FormPart, MAX_ANSWER_BYTES, RequestBody};
+use crate::port::{Call, CallContext, FormPart, MAX_STATUS_BYTES, RequestBody};
 use crate::response::{ProviderResponse, required_text, text_at};
 
 /// How recordings are uploaded.
@@ -80,7 +80,7 @@ impl UploadMode {
                 Ok(Call::new("direct", Method::POST, "/uploads/audio")
                     .with_body(RequestBody::Multipart(parts))
                     .with_carried_data(carried_data)
-                    .with_long_timeout(MAX_ANSWER_BYTES))
+                    .with_long_timeout(MAX_STATUS_BYTES))
             }
             Self::None => Err(ProviderError::new(
                 ErrorClass::Rejected,
@@ -126,7 +126,7 @@ pub(super) fn read(
             let put = upload::form("put", url, grant["fields"].as_object(), file);
             UploadStep::next(
                 put.with_carried_data(carried_data)
-                    .with_long_timeout(MAX_ANSWER_BYTES),
+                    .with_long_timeout(MAX_STATUS_BYTES),
             )
         }
         "put" => {
