@@ -74,15 +74,17 @@ async fn check_earlier_rows(mut gateway: TestGateway) {
     let receiver = WebhookReceiver::start().await.unwrap();
     let url = receiver.url(&format!("/called?token={TOKEN}"));
     let task = order(&gateway, json!({"callback_url": url})).await;
+    // The workers start later, which changes the gateway.
+    let app = gateway.app.clone();
     let execute = async |sql: &'static str, value: String| {
-        let write = gateway.app.store.write(move |conn| {
+        let write = app.store.write(move |conn| {
             conn.execute(sql, &[(&value).into()])
                 .map_err(Error::internal)
         });
         assert!(write.await.unwrap() > 0, "{sql}");
     };
     let plain_count = async || {
-        let read = gateway.app.store.read(|conn| {
+        let read = app.store.read(|conn| {
             conn.one(
                 "SELECT (SELECT COUNT(*) FROM tasks WHERE callback LIKE '%:%')
                  + (SELECT COUNT(*) FROM webhook_deliveries WHERE url LIKE '%:%' OR body LIKE '%:%')
@@ -98,7 +100,7 @@ async fn check_earlier_rows(mut gateway: TestGateway) {
     let shown = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(shown["callback_url"], url);
     assert_eq!(plain_count().await, 1);
-    callbacks::encrypt_earlier(&gateway.app).await.unwrap();
+    callbacks::encrypt_earlier(&app).await.unwrap();
     assert_eq!(plain_count().await, 0);
     gateway.start_workers().await;
     let first = receiver.wait_for_count(1).await.remove(0);
@@ -114,7 +116,7 @@ async fn check_earlier_rows(mut gateway: TestGateway) {
     assert_eq!(answer["url"], url);
     assert_eq!(receiver.wait_for_count(2).await[1].body, first.body);
     delivery_in(&gateway, &task, "delivered").await;
-    callbacks::encrypt_earlier(&gateway.app).await.unwrap();
+    callbacks::encrypt_earlier(&app).await.unwrap();
     assert_eq!(plain_count().await, 0);
     gateway.post(&again, &Value::Null).await.ok();
     assert_eq!(receiver.wait_for_count(3).await[2].body, first.body);
