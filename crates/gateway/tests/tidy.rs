@@ -12,6 +12,8 @@ mod circles;
 mod deploy;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/durations.rs"]
+mod durations;
 #[path = "tidy/metrics.rs"]
 mod metrics;
 #[path = "tidy/names.rs"]

@@ -266,6 +266,18 @@ impl Clock {
         TimeDelta(self.now().0.saturating_sub(self.steady().0))
     }
 
+    /// Whether `at` has passed. `None` if the clock says so and the steady time does not: the clock
+    /// was set, or the process has just started after a pause.
+    pub fn has_passed(&self, at: Timestamp) -> Option<bool> {
+        if self.steady() > at {
+            Some(true)
+        } else if self.now() > at {
+            None
+        } else {
+            Some(false)
+        }
+    }
+
     /// Whether the clock can be trusted: the steady time has nearly caught up with it.
     pub fn is_settled(&self) -> bool {
         self.drift().0.abs() <= MAX_SETTLED_DRIFT
@@ -399,6 +411,19 @@ mod tests {
         assert_eq!(clock.cutoff(hour), Timestamp(0));
         clock.set_ahead(Duration::ZERO);
         assert_eq!(clock.cutoff(hour), clock.now().minus(hour));
+    }
+
+    #[test]
+    fn a_time_has_passed_only_if_both_times_say_so() {
+        let clock = Clock::manual();
+        let hour = Duration::from_hours(1);
+        let deadline = clock.now().plus(hour);
+        assert_eq!(clock.has_passed(deadline), Some(false));
+        clock.set_ahead(2 * hour);
+        assert_eq!(clock.has_passed(deadline), None);
+        clock.set_ahead(Duration::ZERO);
+        clock.advance(2 * hour);
+        assert_eq!(clock.has_passed(deadline), Some(true));
     }
 
     #[test]

@@ -152,6 +152,16 @@ pub struct Submission {
     pub results: Option<Value>,
     pub created_at: Timestamp,
     pub accepted_at: Option<Timestamp>,
+    /// `providers::Order::likeness` of the order; `None` also if an earlier version sent it.
+    pub likeness: Option<String>,
+    /// Whether an idempotency key went out with it; `None` if an earlier version sent it.
+    pub has_key: Option<bool>,
+    /// Digest of the settings by which its job is asked for: `upstream::ProviderSite::job_settings`;
+    /// `None` if an earlier version sent it.
+    pub job_settings: Option<String>,
+    /// Digest of all settings that shape its request: `upstream::ProviderSite::order_settings`;
+    /// `None` if an earlier version sent it.
+    pub order_settings: Option<String>,
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub mod settings;
 pub mod timestamps;
 pub mod trace;
 
-pub use adapters::{PROTOCOLS, Protocol, SHIPPED_RECIPES, protocol};
+pub use adapters::{PROTOCOLS, Protocol, SHIPPED_RECIPES, concerns_jobs, protocol};
 pub use cost::{CostUnit, ProviderCost};
 pub use error::{ErrorBasis, ErrorClass, ProviderError};
 pub use limits::{
@@ -47,10 +47,10 @@ pub use limits::{
     SourcePictureLimits, StemLimits, VideoLimits,
 };
 pub use order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
-pub use port::{JobSettlement, 
+pub use port::{
     Adapter, AdapterStep, Authorization, Call, CallEffect, CallTarget, FormPart, FoundJob,
-    JobHandle, JobOutput, LookupPage, MatchCertainty, ModelNames, OutputKind, OutputSource,
-    PollPace, RefusalRule, RequestBody, merge,
+    JobHandle, JobOutput, JobSettlement, LookupPage, MatchCertainty, ModelNames, OutputKind,
+    OutputSource, PollPace, RefusalRule, RequestBody, merge,
 };
 pub use response::ProviderResponse;
 pub use secret::Secret;

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::error::{ErrorClass, ProviderError};
 
@@ -67,6 +68,37 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether it contains pictures or recordings. No provider's list shows which ones a job was
+    /// made from.
+    pub const fn has_files(&self) -> bool {
+        match &self.work {
+            WorkSpec::Video(video) => !video.pictures.is_empty(),
+            WorkSpec::Song(song) => !song.uploads.is_empty(),
+            WorkSpec::Stems(_) | WorkSpec::Persona(_) => true,
+        }
+    }
+
+    /// A digest of what every list of jobs shows of an order: the model and the prompt. A list may
+    /// not tell jobs of orders apart that have the same one. `None` if the fields that the operator
+    /// adds may replace these.
+    pub fn likeness(&self) -> Option<String> {
+        if replaces_content(&self.extra) {
+            return None;
+        }
+        let prompt = match &self.work {
+            WorkSpec::Video(video) => video.prompt.as_str(),
+            WorkSpec::Song(_) | WorkSpec::Stems(_) | WorkSpec::Persona(_) => "",
+        };
+        let mut digest = Sha256::new();
+        for part in [self.work.kind().name(), &self.model, prompt] {
+            digest.update(part.as_bytes());
+            digest.update([0]);
+        }
+        let digest = <[u8; 32]>::from(digest.finalize());
+        let beginning = u128::from_be_bytes(*digest.first_chunk()?);
+        Some(format!("{beginning:032x}"))
+    }
+
     /// The video, for a provider that makes nothing else.
     pub fn video(&self) -> Result<&VideoSpec, ProviderError> {
         match &self.work {
@@ -84,6 +116,14 @@ impl Order {
             )),
         }
     }
+}
+
+/// Whether a field of this name, at any depth, is the prompt or the model.
+fn replaces_content(fields: &Map<String, Value>) -> bool {
+    fields.iter().any(|(name, value)| {
+        let is_content = ["prompt", "model"].contains(&name.as_str());
+        is_content || value.as_object().is_some_and(replaces_content)
+    })
 }
 
 fn unsupported_work(message: &str) -> ProviderError {

@@ -22,6 +22,11 @@ pub struct DatabaseLocation {
 }
 
 impl DatabaseLocation {
+    /// Whether the database is a file of this machine.
+    pub fn is_file(&self) -> bool {
+        self.id.starts_with("file ")
+    }
+
     /// The location of a database in a file; `None` if there is no such file.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
         let file = file_id(&std::fs::metadata(path).ok()?);
@@ -50,8 +55,9 @@ impl DatabaseLocation {
     }
 }
 
-/// The properties of a file that a copy does not share.
-pub(super) fn file_id(file: &Metadata) -> String {
+/// The properties of a file that a copy does not share: its inode number, and its creation time if
+/// the file system has one.
+pub fn file_id(file: &Metadata) -> String {
     // Some file systems have no creation time. There the number has to suffice.
     let created = file.created().ok();
     let created = created.and_then(|created| created.duration_since(UNIX_EPOCH).ok());

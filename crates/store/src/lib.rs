@@ -73,7 +73,7 @@ use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::{AccountId, AssetId};
 
 pub use conn::{Conn, Row};
-pub use database_location::DatabaseLocation;
+pub use database_location::{DatabaseLocation, file_id};
 #[doc(hidden)]
 pub use pg_session::PgSession;
 pub use process_locks::ProcessLock;

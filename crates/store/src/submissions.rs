@@ -5,11 +5,11 @@
 //! end. A *stray* is a submission whose task has ended while its job may still be running. See
 //! [`SubmissionState`] for the states.
 
-use providers::{JobHandle, ProviderCost};
-use serde_json::Value;
+mod jobs;
+
+use providers::ProviderCost;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
-use crate::conn::to_json;
 use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -18,6 +18,8 @@ use mediagate_model::submission::{
     ClosedSubmission, ReportedCost, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord,
     SubmissionState,
 };
+
+pub use jobs::{AcceptanceResult, JobAcceptance, accept, has_undecided_twin, is_taken, mark_found};
 
 record! {
     columns for Submission of "submissions" {
@@ -33,6 +35,10 @@ record! {
         results: "results",
         created_at: "created_at",
         accepted_at: "accepted_at",
+        likeness: "likeness",
+        has_key: "has_key",
+        job_settings: "job_settings",
+        order_settings: "order_settings",
     }
 }
 
@@ -78,42 +84,12 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
         "created_at": new.created_at,
         "follower": follower,
         "endpoint": new.endpoint,
+        "likeness": new.likeness,
+        "has_key": new.has_key,
+        "job_settings": new.job_settings,
+        "order_settings": new.order_settings,
     })?;
     Ok(())
-}
-
-/// The content of a provider's acceptance.
-#[derive(Debug, Clone, Default)]
-pub struct JobAcceptance {
-    /// Identifies the job.
-    pub handle: Option<JobHandle>,
-    /// The results, if the job is already done.
-    pub results: Option<Value>,
-    /// What the provider reports that the job cost.
-    pub cost: Option<ProviderCost>,
-}
-
-/// Records that the provider accepted a submission. Returns false if another outcome was recorded
-/// before.
-pub fn accept(
-    conn: &mut Conn<'_>,
-    id: SubmissionId,
-    acceptance: &JobAcceptance,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
-    let results = acceptance.results.as_ref().map(to_json).transpose()?;
-    let changed = conn.execute(
-        "UPDATE submissions SET state = 'accepted', handle = ?2, results = ?4, accepted_at = ?3, answered_at = ?3
-         WHERE id = ?1 AND state = 'intended'",
-        &[
-            (&id.to_string()).into(),
-            handle.as_ref().into(),
-            now.micros().into(),
-            results.as_ref().into(),
-        ],
-    )?;
-    Ok(changed == 1)
 }
 
 /// Closes a submission at `now`; `error` is a class and a message. Changes nothing and returns
@@ -468,63 +444,6 @@ pub fn unclear_due(
         &[now.micros().into(), i64::from(limit).into()],
         Submission::from_row,
     )
-}
-
-/// Records that the job of an unclear submission was found.
-pub fn mark_found(
-    conn: &mut Conn<'_>,
-    id: SubmissionId,
-    acceptance: &JobAcceptance,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
-    let results = acceptance.results.as_ref().map(to_json).transpose()?;
-    let changed = conn.execute(
-        "UPDATE submissions SET state = 'found', handle = ?2, results = ?4, accepted_at = ?3, due_at = NULL
-         WHERE id = ?1 AND state = 'unclear'",
-        &[
-            (&id.to_string()).into(),
-            handle.as_ref().into(),
-            now.micros().into(),
-            results.as_ref().into(),
-        ],
-    )?;
-    Ok(changed == 1)
-}
-
-/// Whether a job belongs to another submission to this provider since `since`.
-pub fn belongs_to_another(
-    conn: &mut Conn<'_>,
-    provider: &str,
-    handle: &JobHandle,
-    since: Timestamp,
-) -> Result<bool, StoreError> {
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE provider = ?1 AND created_at > ?3 AND handle = ?2 LIMIT 1",
-        &[
-            provider.into(),
-            (&to_json(handle)?).into(),
-            since.micros().into(),
-        ],
-        |row| row.int(0),
-    )?;
-    Ok(found.is_some())
-}
-
-/// Number of intended and unclear submissions to this provider's model since `since`.
-pub fn count_undecided_since(
-    conn: &mut Conn<'_>,
-    provider: &str,
-    route_model: &str,
-    since: Timestamp,
-) -> Result<u32, StoreError> {
-    let count = conn.one(
-        "SELECT COUNT(*) FROM submissions WHERE provider = ?1 AND created_at > ?3 AND route_model = ?2
-         AND state IN ('intended', 'unclear')",
-        &[provider.into(), route_model.into(), since.micros().into()],
-        |row| row.int(0),
-    )?;
-    Ok(count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 /// Submissions that use one of a provider's slots, counted by route model and credential. Strays

@@ -23,7 +23,7 @@ pub type MetricDefinition = (&'static str, MetricKind, Unit, &'static str);
 
 /// All metrics; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [MetricDefinition; 37] = [
+pub const METRICS: [MetricDefinition; 38] = [
     ("mediagate_tasks_accepted_total", MetricKind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", MetricKind::Gauge, Unit::Count, "Tasks that are due and that no process has claimed, counted up to 10,000"),
     ("mediagate_tasks_ended_total", MetricKind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -36,7 +36,8 @@ pub const METRICS: [MetricDefinition; 37] = [
     ("mediagate_upstream_unknown_words_total", MetricKind::Counter, Unit::Count, "Unknown status words in responses of a provider"),
     ("mediagate_submissions_unconfirmed_total", MetricKind::Counter, Unit::Count, "Submissions for which it is unknown whether the provider accepted them"),
     ("mediagate_submissions_found_total", MetricKind::Counter, Unit::Count, "Unconfirmed submissions whose job was found at the provider later"),
-    ("mediagate_submissions_unmatched_total", MetricKind::Counter, Unit::Count, "Checks that found a submission whose address, protocol or key is no longer in the settings"),
+    ("mediagate_submissions_unmatched_total", MetricKind::Counter, Unit::Count, "Checks that found a submission whose address, protocol, key or options are no longer those of the settings"),
+    ("mediagate_submissions_taken_total", MetricKind::Counter, Unit::Count, "Submissions that a provider answered with the job of another submission"),
     ("mediagate_delivered_beyond_order_total", MetricKind::Counter, Unit::Count, "Results that exceed the order, by what exceeds it"),
     ("mediagate_cancelled_jobs_total", MetricKind::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by outcome"),
     ("mediagate_requests_joined_total", MetricKind::Counter, Unit::Count, "Requests that joined the task of an earlier request, by way"),
@@ -175,6 +176,12 @@ pub fn request_joined(way: &'static str) {
 /// Counts an order for which it is unknown whether its provider accepted it.
 pub fn submission_unconfirmed() {
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
+}
+
+/// Counts a submission that its provider answered with another submission's job.
+pub fn submission_taken(provider: &str) {
+    metrics::counter!("mediagate_submissions_taken_total", "provider" => provider.to_owned())
+        .increment(1);
 }
 
 /// Counts a task that ended.

@@ -20,6 +20,7 @@ mod runs;
 mod surplus;
 mod upkeep;
 mod upstream;
+mod watch_times;
 mod work_poll;
 
 use std::sync::{Arc, OnceLock};
@@ -37,6 +38,7 @@ use tracing::Instrument as _;
 
 use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, try_heartbeat, watch_tasks};
 use crate::runs::{RunGuard, RunRegistry, TaskRun};
+use crate::watch_times::WatchTimes;
 use mediagate_core::app::App;
 use mediagate_core::domain::{keys, restored_backup, settings_drift, tasks};
 use mediagate_model::bounds;
@@ -70,6 +72,7 @@ struct WorkerContext {
     app: App,
     runs: Arc<RunRegistry>,
     streak: HeartbeatStreak,
+    watch_times: WatchTimes,
     /// One permit, for the task that runs alone.
     exclusive_slot: Arc<Semaphore>,
     stop: CancellationToken,
@@ -86,6 +89,7 @@ impl WorkerPool {
             app: app.clone(),
             runs: RunRegistry::new(),
             streak: HeartbeatStreak::default(),
+            watch_times: WatchTimes::default(),
             exclusive_slot: Arc::new(Semaphore::new(bounds::CRASHED_TASKS.total.count())),
             stop: CancellationToken::new(),
             callers_lock: OnceLock::new(),

@@ -3,11 +3,15 @@
 //!
 //! The database has a mark that counts up at each start and while orders are sent; the data folder,
 //! and the bucket if there is one, have the same mark. The database also stores its own location,
-//! and a copy is at another one. If the database is behind a mark, is at another location, or was
-//! promoted without proof that nothing was lost, its open tasks for hosted providers are held until
-//! the operator decides. So are orders that were being sent: the provider may have refused them
-//! since, and another one may have made them. Tasks that a provider is known to have accepted are
-//! simply followed.
+//! and a copy is at another one. A folder that is put back as a whole brings its mark along. Then
+//! the file of the mark gives it away: each mark is a new file that names its own inode, and a copy
+//! that is written over a newer mark has that one's.
+//!
+//! If the database is behind a mark, is at another location, was put back, or was promoted without
+//! proof that nothing was lost, its open tasks for hosted providers are held until the operator
+//! decides. So are orders that were being sent: the provider may have refused them since, and
+//! another one may have made them. Tasks that a provider is known to have accepted are simply
+//! followed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -48,6 +52,8 @@ enum RestoreEvidence {
     Behind,
     /// The database is a copy, or was moved.
     Elsewhere,
+    /// The mark beside the database is a copy or is gone: the whole folder was put back.
+    PutBack,
     /// It was promoted, and there is no proof that nothing was lost.
     Promoted,
     /// The operator declared it restored.
@@ -58,14 +64,42 @@ enum RestoreEvidence {
 #[derive(Clone)]
 struct ExternalMarks {
     marks: Vec<DatabaseMark>,
+    /// The mark in the data folder.
+    file: Option<MarkFile>,
     location: Option<DatabaseLocation>,
+}
+
+/// A mark in the data folder.
+#[derive(Clone)]
+struct MarkFile {
+    mark: DatabaseMark,
+    /// Whether the file names another inode than its own.
+    is_copy: bool,
+}
+
+impl MarkFile {
+    fn read(path: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let (mark, written_as) = match text.trim().rsplit_once(" in ") {
+            Some((mark, file)) => (mark, Some(file)),
+            None => (text.trim(), None),
+        };
+        let own_file = std::fs::metadata(path)
+            .ok()
+            .map(|file| store::file_id(&file));
+        Some(Self {
+            mark: DatabaseMark::parse(mark)?,
+            is_copy: written_as.is_some() && own_file.as_deref() != written_as,
+        })
+    }
 }
 
 impl ExternalMarks {
     async fn read(app: &App) -> Self {
         // The mark is in two places, because one may be missing: the data folder of a new machine
         // is empty, and not every deployment has a bucket.
-        let mut marks: Vec<DatabaseMark> = read(&app.config.mark_path()).into_iter().collect();
+        let file = MarkFile::read(&app.config.mark_path());
+        let mut marks: Vec<DatabaseMark> = file.iter().map(|file| file.mark.clone()).collect();
         match app.blobs.note(MARK_NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
             Err(error) => {
@@ -75,6 +109,7 @@ impl ExternalMarks {
         }
         Self {
             marks,
+            file,
             location: app.store.location().await,
         }
     }
@@ -101,6 +136,9 @@ impl ExternalMarks {
         if location.id != last_location.id {
             return Some(RestoreEvidence::Elsewhere);
         }
+        if location.is_file() && own_mark.is_some_and(|own| self.was_put_back(own)) {
+            return Some(RestoreEvidence::PutBack);
+        }
         // A new timeline is a fail-over or a restore to a point in time. The server does not tell
         // which.
         let is_promoted =
@@ -110,6 +148,15 @@ impl ExternalMarks {
         let is_whole =
             has_live_workers || self.marks.iter().any(|external| Some(external) == own_mark);
         (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
+    }
+
+    /// Whether the mark beside this database was put back with it, or left out when it was.
+    fn was_put_back(&self, own_mark: &DatabaseMark) -> bool {
+        match &self.file {
+            Some(file) => file.is_copy && file.mark.database == own_mark.database,
+            // The first start may have died before it wrote the file.
+            None => own_mark.count > 1,
+        }
     }
 
     /// Holds open tasks if there is evidence of a restore, and advances the mark. `None`, with
@@ -349,10 +396,6 @@ fn close_interrupted(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result
     }
 }
 
-fn read(path: &Path) -> Option<DatabaseMark> {
-    DatabaseMark::parse(&std::fs::read_to_string(path).ok()?)
-}
-
 /// Writes the mark into the data folder and the bucket.
 async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
     if let Err(error) = app.blobs.keep_note(MARK_NOTE, mark.to_string()).await {
@@ -364,12 +407,14 @@ async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
     let replaced = app.compute(move || -> std::io::Result<()> {
         let is_later =
             |stored: &DatabaseMark| stored.database == mark.database && stored.count >= mark.count;
-        if read(&path).as_ref().is_some_and(is_later) {
+        let stored = MarkFile::read(&path).filter(|stored| !stored.is_copy);
+        if stored.is_some_and(|stored| is_later(&stored.mark)) {
             return Ok(());
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        writeln!(file, "{mark}")?;
+        let own_file = store::file_id(&file.as_file().metadata()?);
+        writeln!(file, "{mark} in {own_file}")?;
         file.as_file().sync_all()?;
         file.persist(&path)?;
         // The rename is durable only once the folder is synced.

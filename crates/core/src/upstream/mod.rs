@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use providers::catalogue::Catalogue;
 use providers::driver::{Driver, Provider, ProviderRules};
 use providers::{ProviderSettings, Secret};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
@@ -50,6 +51,8 @@ pub struct ProviderSite {
     /// The protocol and the base URL: stored with each submission, so that its job is looked up
     /// where it was made.
     pub endpoint: String,
+    /// Digest of the settings that say where its jobs are and what their handles and answers mean.
+    pub job_settings: String,
     /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<ProviderCredential>>,
     reachable: AtomicBool,
@@ -197,6 +200,7 @@ impl ProviderSite {
         Ok(Self {
             credentials: credentials.collect(),
             endpoint: format!("{} {}", protocol.name, redacted_url(provider.base_url())),
+            job_settings: job_settings(config, &provider),
             config: config.clone(),
             catalogue: catalogue.clone(),
             provider,
@@ -204,12 +208,31 @@ impl ProviderSite {
         })
     }
 
+    /// Digest of all settings that shape the request of an order: two orders of one task with the
+    /// same digest are the same request.
+    pub fn order_settings(&self, route_model: &str, extra: &Map<String, Value>) -> String {
+        let options = Value::Object(self.config.options.fields().clone());
+        settings_digest(&json!([options, self.job_settings, route_model, extra]))
+    }
+
+    /// Whether a submission went out exactly as one would now, with an idempotency key or without.
+    /// `extra` has the fields that the operator adds to its request.
+    fn is_sent_alike(&self, submission: &Submission, extra: &Map<String, Value>) -> bool {
+        let settings = submission.order_settings.as_ref();
+        let is_same = |sent: &String| *sent == self.order_settings(&submission.route_model, extra);
+        let deduplicates = self.provider.adapter().deduplicates();
+        settings.is_none_or(is_same) && submission.has_key.is_none_or(|key| key == deduplicates)
+    }
+
     /// The credential with which a submission was made, if it was made at this URL, in this
-    /// protocol and with a key that the settings still have, at any position.
+    /// protocol, with the same settings of jobs, and with a key that the settings still have, at any
+    /// position.
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
         // Another URL or account does not know the job. Its "not found" would be taken for the
         // end of a job that is still running and is paid for.
-        let is_same_endpoint = submission.endpoint == self.endpoint;
+        let settings = submission.job_settings.as_ref();
+        let is_same_endpoint = submission.endpoint == self.endpoint
+            && settings.is_none_or(|settings| *settings == self.job_settings);
         let has_same_key = |credential: &&Arc<ProviderCredential>| {
             credential_digest(&credential.id) == credential_digest(&submission.credential)
         };
@@ -234,6 +257,36 @@ impl ProviderSite {
     /// Whether its host accepted a connection when last probed.
     pub fn is_reachable(&self) -> bool {
         self.reachable.load(Ordering::Relaxed)
+    }
+}
+
+fn job_settings(config: &ProviderConfig, provider: &Provider) -> String {
+    let options = config.options.fields().iter();
+    let options: Map<String, Value> = options
+        .filter(|(name, _)| providers::concerns_jobs(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    settings_digest(&json!([options, provider.adapter().job_settings()]))
+}
+
+/// A digest that does not depend on the order of the fields.
+fn settings_digest(settings: &Value) -> String {
+    let digest = Sha256::digest(sorted(settings).to_string().as_bytes());
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest);
+    format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, Value> = fields
+                .iter()
+                .map(|(name, value)| (name, sorted(value)))
+                .collect();
+            json!(fields)
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        other => other.clone(),
     }
 }
 
@@ -348,6 +401,25 @@ impl Upstream {
         &self,
         submission: &Submission,
     ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
+        self.find_submitter_if(submission, |_| true)
+    }
+
+    /// Like [`Self::find_submitter`], for a submission whose outcome is unknown: everything that
+    /// shapes its request must be as it was. Otherwise a repetition would be another order, and a
+    /// look-up would compare it with what was not sent.
+    pub fn find_order_submitter(
+        &self,
+        submission: &Submission,
+        extra: &Map<String, Value>,
+    ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
+        self.find_submitter_if(submission, |site| site.is_sent_alike(submission, extra))
+    }
+
+    fn find_submitter_if(
+        &self,
+        submission: &Submission,
+        fits: impl Fn(&ProviderSite) -> bool,
+    ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
         let sites = self.sites();
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let former = former
@@ -356,15 +428,17 @@ impl Upstream {
             .rev()
             .filter(|site| site.provider.name() == submission.provider);
         let mut candidates = sites.get(&submission.provider).into_iter().chain(former);
-        let submitter = candidates
-            .find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
+        let submitter = candidates.find_map(|site| {
+            let credential = site.credential_of(submission).filter(|_| fits(site))?;
+            Some((site.clone(), credential.clone()))
+        });
         if submitter.is_none() {
             metrics::counter!("mediagate_submissions_unmatched_total", "provider" => submission.provider.clone())
                 .increment(1);
             tracing::error!(
                 provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
                 made_at = submission.endpoint,
-                "submission is waiting: its provider, URL, protocol or key is no longer in the settings"
+                "submission is waiting: its provider, URL, protocol, key or options are no longer those of the settings"
             );
         }
         submitter

@@ -77,6 +77,7 @@ impl Scene {
         } else {
             let backup = scene.folder.path().join("backup");
             copy_database(&scene.data(), &backup);
+            copy_all(&scene.data(), &scene.folder.path().join("whole"));
             // A copied folder contains these files, too.
             for name in ["mark", "signing.key"] {
                 std::fs::copy(scene.data().join(name), backup.join(name)).unwrap();
@@ -150,6 +151,17 @@ impl Scene {
         assert!(output.status.success(), "{args:?}: {output:?}");
         text(&output.stdout).to_owned()
     }
+}
+
+/// `cp -a`: files that exist are written over.
+fn copy_all(source: &Path, target: &Path) {
+    std::fs::create_dir_all(target).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(source.join("."))
+        .arg(target)
+        .status();
+    assert!(copied.unwrap().success());
 }
 
 /// Replaces the database's files.
@@ -247,6 +259,49 @@ async fn a_copied_folder_orders_nothing_again() {
     let task = answer.header("x-task-id").unwrap();
     assert_eq!(finished(&client, task).await["status"], "succeeded");
     server.stop().await;
+}
+
+/// The database keeps its inode and its creation time, and its mark comes back with it.
+#[tokio::test]
+async fn a_whole_folder_that_is_put_back_orders_nothing_again() {
+    let scene = Scene::set_up(None).await;
+    copy_all(&scene.folder.path().join("whole"), &scene.data());
+    orders_nothing_again(&scene, &scene.data()).await;
+    // The next start holds nothing more.
+    let server = scene.start(&[]).await;
+    scene.command(&["restored", "resubmit", "--all"]).await;
+    let client = scene.client(&server);
+    for task in &scene.tasks[1..] {
+        assert_eq!(finished(&client, task).await["status"], "succeeded");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_put_back_without_its_mark_orders_nothing_again() {
+    let scene = Scene::set_up(None).await;
+    copy_all(&scene.folder.path().join("whole"), &scene.data());
+    std::fs::remove_file(scene.data().join("mark")).unwrap();
+    orders_nothing_again(&scene, &scene.data()).await;
+}
+
+/// A backup that is put back although nothing was ordered since then is as good as the original.
+#[tokio::test]
+async fn a_folder_that_did_not_change_holds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for _ in 0..3 {
+        let server = Server::start(&data, &[]).await;
+        server.stop().await;
+        copy_all(&data, &folder.path().join("whole"));
+        copy_all(&folder.path().join("whole"), &data);
+    }
+    let mut list = program(&["restored", "list"]);
+    list.arg("--data").arg(&data);
+    let list = output(list).await;
+    assert!(text(&list.stdout).contains("No tasks"), "{list:?}");
+    let mark = std::fs::read_to_string(data.join("mark")).unwrap();
+    assert!(mark.split(' ').nth(1) == Some("3"), "{mark}");
 }
 
 #[tokio::test]

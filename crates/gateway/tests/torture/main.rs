@@ -89,3 +89,4 @@ mod stage;
 mod stop_points;
 mod totals;
 mod tries;
+mod twins;

@@ -13,7 +13,7 @@ use crate::intent::{Intent, RetryStyle};
 use crate::knobs::{DatabaseKind, Knobs, LONG, wants};
 use crate::run::Run;
 use crate::stage::Stage;
-use crate::{faults, sdk};
+use crate::{faults, sdk, twins};
 
 /// How long callers have in a round.
 const ROUND: Duration = Duration::from_secs(5);
@@ -144,6 +144,15 @@ async fn play_round(run: &mut Run, points: &[String]) {
         dice,
         run.dice.roll(6),
     ));
+    let twins = run.dice.chance(50).then(|| {
+        let (http, address) = (run.http.clone(), run.stage.address.clone());
+        tokio::spawn(twins::order(
+            http,
+            address,
+            run.stage.keys.clone(),
+            run.dice.fork(),
+        ))
+    });
     for _ in 0..run.dice.between(1, 3) {
         let pause = run.dice.millis(10, 1600);
         let_time_pass(run, &mut callers, pause).await;
@@ -164,6 +173,9 @@ async fn play_round(run: &mut Run, points: &[String]) {
         let_time_pass(run, &mut callers, Duration::from_millis(200)).await;
     }
     run.cancelled_tasks.extend(cancelling.await.unwrap());
+    if let Some(twins) = twins {
+        run.totals.twins += twins.await.unwrap();
+    }
 }
 
 /// Lets this much time pass; restarts a gateway that crashes meanwhile.

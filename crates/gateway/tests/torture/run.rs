@@ -230,6 +230,10 @@ impl Run {
             self.stage.move_providers();
             self.totals.moves += 1;
         }
+        if self.dice.chance(25) {
+            self.stage.flip_options();
+            self.totals.flips += 1;
+        }
     }
 
     /// Picks the next process's clock, mostly the right one; returns whether it changed.
@@ -264,23 +268,26 @@ impl Run {
         self.totals.copies += 1;
     }
 
-    /// Finishes the orders that were made with the other settings, with those settings.
+    /// Finishes the orders that were made with other settings, with those settings.
     async fn finish_elsewhere(&mut self) {
-        if self.stage.count_open_elsewhere().await == 0 {
-            return;
-        }
-        self.stage.move_providers();
-        self.kill();
-        self.bring_up(None).await;
-        let begun = Instant::now();
-        // After the move, the orders made there are "here".
-        while self.stage.count_open_here().await > 0 && begun.elapsed() < SETTLE_TIMEOUT {
-            if self.has_died() {
-                return;
+        // Every combination of both changes once, and back to the first.
+        let (moves, flips): (fn(&mut Stage), fn(&mut Stage)) =
+            (Stage::move_providers, Stage::flip_options);
+        for change in [moves, flips, moves, flips] {
+            change(&mut self.stage);
+            if self.stage.count_open_here().await == 0 {
+                continue;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.kill();
+            self.bring_up(None).await;
+            let begun = Instant::now();
+            while self.stage.count_open_here().await > 0 && begun.elapsed() < SETTLE_TIMEOUT {
+                if self.has_died() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
         }
-        self.stage.move_providers();
         self.kill();
         self.bring_up(None).await;
     }
@@ -346,18 +353,9 @@ impl Run {
     /// Runs the program's own check of its ledger.
     async fn verify(&mut self) {
         let output = self.stage.command(&["ledger", "verify"]).await;
-        // The command rightly reports a provider that answers two orders with one job
-        // (`Fault::Duplicate`); that the gateway itself orders nothing twice is checked by what
-        // arrived there.
-        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut lines = lines.lines();
-        let is_fault = |line: &str| {
-            line.starts_with("submission ") && line.contains("it has the same job at ")
-        };
-        let is_clean =
-            output.status.success() || (!output.stdout.is_empty() && lines.all(is_fault));
-        self.violations
-            .unless(is_clean, || format!("ledger verify: {output:?}"));
+        self.violations.unless(output.status.success(), || {
+            format!("ledger verify: {output:?}")
+        });
     }
 
     /// Fails if there are violations.

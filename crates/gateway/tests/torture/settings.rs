@@ -84,6 +84,8 @@ pub(crate) struct GatewaySettings {
     pub(crate) tables: String,
     /// The operator has changed the providers' settings: their other address, other keys.
     pub(crate) is_moved: bool,
+    /// The operator has turned idempotency keys off at one provider and on at the other.
+    pub(crate) is_flipped: bool,
 }
 
 /// A part of the other address of each provider.
@@ -97,6 +99,7 @@ pub(crate) fn toml(simulator: &Simulator, settings: &GatewaySettings) -> String 
         lines,
         tables,
         is_moved,
+        is_flipped,
     } = settings;
     let mut text = format!(
         "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n{lines}\
@@ -107,6 +110,11 @@ pub(crate) fn toml(simulator: &Simulator, settings: &GatewaySettings) -> String 
         if *is_moved {
             url = url.replace(HOST, OTHER_HOST);
         }
+        let extra_lines = match name {
+            "safe" if *is_flipped => "",
+            "plain" if *is_flipped => "idempotency = true",
+            _ => extra_lines,
+        };
         let key = match (extra_lines.contains("api_key"), is_moved) {
             (true, _) => "",
             (false, false) => "api_key = \"sk-simulated-0123456789\"\n",

@@ -182,25 +182,34 @@ impl Stage {
         self.write_settings();
     }
 
-    /// Open orders that were made with the other settings, and wait for them.
-    pub(crate) async fn count_open_elsewhere(&self) -> u64 {
-        self.count_open_with(!self.settings.is_moved).await
+    /// Turns idempotency keys off at one provider and on at the other, or back, for the next start.
+    pub(crate) fn flip_options(&mut self) {
+        self.settings.is_flipped = !self.settings.is_flipped;
+        self.write_settings();
     }
 
-    /// Open orders that were made with the current settings.
+    /// Open orders that the current settings match. The others wait.
     pub(crate) async fn count_open_here(&self) -> u64 {
-        self.count_open_with(self.settings.is_moved).await
+        let (safe, plain) = if self.settings.is_flipped {
+            (0, 1)
+        } else {
+            (1, 0)
+        };
+        // An accepted job is polled whether a key went out with its order or not.
+        let is_matched = format!(
+            "{} AND (state = 'accepted' OR provider NOT IN ('safe', 'plain') OR has_key IS NULL
+             OR has_key = CASE provider WHEN 'safe' THEN {safe} ELSE {plain} END)",
+            open_with(self.settings.is_moved)
+        );
+        self.database.count("submissions", &is_matched).await
     }
 
     /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else
     /// with the first.
     pub(crate) async fn count_open_with(&self, is_moved: bool) -> u64 {
-        let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
-        let open = format!(
-            "state IN ('intended', 'accepted') AND endpoint {is_like} '%{}%'",
-            settings::OTHER_HOST
-        );
-        self.database.count("submissions", &open).await
+        self.database
+            .count("submissions", &open_with(is_moved))
+            .await
     }
 
     fn data_args(&self) -> [String; 4] {
@@ -313,6 +322,14 @@ impl Stage {
             .await;
         self.keys[1].secret = secret;
     }
+}
+
+/// The condition of open orders that were made at the providers' other addresses if `is_moved`, else
+/// at the first.
+fn open_with(is_moved: bool) -> String {
+    let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
+    let host = settings::OTHER_HOST;
+    format!("state IN ('intended', 'accepted') AND endpoint {is_like} '%{host}%'")
 }
 
 /// Mostly accepts. Now and then it fails or disconnects, but never twice for one event: the pause

@@ -19,6 +19,10 @@ pub(crate) struct Totals {
     pub(crate) crashes: BTreeMap<String, u64>,
     /// How often the settings changed the providers' addresses and keys.
     pub(crate) moves: u64,
+    /// How often the settings turned idempotency keys on and off.
+    pub(crate) flips: u64,
+    /// Equal orders of two accounts at once.
+    pub(crate) twins: u64,
     pub(crate) wrong_clocks: u64,
     /// Runs of a copied folder.
     pub(crate) copies: u64,
@@ -95,6 +99,8 @@ impl Totals {
             ("kill -9", self.kills),
             ("crash points passed", self.crashes.values().sum()),
             ("providers moved", self.moves),
+            ("options flipped", self.flips),
+            ("equal orders at once", self.twins),
             ("wrong clocks", self.wrong_clocks),
             ("runs of a copy", self.copies),
             ("intents", self.intents),

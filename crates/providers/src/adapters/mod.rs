@@ -69,6 +69,27 @@ pub const WORD_OPTIONS: [&str; 11] = [
     "upload",
 ];
 
+/// Options that only shape new submissions: a job that was made before such an option changed is
+/// asked for and read as before.
+const SUBMISSION_OPTIONS: [&str; 10] = [
+    "audio",
+    "duration",
+    "encoding",
+    "extraction",
+    "fps",
+    "guitar",
+    "idempotency",
+    "output_format",
+    "person_generation",
+    "seconds",
+];
+
+/// Whether an option may change where a job is, or the meaning of its handle or of its answers.
+pub fn concerns_jobs(option: &str) -> bool {
+    // The text of a recipe is in `Adapter::job_settings`; a path says nothing about it.
+    option != "recipe" && !SUBMISSION_OPTIONS.contains(&option)
+}
+
 /// Every protocol, in the order of the documentation.
 pub static PROTOCOLS: [Protocol; 19] = [
     openai_videos::PROTOCOL,

@@ -227,6 +227,28 @@ impl Call {
         self
     }
 
+    /// The fields of the body; `None` if it is or contains a file, or has no fields.
+    pub fn text_fields(&self) -> Option<Map<String, Value>> {
+        let text = |(name, value): (&String, &String)| (name.clone(), Value::from(value.as_str()));
+        match &self.body {
+            RequestBody::Json(Value::Object(fields)) => Some(fields.clone()),
+            RequestBody::Form(fields) => Some(
+                fields
+                    .iter()
+                    .map(|(name, value)| text((name, value)))
+                    .collect(),
+            ),
+            RequestBody::Multipart(parts) => parts
+                .iter()
+                .map(|part| match part {
+                    FormPart::Text { name, value } => Some(text((name, value))),
+                    FormPart::File { .. } => None,
+                })
+                .collect(),
+            RequestBody::Json(_) | RequestBody::Empty | RequestBody::Bytes { .. } => None,
+        }
+    }
+
     /// The data about this call that the adapter gets with its answer.
     pub fn context(&self) -> CallContext {
         CallContext {

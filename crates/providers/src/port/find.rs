@@ -1,14 +1,16 @@
 //! Search for the job of a submission whose answer was lost.
 //!
 //! The question is which of the provider's jobs belongs to our order: others may have placed an
-//! equal order, even with the same account. [`MatchCertainty`] says how certain a match is. Finding
-//! none proves nothing: lists may lag behind, end early or be incomplete, and the job may be found
-//! later.
+//! equal order, even with the same account. [`MatchCertainty`] says how certain a match is. A match
+//! by content needs a list that shows everything that was sent: the job of an order with another
+//! picture looks the same. Finding none proves nothing: lists may lag behind, end early or be
+//! incomplete, and the job may be found later.
 
 use std::time::{Duration, SystemTime};
 
 use super::call::Call;
 use super::step::JobHandle;
+use crate::order::Order;
 
 /// How far the provider's clock may be behind.
 pub const SKEW: Duration = Duration::from_mins(1);
@@ -18,9 +20,8 @@ pub const SKEW: Duration = Duration::from_mins(1);
 pub enum MatchCertainty {
     /// The job contains [`Order::idempotency_key`](crate::Order::idempotency_key), which is unique.
     Certain,
-    /// The content is the same, as far as the job contains it, at least the prompt and the model,
-    /// and the time matches. It may be the job of another submission of the same order, or of
-    /// another user of the account.
+    /// The job contains everything that was sent, with the same values, and the time matches. It
+    /// may be the job of another submission of the same order, or of another user of the account.
     Likely,
 }
 
@@ -72,13 +73,15 @@ impl FoundJob {
         }
     }
 
-    /// A job of the same content, unless it is older than the submission.
+    /// A job with the content of `order`, unless it is older than the submission, or a list cannot
+    /// show all that was sent.
     pub fn likely(
+        order: &Order,
         handle: JobHandle,
         created_at: Option<SystemTime>,
         since: SystemTime,
     ) -> Option<Self> {
-        (!is_older(created_at, since)).then_some(Self {
+        (!order.has_files() && !is_older(created_at, since)).then_some(Self {
             handle,
             created_at,
             identity: MatchCertainty::Likely,
@@ -101,15 +104,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::adapters::tests::{picture, video};
+    use crate::order::{PictureRole, SourcePicture, WorkSpec};
 
     #[test]
     fn what_is_older_than_the_submission_is_not_its_job() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         let since = at(1_000);
-        let likely =
-            |created_at| FoundJob::likely(JobHandle(json!(1)), created_at, since).is_some();
-        assert!(likely(Some(at(1_001))) && likely(Some(at(940))) && likely(None));
-        assert!(!likely(Some(at(939))));
+        let mut order = video("film");
+        let likely = |order: &Order, created_at| {
+            FoundJob::likely(order, JobHandle(json!(1)), created_at, since).is_some()
+        };
+        assert!(likely(&order, Some(at(1_001))) && likely(&order, Some(at(940))));
+        assert!(likely(&order, None) && !likely(&order, Some(at(939))));
+        if let WorkSpec::Video(video) = &mut order.work {
+            video.pictures.push(SourcePicture {
+                role: PictureRole::FirstFrame,
+                file: picture(),
+            });
+        }
+        assert!(!likely(&order, None), "a list does not show the picture");
         let certain = FoundJob::certain(JobHandle(json!(1)), Some(at(1)));
         assert_eq!(certain.identity, MatchCertainty::Certain);
         assert!(!is_older(Some(UNIX_EPOCH), UNIX_EPOCH));

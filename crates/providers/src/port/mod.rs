@@ -122,6 +122,11 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         ))
     }
 
+    /// Settings besides the options that say where a job is and how its answers are read.
+    fn job_settings(&self) -> Option<&serde_json::Value> {
+        None
+    }
+
     /// The description of the provider's jobs; the default implementations of the functions about
     /// submissions and jobs use it.
     fn job(&self) -> Option<&JobApi> {

@@ -25,6 +25,16 @@ impl JobHandle {
             .unwrap_or_default()
     }
 
+    /// What identifies the job itself: the handle without what it repeats of the order (`song`,
+    /// `stems`).
+    pub fn identity(&self) -> Value {
+        let mut identity = self.0.clone();
+        if let Some(fields) = identity.as_object_mut() {
+            fields.retain(|name, _| !["song", "stems"].contains(&name.as_str()));
+        }
+        identity
+    }
+
     /// The kind of the job's output, if there is one output: the song whose facts are in the field
     /// `song`, otherwise a video.
     pub fn output_kind(&self) -> OutputKind {

@@ -228,7 +228,7 @@ impl Adapter for Plain {
                 Some(key) => {
                     (key == order.idempotency_key).then(|| FoundJob::certain(id, created_at))
                 }
-                None => FoundJob::likely(id, created_at, since),
+                None => FoundJob::likely(order, id, created_at, since),
             }
         });
         let page = context.carried_data.as_u64().unwrap();

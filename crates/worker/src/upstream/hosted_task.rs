@@ -14,7 +14,6 @@ use crate::runs::TaskRun;
 use mediagate_core::upstream::{OpenJob, ProviderCredential, ProviderSite, Upstream};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
 use mediagate_store::submissions::JobAcceptance;
@@ -35,8 +34,7 @@ pub(super) struct HostedTask<'a> {
 
 /// A provider's acceptance of a submission, with its results, that is not yet in the database.
 pub(super) struct PendingAcceptance {
-    pub(super) submission: SubmissionId,
-    pub(super) provider: String,
+    pub(super) submission: Submission,
     pub(super) acceptance: JobAcceptance,
 }
 
@@ -118,6 +116,14 @@ pub(super) struct OutgoingOrder<'a> {
     /// Whether this run creates the submission and has not recorded it yet. If not, its row already
     /// exists, and the order is sent again or looked up.
     pub(super) is_new: bool,
+}
+
+impl OutgoingOrder<'_> {
+    /// Whether the request may be sent again: the provider deduplicates by a key, and one went out
+    /// with the first request.
+    pub(super) fn may_be_repeated(&self) -> bool {
+        self.submission.has_key == Some(true) && self.site.provider.adapter().deduplicates()
+    }
 }
 
 pub(super) fn internal_ending(error: &Error) -> RunEnding {

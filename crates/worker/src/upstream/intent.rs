@@ -14,7 +14,9 @@ use providers::ProviderError;
 use providers::driver::SendDeadline;
 
 use super::capacity;
-use super::hosted_task::{DeclineReason, HostedTask, RouteAttempt, RunEnding, internal_ending};
+use super::hosted_task::{
+    DeclineReason, HostedTask, RouteAttempt, RunEnding, internal_ending, unconfirmed_ending,
+};
 use crate::finish::RunOutcome;
 use mediagate_core::domain::{keys, task_acceptance};
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
@@ -24,9 +26,10 @@ use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
-use mediagate_store::submissions::JobAcceptance;
+use mediagate_store::submissions::{AcceptanceResult, JobAcceptance};
 use mediagate_store::tasks::SendPermission;
 use mediagate_store::{self as store, Conn, StoreError};
+use mediagate_telemetry::counters;
 
 /// Pause before a write is repeated.
 const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -65,6 +68,8 @@ enum AcceptanceOutcome {
     Recorded,
     /// It came too late: the task has ended as unconfirmed.
     RecordedLate,
+    /// It names the job of this other submission.
+    Taken(SubmissionId),
     /// It came too late, and the submission already has this other state.
     Surplus(SubmissionState),
 }
@@ -209,12 +214,15 @@ impl HostedTask<'_> {
     /// Records that the provider accepted the submission. Retries as long as the database fails:
     /// the job must not be lost. If the job can no longer be followed, that is logged for the
     /// operator.
+    ///
+    /// If the job belongs to another submission, this one does not get it: it is unknown whether
+    /// the provider has a job for it too.
     pub(super) async fn write_accepted(
         &self,
-        id: SubmissionId,
-        provider: &str,
+        submission: &Submission,
         acceptance: JobAcceptance,
     ) -> Result<Timestamp, RunEnding> {
+        let (id, provider) = (submission.id, submission.provider.as_str());
         // The time of the provider's answer. The commit may be much later if the database is
         // unavailable.
         let now = self.context.app.clock.now();
@@ -243,6 +251,15 @@ impl HostedTask<'_> {
             {
                 return Ok(now);
             }
+            AcceptanceOutcome::Taken(other) => {
+                counters::submission_taken(provider);
+                tracing::error!(
+                    submission_id = %id, other = %other, provider, job = ?acceptance.handle,
+                    "a provider answered with the job of another submission, which keeps it"
+                );
+                let reason = format!("the provider answered with the job of submission {other}");
+                return Err(unconfirmed_ending(submission, &reason, None));
+            }
             AcceptanceOutcome::RecordedLate => SubmissionState::Found,
             AcceptanceOutcome::Surplus(state) => state,
         };
@@ -258,10 +275,10 @@ impl HostedTask<'_> {
     /// recorded nevertheless.
     pub(super) async fn write_pending_acceptance(&self) {
         if let Some(pending) = self.pending_acceptance.get() {
-            let (id, acceptance) = (pending.submission, pending.acceptance.clone());
+            let acceptance = pending.acceptance.clone();
             // An error means that the job can no longer be followed. This was logged for the
             // operator.
-            let _ = self.write_accepted(id, &pending.provider, acceptance).await;
+            let _ = self.write_accepted(&pending.submission, acceptance).await;
         }
     }
 
@@ -324,11 +341,15 @@ fn write_acceptance(
     acceptance: &JobAcceptance,
     now: Timestamp,
 ) -> Result<AcceptanceOutcome, StoreError> {
-    if store::submissions::accept(conn, id, acceptance, now)? {
-        if let Some(cost) = acceptance.cost {
-            store::submissions::set_cost(conn, id, cost)?;
+    match store::submissions::accept(conn, id, acceptance, now)? {
+        AcceptanceResult::Accepted => {
+            if let Some(cost) = acceptance.cost {
+                store::submissions::set_cost(conn, id, cost)?;
+            }
+            return Ok(AcceptanceOutcome::Recorded);
         }
-        return Ok(AcceptanceOutcome::Recorded);
+        AcceptanceResult::Taken(other) => return Ok(AcceptanceOutcome::Taken(other)),
+        AcceptanceResult::Decided => {}
     }
     // The task was meanwhile given up as unconfirmed. Its caller keeps that result, and the job is
     // recorded for the operator.

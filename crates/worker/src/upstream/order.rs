@@ -78,7 +78,7 @@ pub(super) async fn build(
 }
 
 /// Additional fields for the provider's request: the operator's are applied last.
-fn extra(task: &Task, route: &Route) -> Map<String, Value> {
+pub(super) fn extra(task: &Task, route: &Route) -> Map<String, Value> {
     let mut extra = match &task.payload {
         TaskPayload::VideoV1(job) => job.provider_options.clone(),
         TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => Map::new(),

@@ -17,7 +17,8 @@ use mediagate_model::error::Error;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store as store;
 
-/// After this age no request is repeated with its key: providers remember keys for a day.
+/// After this age no request is repeated with its key: providers remember keys for a day. While
+/// only the clock says that so much time has passed, the request waits.
 const MAX_REPEAT_AGE: Duration = Duration::from_hours(12);
 /// Shortest and longest pause before a task is examined again if its provider is not in the
 /// settings.
@@ -81,9 +82,9 @@ impl HostedTask<'_> {
     ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission)
         else {
-            // A job is polled only at the URL and with the credential of its submission.
-            // The task waits until the settings contain these again, or until the operator gives it
-            // up.
+            // A job is polled only at the URL, with the credential and with the options of its
+            // submission. The task waits until the settings contain these again, or until the
+            // operator gives it up.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
         tracing::info!(provider = %submission.provider, "job resumed");
@@ -105,13 +106,17 @@ impl HostedTask<'_> {
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const REASON: &str = "the process ended while it was being sent";
-        let submitter = self.context.app.models.upstream.find_submitter(&submission);
+        let upstream = &self.context.app.models.upstream;
         let route = self.route(&submission.provider, &submission.route_model);
+        let submitter = route.as_ref().and_then(|route| {
+            upstream.find_order_submitter(&submission, &order::extra(self.task, route))
+        });
         let (Some((site, credential)), Some(route)) = (submitter, route) else {
-            // That provider may have accepted the order, so it is not sent to another one.
+            // That provider may have accepted the order, so it is not sent to another one, nor in
+            // another way.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
-        let age = self.context.app.clock.now().since(submission.created_at);
+        let watched = self.context.watch_times.watch(submission.id);
         let prepared = order::build(&self.context.app, self.task, &route, &site).await;
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -137,16 +142,21 @@ impl HostedTask<'_> {
             submission: &submission,
             is_new: false,
         };
-        // The provider may have forgotten the key and would start a second job.
-        if site.provider.adapter().deduplicates() && age > MAX_REPEAT_AGE {
-            return Err(unconfirmed_ending(
-                &submission,
-                "it is too old to be sent again",
-                None,
-            ));
-        }
-        if !site.provider.adapter().deduplicates() {
+        if !sent.may_be_repeated() {
             return self.resolve(sent, REASON).await;
+        }
+        let clock = &self.context.app.clock;
+        match clock.has_passed(submission.created_at.plus(MAX_REPEAT_AGE)) {
+            Some(false) => {}
+            // The provider may have forgotten the key and would start a second job.
+            Some(true) => {
+                let reason = "it is too old to be sent again";
+                return Err(unconfirmed_ending(&submission, reason, None));
+            }
+            None => {
+                tracing::warn!(submission_id = %submission.id, "the clock may be wrong: a submission waits to be sent again");
+                return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
+            }
         }
         // Repeating is safe here: the provider deduplicates requests with the same key.
         match self.send_or_find(&route, sent).await? {
@@ -154,7 +164,7 @@ impl HostedTask<'_> {
             // A temporary error proves nothing. The row is left unchanged, and the next run repeats
             // the request.
             RouteAttempt::Declined(DeclineReason::Refused(error))
-                if error.class.is_transient() && age < REPEAT_WINDOW =>
+                if error.class.is_transient() && watched < REPEAT_WINDOW =>
             {
                 Err((RunOutcome::RetryLater(RETRY_PAUSE), None))
             }
@@ -169,8 +179,7 @@ impl HostedTask<'_> {
 
     /// How long a task is postponed if the settings do not match its submission.
     fn pause_of(&self, submission: &Submission) -> Duration {
-        let since = submission.accepted_at.unwrap_or(submission.created_at);
-        pause(self.context.app.clock.now().since(since))
+        pause(self.context.watch_times.watch(submission.id))
     }
 
     /// The route by which the task was submitted, if it is still in the settings.
@@ -181,11 +190,11 @@ impl HostedTask<'_> {
     }
 }
 
-/// How long a task is postponed if its provider is not in the settings: a tenth of the time since
-/// its submission. A recent task, which another process may soon be able to run, is examined soon,
-/// and thousands of tasks that wait for an operator cost little.
-fn pause(age: Duration) -> Duration {
-    (age / 10).clamp(MIN_PAUSE, MAX_PAUSE)
+/// How long a task is postponed if its provider is not in the settings: a tenth of the time for
+/// which this process has watched it. A task that another process may soon be able to run is
+/// examined soon, and thousands of tasks that wait for an operator cost little.
+fn pause(watched: Duration) -> Duration {
+    (watched / 10).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 /// Where the result of an accepted submission can be obtained: from a job, or directly. `None` if

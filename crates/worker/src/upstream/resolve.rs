@@ -1,8 +1,9 @@
 //! Submissions with an unknown outcome: the process died, or the answer was lost.
 //!
 //! If the provider deduplicates by key, the submission is sent again. Else, if the provider offers
-//! a way to search for it, it is looked up there. Otherwise, and if it is not found, the task ends:
-//! nothing is charged, and nothing is sent again.
+//! a way to search for it, it is looked up there: by its key, or by its content as long as no other
+//! submission looks the same. Otherwise, and if it is not found, the task ends: nothing is charged,
+//! and nothing is sent again.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +20,9 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store as store;
-use mediagate_store::submissions::JobAcceptance;
+use mediagate_store::submissions::{AcceptanceResult, JobAcceptance};
 
-/// How long a submission may be repeated if the provider deduplicates: much less than the day for
-/// which keys are remembered.
+/// How long a process repeats a submission if the provider deduplicates, or has failed at it.
 pub(super) const REPEAT_WINDOW: Duration = Duration::from_hours(1);
 /// Pause before the next repetition.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ const LOOKUP_PAUSES: [Duration; 4] = [
     Duration::from_secs(3),
     Duration::from_secs(5),
 ];
-/// Maximum time between a job and a submission that may belong to it.
+/// How long the job of a similar submission with an unknown outcome may still be in a list.
 const MATCH_WINDOW: Duration = Duration::from_mins(10);
 /// Pause before an unclear submission is first looked up again.
 const FIRST_RECHECK: Duration = Duration::from_mins(1);
@@ -42,7 +42,7 @@ const FIRST_RECHECK: Duration = Duration::from_mins(1);
 pub(super) enum JobLookup {
     /// This job is the submission's.
     Found(JobHandle),
-    /// No job that can be distinguished from others, so far.
+    /// No job that is certainly not another submission's, so far.
     Unknown,
     /// The provider has no way to look up jobs.
     Unsupported,
@@ -56,11 +56,11 @@ impl HostedTask<'_> {
         reason: &str,
     ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.context.app;
-        let (id, created_at) = (sent.submission.id, sent.submission.created_at);
+        let id = sent.submission.id;
         // No search is needed: `recover` repeats the request under its key, which returns the job
         // if there is one.
-        if sent.site.provider.adapter().deduplicates() {
-            return Err(if app.clock.now().since(created_at) < REPEAT_WINDOW {
+        if sent.may_be_repeated() {
+            return Err(if self.context.watch_times.watch(id) < REPEAT_WINDOW {
                 (RunOutcome::RetryLater(REPEAT_PAUSE), None)
             } else {
                 unconfirmed_ending(sent.submission, reason, None)
@@ -77,8 +77,7 @@ impl HostedTask<'_> {
             match look_up(app, sent).await {
                 Ok(JobLookup::Found(handle)) => {
                     let accepted_at = app.clock.now();
-                    // False if another submission with the same content got this job first. The
-                    // search continues then.
+                    // False if another submission got this job first. The search continues then.
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had accepted the submission: its job was found");
                         return Ok(AcceptedJob {
@@ -129,26 +128,19 @@ impl HostedTask<'_> {
     ) -> Result<bool, RunEnding> {
         let app = &self.context.app;
         let (id, now) = (sent.submission.id, app.clock.now());
-        let provider = sent.submission.provider.clone();
-        let since = sent.submission.created_at.minus(MATCH_WINDOW);
         let acceptance = JobAcceptance {
-            handle: Some(handle.clone()),
+            handle: Some(handle),
             results: None,
             cost: None,
         };
         let accepted = app
             .store
-            .write(move |conn| -> Result<bool, Error> {
-                // Two identical orders may find the same job at the same moment. Only one may have
-                // it.
-                store::submissions::lock_provider(conn, &provider)?;
-                if store::submissions::belongs_to_another(conn, &provider, &handle, since)? {
-                    return Ok(false);
-                }
+            .write(move |conn| -> Result<_, Error> {
                 Ok(store::submissions::accept(conn, id, &acceptance, now)?)
             })
             .await;
-        accepted.map_err(|error| internal_ending(&error))
+        let accepted = accepted.map_err(|error| internal_ending(&error))?;
+        Ok(accepted == AcceptanceResult::Accepted)
     }
 }
 
@@ -172,30 +164,26 @@ pub(super) async fn look_up(
         return Ok(JobLookup::Found(job.handle.clone()));
     }
     let jobs: Vec<JobHandle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
-    let (name, model) = (submission.provider.clone(), submission.route_model.clone());
+    let submission = submission.clone();
     let since = submission.created_at.minus(MATCH_WINDOW);
+    // After the list was read, so that every order whose job is in it has its row.
     let comparison = app.store.read(move |conn| -> Result<_, Error> {
-        let mut unclaimed = Vec::new();
+        if store::submissions::has_undecided_twin(conn, &submission, since)? {
+            return Ok(Vec::new());
+        }
+        let mut free = Vec::new();
         for handle in jobs {
-            if !store::submissions::belongs_to_another(conn, &name, &handle, since)? {
-                unclaimed.push(handle);
+            if !store::submissions::is_taken(conn, &submission.endpoint, &handle)? {
+                free.push(handle);
             }
         }
-        let undecided_count =
-            store::submissions::count_undecided_since(conn, &name, &model, since)?;
-        Ok((unclaimed, undecided_count))
+        Ok(free)
     });
     // Without the database it cannot be determined which of these jobs belong to other orders.
-    let Ok((unclaimed, undecided_count)) = comparison.await else {
-        return Ok(JobLookup::Unknown);
-    };
-    // These jobs cannot be distinguished. If there are no more of them than undecided submissions
-    // of ours, they all count as ours, and any submission may be assigned any of them.
-    let is_ours = unclaimed.len() <= usize::try_from(undecided_count).unwrap_or(usize::MAX);
-    Ok(match unclaimed.into_iter().next() {
-        Some(handle) if is_ours => JobLookup::Found(handle),
-        _ => JobLookup::Unknown,
-    })
+    let mut free = comparison.await.unwrap_or_default();
+    // Of several, some were ordered by others with the same account.
+    let only = free.pop().filter(|_| free.is_empty());
+    Ok(only.map_or(JobLookup::Unknown, JobLookup::Found))
 }
 
 fn system_time(at: Timestamp) -> SystemTime {
@@ -203,7 +191,8 @@ fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
-/// Pauses between look-ups of an unclear submission, each up to an age: a job may appear late.
+/// Pauses between look-ups of an unclear submission, each up to an age: a job may appear late. The
+/// clock alone ends none of them.
 const RECHECK_SCHEDULE: [(Duration, Duration); 3] = [
     (Duration::from_hours(1), Duration::from_mins(10)),
     (Duration::from_hours(6), Duration::from_hours(1)),
@@ -221,26 +210,24 @@ pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
         .await?;
     for submission in due {
         let handle = look_up_late(app, &submission).await?;
-        let age = now.since(submission.created_at);
-        let pause = RECHECK_SCHEDULE.iter().find(|(until, _)| age < *until);
+        let is_younger =
+            |age: Duration| app.clock.has_passed(submission.created_at.plus(age)) != Some(true);
+        let mut pauses = RECHECK_SCHEDULE.iter();
+        let pause = pauses.find(|(until, _)| is_younger(*until));
         let next_lookup = pause.map(|(_, pause)| now.plus(*pause));
-        let (id, since) = (submission.id, submission.created_at.minus(MATCH_WINDOW));
-        let provider = submission.provider.clone();
+        let id = submission.id;
         let is_found = app
             .store
             .write(move |conn| -> Result<bool, Error> {
-                if let Some(handle) = handle {
-                    store::submissions::lock_provider(conn, &provider)?;
-                    let is_taken =
-                        store::submissions::belongs_to_another(conn, &provider, &handle, since)?;
-                    let acceptance = JobAcceptance {
-                        handle: Some(handle),
-                        results: None,
-                        cost: None,
-                    };
-                    if !is_taken && store::submissions::mark_found(conn, id, &acceptance, now)? {
-                        return Ok(true);
-                    }
+                let acceptance = handle.map(|handle| JobAcceptance {
+                    handle: Some(handle),
+                    results: None,
+                    cost: None,
+                });
+                if let Some(acceptance) = acceptance
+                    && store::submissions::mark_found(conn, id, &acceptance, now)?
+                {
+                    return Ok(true);
                 }
                 store::submissions::schedule_lookup(conn, id, next_lookup)?;
                 Ok(false)
@@ -264,15 +251,16 @@ async fn look_up_late(app: &App, submission: &Submission) -> Result<Option<JobHa
         .store
         .read(move |conn| store::tasks::by_id_any_account(conn, id))
         .await?;
-    let submitter = app.models.upstream.find_submitter(submission);
-    let (Some(task), Some((site, credential))) = (task, submitter) else {
-        return Ok(None);
-    };
+    let Some(task) = task else { return Ok(None) };
     let catalog = app.models.catalog.load_full();
     let route = catalog
         .with_id(&task.model)
         .and_then(|model| model.route(&submission.provider, &submission.route_model));
     let Some(route) = route else { return Ok(None) };
+    let (upstream, extra) = (&app.models.upstream, order::extra(&task, route));
+    let Some((site, credential)) = upstream.find_order_submitter(submission, &extra) else {
+        return Ok(None);
+    };
     let Ok(prepared) = order::build(app, &task, route, &site).await else {
         return Ok(None);
     };

@@ -84,9 +84,9 @@ impl HostedTask<'_> {
             });
             // A provider that asked for a pause has not failed. The task waits in the queue for it.
             let started_at = self.task.started_at.unwrap_or(now);
-            if let Some(until) = busy_times.min()
-                && now.since(started_at) < BUSY_TIMEOUT
-            {
+            let clock = &self.context.app.clock;
+            let is_over = clock.has_passed(started_at.plus(BUSY_TIMEOUT)) == Some(true);
+            if let Some(until) = busy_times.min().filter(|_| !is_over) {
                 return Err((RunOutcome::RetryLater(until.since(now)), None));
             }
             // No route works. One that waits for a trial may be tried with this order.
@@ -203,6 +203,12 @@ impl HostedTask<'_> {
                 results: None,
                 created_at: self.context.app.clock.now(),
                 accepted_at: None,
+                likeness: prepared.order.likeness(),
+                has_key: Some(site.provider.adapter().deduplicates()),
+                job_settings: Some(site.job_settings.clone()),
+                order_settings: Some(
+                    site.order_settings(&prepared.order.model, &prepared.order.extra),
+                ),
             };
             let order = Order {
                 // The id of the row is used as the idempotency key at the provider. After a crash
@@ -372,7 +378,7 @@ impl HostedTask<'_> {
             .upstream
             .breaker(route, CircuitBreaker::record_success);
         let persisted = self
-            .record_acceptance(route, sent, &acceptance, watch.cost())
+            .record_acceptance(sent, &acceptance, watch.cost())
             .await?;
         routes::record_acceptance(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "provider accepted the task");
@@ -395,7 +401,6 @@ impl HostedTask<'_> {
     /// is a link, the acceptance is written together with the end of the task.
     async fn record_acceptance(
         &self,
-        route: &Route,
         sent: OutgoingOrder<'_>,
         accepted: &OrderAcceptance,
         cost: Option<ProviderCost>,
@@ -410,7 +415,6 @@ impl HostedTask<'_> {
             results: outputs.and_then(|outputs| serde_json::to_value(outputs).ok()),
             cost,
         };
-        let (submission, provider) = (sent.submission.id, route.provider.clone());
         // A link that callers may not get is recorded in the usual way. Storing it then fails the
         // task.
         let is_link = |outputs: &Vec<JobOutput>| {
@@ -422,8 +426,7 @@ impl HostedTask<'_> {
             // task: one commit instead of two. After a crash in between the outcome counts as
             // unknown.
             let pending = PendingAcceptance {
-                submission,
-                provider,
+                submission: sent.submission.clone(),
                 acceptance,
             };
             // It is not set before: once a provider has accepted, this run submits nothing else.
@@ -435,9 +438,7 @@ impl HostedTask<'_> {
             });
         }
         let is_persisted = acceptance.handle.is_some() || acceptance.results.is_some();
-        let at = self
-            .write_accepted(submission, &provider, acceptance)
-            .await?;
+        let at = self.write_accepted(sent.submission, acceptance).await?;
         crash::point("submission-accepted");
         Ok(PersistedAcceptance {
             at,

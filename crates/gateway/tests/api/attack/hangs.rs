@@ -43,7 +43,10 @@ impl WatchedProgram {
 #[tokio::test(flavor = "multi_thread")]
 async fn films_are_made_although_two_children_hang() {
     let program = WatchedProgram::new();
-    let gateway = TestGateway::builder().children_run(program.path.clone()).start().await;
+    let gateway = TestGateway::builder()
+        .children_run(program.path.clone())
+        .start()
+        .await;
     gateway.app.engines.set_clocks(ChildClocks {
         engine: Duration::from_secs(5),
         ..ChildClocks::default()

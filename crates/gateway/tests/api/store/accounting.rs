@@ -210,6 +210,10 @@ pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
         results: None,
         created_at: at(1),
         accepted_at: None,
+        likeness: Some("aa".into()),
+        has_key: Some(true),
+        job_settings: Some("bb".into()),
+        order_settings: Some("cc".into()),
     }
 }
 

@@ -6,7 +6,7 @@ use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{MediaKind, StemTarget, TaskFailure, TaskResult, TaskState};
-use mediagate_store::submissions::JobAcceptance;
+use mediagate_store::submissions::{AcceptanceResult, JobAcceptance};
 use mediagate_store::tasks::{PageQuery, TaskEnding, TaskFilter};
 use mediagate_store::{
     Conn, StoreError, accounts, assets, clips, media_folders, personas, submissions, tasks, workers,
@@ -28,6 +28,8 @@ on_both! {
     provider_tasks_are_claimed_by_model_and_started_once
     what_is_due_is_found_by_one_statement
     submissions_are_counted_until_they_end
+    a_job_belongs_to_one_submission
+    a_similar_submission_counts_until_its_outcome_is_known
     progress_rises_only_for_the_holder
     a_task_ends_once
     lists_page_in_both_directions_and_filter
@@ -431,6 +433,114 @@ async fn provider_tasks_are_claimed_by_model_and_started_once(db: Fixture) {
     assert!(!mark_running("a").await, "an ended task is not started");
 }
 
+fn acceptance(id: &str) -> JobAcceptance {
+    JobAcceptance {
+        handle: Some(JobHandle(serde_json::json!({"id": id}))),
+        results: None,
+        cost: None,
+    }
+}
+
+/// Submissions that are about to be sent, each of its own task.
+async fn intended_submissions<const N: usize>(db: &Fixture) -> [Submission; N] {
+    db.write(|conn| {
+        let owner = owner(conn)?;
+        let intended = (0..N).map(|_| {
+            let task = task(owner, at(0));
+            tasks::insert(conn, &task)?;
+            let submission = submission(&task, 1);
+            submissions::intend(conn, &submission, "w")?;
+            Ok(submission)
+        });
+        intended.collect::<Result<Vec<_>, StoreError>>()
+    })
+    .await
+    .try_into()
+    .unwrap()
+}
+
+async fn a_job_belongs_to_one_submission(db: Fixture) {
+    let [first, second, third] = intended_submissions(&db).await;
+    let accept = async |id, job: &str| {
+        let acceptance = acceptance(job);
+        db.write(move |conn| submissions::accept(conn, id, &acceptance, at(5)))
+            .await
+    };
+    assert_eq!(accept(first.id, "a").await, AcceptanceResult::Accepted);
+    assert_eq!(
+        accept(second.id, "a").await,
+        AcceptanceResult::Taken(first.id)
+    );
+    // The handle of a song repeats its title, which does not make it another job.
+    let mut song = acceptance("a");
+    song.handle.as_mut().unwrap().0["song"] = serde_json::json!({"title": "Rain"});
+    let id = second.id;
+    let accepted = db.write(move |conn| submissions::accept(conn, id, &song, at(5)));
+    assert_eq!(accepted.await, AcceptanceResult::Taken(first.id));
+    assert_eq!(accept(second.id, "b").await, AcceptanceResult::Accepted);
+    assert_eq!(accept(second.id, "b").await, AcceptanceResult::Decided);
+    let third_id = third.id;
+    let found = async |job: &str| {
+        let acceptance = acceptance(job);
+        db.write(move |conn| submissions::mark_found(conn, third_id, &acceptance, at(5)))
+            .await
+    };
+    assert!(!found("c").await, "it is not unclear");
+    db.write(move |conn| {
+        let (from, to) = (SubmissionState::Intended, SubmissionState::Unclear);
+        submissions::close(conn, third_id, from, to, Some(("unclear", "lost")), at(6))
+    })
+    .await;
+    assert!(!found("a").await && found("c").await);
+    // An index forbids it even to a program that does not look.
+    let forced = db.store.write(move |conn| {
+        conn.execute(
+            "UPDATE submissions SET handle = '{\"id\":\"a\"}' WHERE id = ?1",
+            &[(&third_id.to_string()).into()],
+        )
+    });
+    let forced: Result<u64, StoreError> = forced.await;
+    assert!(forced.is_err());
+    let (handle, elsewhere) = (acceptance("a").handle.unwrap(), "fal https://other.test");
+    let endpoint = first.endpoint.clone();
+    let taken = db.read(move |conn| {
+        let here = submissions::is_taken(conn, &endpoint, &handle)?;
+        Ok((here, submissions::is_taken(conn, elsewhere, &handle)?))
+    });
+    assert_eq!(taken.await, (true, false));
+}
+
+async fn a_similar_submission_counts_until_its_outcome_is_known(db: Fixture) {
+    let [first, second] = intended_submissions(&db).await;
+    let has_twin = async |submission: &Submission, since| {
+        let submission = submission.clone();
+        db.read(move |conn| submissions::has_undecided_twin(conn, &submission, at(since)))
+            .await
+    };
+    let other = Submission {
+        likeness: Some("bb".into()),
+        ..first.clone()
+    };
+    let unknown = Submission {
+        likeness: None,
+        ..first.clone()
+    };
+    assert!(has_twin(&first, 9).await && has_twin(&second, 9).await);
+    assert!(!has_twin(&other, 9).await && has_twin(&unknown, 9).await);
+    let id = second.id;
+    db.write(move |conn| {
+        let (from, to) = (SubmissionState::Intended, SubmissionState::Unclear);
+        submissions::close(conn, id, from, to, Some(("unclear", "lost")), at(6))
+    })
+    .await;
+    assert!(has_twin(&first, 0).await);
+    assert!(!has_twin(&first, 9).await, "it was sent long before");
+    let found = acceptance("a");
+    db.write(move |conn| submissions::mark_found(conn, id, &found, at(7)))
+        .await;
+    assert!(!has_twin(&first, 0).await, "its job is known");
+}
+
 async fn submissions_are_counted_until_they_end(db: Fixture) {
     let (task, first, second) = db
         .write(|conn| {
@@ -480,12 +590,16 @@ async fn submissions_are_counted_until_they_end(db: Fixture) {
     let late_acceptance = acceptance.clone();
     let accepted_late =
         db.write(move |conn| submissions::accept(conn, first.id, &late_acceptance, at(5)));
-    assert!(!accepted_late.await, "it was refused");
+    assert_eq!(
+        accepted_late.await,
+        AcceptanceResult::Decided,
+        "it was refused"
+    );
     db.write(move |conn| submissions::intend(conn, &second, "w"))
         .await;
     let second_acceptance = acceptance;
     let accepted = db.write(move |conn| submissions::accept(conn, id, &second_acceptance, at(5)));
-    assert!(accepted.await);
+    assert_eq!(accepted.await, AcceptanceResult::Accepted);
     assert_eq!(
         db.read(|conn| submissions::count_open(conn, "acme")).await,
         [("m".into(), "2:bb".into(), 1)]

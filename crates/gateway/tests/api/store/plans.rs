@@ -483,8 +483,9 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     };
     submissions::set_cost(conn, submission.id, cost)?;
     submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
-    submissions::belongs_to_another(conn, "acme", &handle, at(1))?;
-    submissions::count_undecided_since(conn, "acme", "m", at(1))?;
+    submissions::accept(conn, submission.id, &acceptance, at(1))?;
+    submissions::is_taken(conn, "openai-videos https://acme.test/v1", &handle)?;
+    submissions::has_undecided_twin(conn, &submission, at(1))?;
     let mark = restored::DatabaseMark {
         database: "d".into(),
         count: 1,

@@ -254,6 +254,10 @@ async fn a_refused_task_waits_for_its_turn_and_a_sent_one_does_not(db: Fixture) 
                     results: None,
                     created_at: at(100),
                     accepted_at: None,
+                    likeness: None,
+                    has_key: None,
+                    job_settings: None,
+                    order_settings: None,
                 };
                 submissions::intend(conn, &submission, "w")?;
                 assert!(tasks::mark_running(

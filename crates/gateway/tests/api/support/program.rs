@@ -45,12 +45,27 @@ pub(crate) struct Home {
 impl Home {
     pub(crate) fn with_settings(toml: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("m.toml"), toml).unwrap();
-        Self { folder }
+        let home = Self { folder };
+        home.configure(toml);
+        home
     }
 
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Changes the settings of later programs.
+    pub(crate) fn configure(&self, toml: &str) {
+        std::fs::write(self.folder.path().join("m.toml"), toml).unwrap();
+    }
+
+    /// A client of this server with the scope `admin`.
+    pub(crate) async fn operator(&self, server: &Server) -> Client {
+        let mut create = program(&["keys", "create", "--name", "operator", "--scope", "admin"]);
+        create.arg("--data").arg(self.data());
+        let created = output(create).await;
+        assert!(created.status.success(), "{created:?}");
+        Client::new(&server.base, Some(text(&created.stdout).trim()))
     }
 
     /// The first start, with a client that has the first key.

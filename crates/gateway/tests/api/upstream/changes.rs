@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use mediagate_model::ids::SubmissionId;
 use serde_json::json;
-use simulator::{PlannedEnd, RequestRole, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::lives::die_while_sending;
 use super::{
-    BRIEF, KEY, film, gateway, keys, order_film, plan, provider, request_count, simulator,
-    submissions, wait_for_requests, without_workers,
+    BRIEF, KEY, assert_failed, at_submission, film, gateway, keys, order_film, plan, provider,
+    request_count, simulator, submissions, wait_for_requests, without_workers,
 };
+use crate::support::program::Home;
 use crate::support::{TestGateway, eventually};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -149,6 +150,179 @@ async fn an_unconfirmed_order_is_repeated_only_at_the_same_endpoint() {
     gateway.stop().await;
 }
 
+/// An order of which nobody knows whether it arrived, sent with the settings `before`: it waits
+/// while the settings are `meanwhile`, and nothing is sent.
+async fn waits_in_doubt(postgres: bool, simulator: &Simulator, before: &str, meanwhile: &str) {
+    let builder = TestGateway::builder().without_workers().toml(before);
+    let builder = if postgres {
+        builder.on_postgres()
+    } else {
+        builder
+    };
+    let gateway = builder.start().await;
+    let task = order_film(&gateway, "a lake").await;
+    die_while_sending(&gateway, SubmissionId::new()).await;
+    let gateway = gateway.restart(Some(meanwhile)).await;
+    wait_until_put_off(&gateway, &task).await;
+    assert_eq!(submissions(simulator), 0);
+    assert_eq!(request_count(simulator, RequestRole::Find), 0);
+    let gateway = gateway.restart(Some(before)).await;
+    let is_repeated = before.contains("idempotency = true");
+    let finished = gateway.finished(&task).await;
+    if is_repeated {
+        assert_eq!(finished["status"], "succeeded", "{finished}");
+    } else {
+        assert_failed(&finished, "submission_unconfirmed");
+    }
+    assert_eq!(submissions(simulator), usize::from(is_repeated));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_that_went_out_without_a_key_is_not_repeated_with_one() {
+    let simulator = simulator().await;
+    let before = acme("openai-videos", &simulator, "");
+    let meanwhile = acme("openai-videos", &simulator, "idempotency = true");
+    Box::pin(waits_in_doubt(false, &simulator, &before, &meanwhile)).await;
+}
+
+#[tokio::test]
+async fn an_order_that_went_out_without_a_key_is_not_repeated_with_one_on_postgres() {
+    let simulator = simulator().await;
+    let before = acme("openai-videos", &simulator, "");
+    let meanwhile = acme("openai-videos", &simulator, "idempotency = true");
+    Box::pin(waits_in_doubt(true, &simulator, &before, &meanwhile)).await;
+}
+
+#[tokio::test]
+async fn an_order_that_went_out_with_a_key_waits_until_keys_are_on_again() {
+    let simulator = simulator().await;
+    let before = acme("openai-videos", &simulator, "idempotency = true");
+    let meanwhile = acme("openai-videos", &simulator, "");
+    Box::pin(waits_in_doubt(false, &simulator, &before, &meanwhile)).await;
+}
+
+#[tokio::test]
+async fn an_order_is_not_repeated_with_other_fields() {
+    let simulator = simulator().await;
+    let before = acme("openai-videos", &simulator, "idempotency = true");
+    let route = r#"model = "sora-2""#;
+    let meanwhile = before.replace(route, &format!("{route}, extra = {{ style = \"noir\" }}"));
+    assert_ne!(before, meanwhile);
+    Box::pin(waits_in_doubt(false, &simulator, &before, &meanwhile)).await;
+}
+
+/// The operator turns keys on, as the documentation tells whoever sees a 424, and the process dies
+/// before it has the answer to an order.
+#[tokio::test]
+async fn keys_that_are_turned_on_over_a_crash_repeat_nothing() {
+    let simulator = simulator().await;
+    let before = acme("openai-videos", &simulator, "");
+    let home = Home::with_settings(&before);
+    let (server, client) = home.start().await;
+    let late = Fault::Latency(Duration::from_secs(30));
+    at_submission(&simulator, late, 1);
+    let body = json!({"model": "film", "prompt": "a lake"});
+    let answer = client.post("/v1/videos", &body).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    wait_for_requests(&simulator, RequestRole::Submit, 1).await;
+    server.crash();
+    home.configure(&acme("openai-videos", &simulator, "idempotency = true"));
+    let (server, client) = home.start_again(client).await;
+    let operator = home.operator(&server).await;
+    eventually("the order waits", async || {
+        let metrics = operator.get("/metrics").await.whole_text();
+        metrics
+            .contains("mediagate_submissions_unmatched_total{provider=\"acme\"}")
+            .then_some(())
+    })
+    .await;
+    assert_eq!(submissions(&simulator), 1);
+    server.stop().await;
+    home.configure(&before);
+    let (server, client) = home.start_again(client).await;
+    let finished = crate::support::gateway::finished(&client, &task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(submissions(&simulator), 1, "paid once");
+    server.stop().await;
+}
+
+/// The provider `acme` with the protocol `minimax` in this version, and the model `film`.
+fn minimax(simulator: &Simulator, api: &str) -> String {
+    provider("acme", "minimax", simulator, &format!("api = \"{api}\""))
+        + &film(r#"{ provider = "acme", model = "MiniMax-Hailuo-02" }"#)
+}
+
+fn assert_polled_in_version_one(simulator: &Simulator) {
+    let journal = simulator.world().journal();
+    let polls = journal
+        .iter()
+        .filter(|request| request.role == RequestRole::Poll);
+    for poll in polls {
+        assert!(poll.path.contains("/v1/"), "{}", poll.path);
+    }
+}
+
+#[tokio::test]
+async fn after_a_reload_a_job_is_polled_in_the_version_of_its_order() {
+    let first = simulator().await;
+    let (gateway, task) = with_a_job(&minimax(&first, "v1"), &first).await;
+    gateway.reconfigure(&minimax(&first, "v2"));
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(submissions(&first), 1);
+    assert_polled_in_version_one(&first);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_waits_while_its_provider_has_another_version() {
+    let first = simulator().await;
+    let (before, meanwhile) = (minimax(&first, "v1"), minimax(&first, "v2"));
+    Box::pin(survives_settings(&before, &meanwhile, &first, &[])).await;
+    assert_polled_in_version_one(&first);
+}
+
+#[tokio::test]
+async fn a_job_waits_while_its_recipe_asks_elsewhere() {
+    let first = simulator().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("acme.toml");
+    let recipe = include_str!("../../../../../recipes/openai-videos.toml");
+    std::fs::write(&path, recipe).unwrap();
+    let option = format!("recipe = \"file:{}\"", path.display());
+    let toml = acme("recipe", &first, &option);
+    let (gateway, task) = with_a_job(&toml, &first).await;
+    let poll = "[poll]\npath = \"/videos/{id}\"";
+    let elsewhere = recipe.replace(poll, "[poll]\npath = \"/jobs/{id}\"");
+    assert_ne!(elsewhere, recipe);
+    std::fs::write(&path, elsewhere).unwrap();
+    let gateway = gateway.restart(None).await;
+    wait_until_put_off(&gateway, &task).await;
+    // What the recipe says about new orders and status words may change.
+    let other_words = recipe.replace("\"in_progress\", ", "\"in_progress\", \"painting\", ");
+    assert_ne!(other_words, recipe);
+    std::fs::write(&path, other_words).unwrap();
+    let gateway = gateway.restart(None).await;
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(submissions(&first), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_does_not_wait_for_options_of_new_orders() {
+    let first = simulator().await;
+    let (gateway, task) = with_a_job(&acme("openai-videos", &first, ""), &first).await;
+    let options = "encoding = \"json\"\nseconds = \"integer\"\nidempotency = true";
+    let toml = acme("openai-videos", &first, options);
+    let gateway = gateway.restart(Some(&toml)).await;
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(submissions(&first), 1);
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_clock_that_is_ahead_ends_no_job() {
     let first = simulator().await;
@@ -166,6 +340,60 @@ async fn a_clock_that_is_ahead_ends_no_job() {
     gateway.app.clock.set_ahead(Duration::ZERO);
     let finished = gateway.finished(&task).await;
     assert_eq!(finished["status"], "succeeded", "{finished}");
+    gateway.stop().await;
+}
+
+/// An order is in doubt at a provider that deduplicates, and the clock goes this far ahead for a
+/// while.
+async fn is_repeated_whatever_the_clock_says(ahead: Duration) {
+    let first = simulator().await;
+    let mut gateway = TestGateway::builder()
+        .manual_clock()
+        .without_workers()
+        .toml(&acme("openai-videos", &first, "idempotency = true"))
+        .start()
+        .await;
+    let task = order_film(&gateway, "a lake").await;
+    die_while_sending(&gateway, SubmissionId::new()).await;
+    // The first repetitions are lost too, so that the order is still in doubt after them.
+    at_submission(&first, Fault::DropBefore, 6);
+    gateway.app.clock.set_ahead(ahead);
+    gateway.start_workers().await;
+    wait_until_put_off(&gateway, &task).await;
+    gateway.app.clock.set_ahead(Duration::ZERO);
+    // The time at which it is due was computed by the wrong clock.
+    super::change(&gateway, "UPDATE tasks SET due_at = 0 WHERE id = ?1", &task).await;
+    let finished = gateway.finished(&task).await;
+    assert_eq!(finished["status"], "succeeded", "{finished}");
+    assert_eq!(first.world().accepted_count("openai-videos"), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_hours_ahead_gives_up_no_order_in_doubt() {
+    Box::pin(is_repeated_whatever_the_clock_says(2 * HOUR)).await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_half_a_day_ahead_gives_up_no_order_in_doubt() {
+    Box::pin(is_repeated_whatever_the_clock_says(13 * HOUR)).await;
+}
+
+#[tokio::test]
+async fn an_order_in_doubt_is_not_repeated_after_half_a_day() {
+    let first = simulator().await;
+    let mut gateway = TestGateway::builder()
+        .manual_clock()
+        .without_workers()
+        .toml(&acme("openai-videos", &first, "idempotency = true"))
+        .start()
+        .await;
+    let task = order_film(&gateway, "a lake").await;
+    die_while_sending(&gateway, SubmissionId::new()).await;
+    gateway.app.clock.advance(13 * HOUR);
+    gateway.start_workers().await;
+    assert_failed(&gateway.finished(&task).await, "submission_unconfirmed");
+    assert_eq!(submissions(&first), 0);
     gateway.stop().await;
 }
 

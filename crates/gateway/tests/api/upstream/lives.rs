@@ -8,7 +8,7 @@ use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store as store;
-use serde_json::json;
+use serde_json::{Map, json};
 use simulator::{Fault, JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::music::{SUBMIT, band};
@@ -136,6 +136,10 @@ async fn die_while_sending_to(
             results: None,
             created_at: now,
             accepted_at: None,
+            likeness: None,
+            has_key: Some(site.provider.adapter().deduplicates()),
+            job_settings: Some(site.job_settings.clone()),
+            order_settings: Some(site.order_settings(route_model, &Map::new())),
         };
         store::submissions::intend(conn, &submission, "gone")?;
         store::tasks::mark_running(conn, task.id, "dead", "acme", "fp_0000000000", now)?;

@@ -11,6 +11,7 @@ mod corruptions;
 mod costs;
 mod ended_keys;
 mod ends;
+mod equal_orders;
 mod every_provider;
 mod gone;
 mod hosted;

@@ -107,6 +107,6 @@ fn check_jobs_of_task(facts: &Facts, task: &str, succeeded: bool, violations: &m
 }
 
 /// The parts of a handle that may be a job's id.
-fn ids_in(handle: &str) -> impl Iterator<Item = &str> {
+pub(super) fn ids_in(handle: &str) -> impl Iterator<Item = &str> {
     handle.split(|sign: char| !sign.is_ascii_alphanumeric() && !"-_".contains(sign))
 }

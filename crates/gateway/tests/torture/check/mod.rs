@@ -6,12 +6,14 @@ mod intents;
 mod lifecycle;
 mod money;
 mod retry_advice;
+mod twins;
 pub(crate) mod views;
 pub(crate) mod webhooks;
 
 use std::collections::{BTreeMap, HashMap};
 
 use mediagate_model::error::ErrorCode;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use simulator::PlannedEnd;
 
@@ -28,6 +30,8 @@ pub(crate) struct ProviderJob {
     pub(crate) id: String,
     pub(crate) succeeded: bool,
     pub(crate) was_cancelled: bool,
+    /// The length of the picture that it was ordered with, where the order was a form.
+    pub(crate) picture_bytes: Option<u64>,
 }
 
 /// A task as the database has it.
@@ -40,6 +44,8 @@ pub(crate) struct Task {
     pub(crate) cost: i64,
     pub(crate) error: String,
     pub(crate) finished_at: Option<i64>,
+    pub(crate) prompt: String,
+    pub(crate) has_picture: bool,
 }
 
 impl Task {
@@ -108,6 +114,7 @@ pub(crate) fn check_all(
     answers::check(facts, histories, &mut violations);
     retry_advice::check(histories, &mut violations);
     money::check(facts, &mut violations);
+    twins::check(facts, &mut violations);
     violations
 }
 
@@ -136,7 +143,7 @@ impl Facts {
             }
             tasks.insert(task.id.clone(), task);
         }
-        let columns = &["id", "task_id", "provider", "state", "handle"];
+        let columns = &["id", "task_id", "provider", "endpoint", "state", "handle"];
         let mut submissions: HashMap<_, Vec<_>> = HashMap::new();
         for row in database.table("submissions", columns, "").await {
             submissions
@@ -173,6 +180,7 @@ impl Facts {
                 id: job.id.clone(),
                 succeeded: job.plan.end == PlannedEnd::Success,
                 was_cancelled: job.cancelled_at.is_some(),
+                picture_bytes: job.input["input_reference"]["bytes"].as_u64(),
             };
             let key = job.input["idempotency_key"].as_str();
             if let Some(task) = key.and_then(|key| keys.get(key)) {
@@ -252,6 +260,7 @@ impl Facts {
 }
 
 fn task(row: &Row) -> Task {
+    let payload: Value = serde_json::from_str(row.text("payload")).unwrap();
     Task {
         id: row.text("id").to_owned(),
         key: row.text("key_id").to_owned(),
@@ -260,6 +269,8 @@ fn task(row: &Row) -> Task {
         cost: row.micros("cost_micros"),
         error: row.text("error_code").to_owned(),
         finished_at: row.number("finished_at"),
+        prompt: payload["prompt"].as_str().unwrap_or_default().to_owned(),
+        has_picture: payload["picture"].is_string(),
     }
 }
 

@@ -83,6 +83,7 @@ impl Deployment {
                 bucket.proxy.address(),
             ),
             is_moved: false,
+            is_flipped: false,
         }
         };
         let database = Database::Elsewhere(postgres.direct());

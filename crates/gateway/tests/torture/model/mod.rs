@@ -5,6 +5,7 @@
 //! reachable states are checked.
 //!
 //! ```text
+//! equal_orders  a model of its own: two orders at once that look the same
 //! state       what is on disk, what is in memory, what the provider has
 //! steps       who can do what next
 //! world       what a step changes
@@ -14,6 +15,7 @@
 //! Every safeguard matters: without any one of them the model finds a way to pay
 //! twice or never.
 
+mod equal_orders;
 mod properties;
 mod state;
 mod steps;

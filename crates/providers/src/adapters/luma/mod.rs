@@ -45,7 +45,7 @@ use crate::port::jobs::list::{JobList, agrees};
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, OutputReader, video_at};
 use crate::port::{
-    Adapter, Call, CallContext, JobHandle, JobOutput, LookupPage, PollPace, RefusalRule,
+    Adapter, Call, CallContext, JobHandle, JobOutput, LookupPage, PollPace, RefusalRule, merge,
 };
 use crate::response::{ProviderResponse, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -213,8 +213,8 @@ impl Adapter for LumaAdapter {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        let is_listed =
-            self.api == LumaApi::DreamMachine && matches!(order.work, WorkSpec::Video(_));
+        // How a list returns the URLs of pictures is unknown.
+        let is_listed = self.api == LumaApi::DreamMachine && !order.has_files();
         is_listed.then(|| page(0))
     }
 
@@ -225,7 +225,7 @@ impl Adapter for LumaAdapter {
         context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        let WorkSpec::Video(video) = &order.work else {
+        let (WorkSpec::Video(video), false) = (&order.work, order.has_files()) else {
             return Err(ProviderError::unreadable("no such call was sent"));
         };
         if self.api == LumaApi::Agents {
@@ -234,14 +234,16 @@ impl Adapter for LumaAdapter {
         let body = answer.success(describe)?;
         let generations = LIST.items(&body)?;
         let request = for_dream_machine(order, video)?;
-        let request = request.as_object().cloned().unwrap_or_default();
+        let mut request = request.as_object().cloned().unwrap_or_default();
+        merge(&mut request, &order.extra);
+        request.remove("model");
         let jobs = generations.iter().filter_map(|generation| {
             // Both places are documented.
             let model = text_at(generation, "/model");
             let model = model.or_else(|| text_at(generation, "/request/model"));
-            let is_alike = model.as_ref() == Some(&order.model)
-                && agrees(&request, &generation["request"], &["prompt"]);
-            LIST.likely(generation, since).filter(|_| is_alike)
+            let is_alike =
+                model.as_ref() == Some(&order.model) && agrees(&request, &generation["request"]);
+            LIST.likely(order, generation, since).filter(|_| is_alike)
         });
         // Not `LIST.has_older_page`: it assumes that the list begins with the newest, which no
         // document says.

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! A lost submission is searched for in the list, by its content: a listed video has its prompt,
-//! model, size and length, but nothing unique to its order. No document says how soon the list has
-//! a new video.
+//! model, size and length, but nothing unique to its order. An order with anything else (a picture,
+//! a seed, a field that the operator adds) is not searched for. No document says how soon the list
+//! has a new video.
 //!
 //! Unknown: whether `OpenAI` stops a running job on `DELETE` (vLLM-omni does, `SGLang` does not),
 //! so a deletion does not prove a cancellation.
@@ -37,7 +38,8 @@ use crate::port::jobs::list::{JobList, agrees};
 use crate::port::jobs::status::JobStatus;
 use crate::port::{
     Adapter, AdapterStep, Call, CallContext, CallTarget, FormPart, JobHandle, JobOutput,
-    JobSettlement, LookupPage, MAX_RESULT_BYTES, OutputKind, OutputSource, PollPace, RefusalRule, RequestBody,
+    JobSettlement, LookupPage, MAX_RESULT_BYTES, OutputKind, OutputSource, PollPace, RefusalRule,
+    RequestBody, merge,
 };
 use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -241,7 +243,7 @@ impl Adapter for OpenAiVideosAdapter {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        matches!(order.work, WorkSpec::Video(_)).then(|| page(None))
+        self.listed_fields(order).map(|_| page(None))
     }
 
     fn read_lookup(
@@ -251,17 +253,16 @@ impl Adapter for OpenAiVideosAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        let WorkSpec::Video(video) = &order.work else {
+        let Some(fields) = self.listed_fields(order) else {
             return Err(ProviderError::unreadable("no such call was sent"));
         };
         let body = answer.success(describe).map_err(class_by_code)?;
         let videos = LIST.items(&body)?;
-        let fields = self.fields(order, video);
         let jobs = videos.iter().filter_map(|video| {
-            let is_alike = agrees(&fields, video, &["prompt", "model"]);
             // A remix of a video has the same prompt.
             let is_own = text_at(video, "/remixed_from_video_id").is_none();
-            LIST.likely(video, since).filter(|_| is_alike && is_own)
+            let is_alike = is_own && agrees(&fields, video);
+            LIST.likely(order, video, since).filter(|_| is_alike)
         });
         let has_more = body["has_more"] == true && LIST.has_older_page(videos, since);
         let last = videos.last().filter(|_| has_more);
@@ -270,7 +271,21 @@ impl Adapter for OpenAiVideosAdapter {
     }
 }
 
+/// The fields of a request that the list has too.
+const LISTED: [&str; 4] = ["model", "prompt", "size", "seconds"];
+
 impl OpenAiVideosAdapter {
+    /// The fields of the request, if the list has all that was sent.
+    fn listed_fields(&self, order: &Order) -> Option<Map<String, Value>> {
+        let WorkSpec::Video(video) = &order.work else {
+            return None;
+        };
+        let mut fields = self.fields(order, video);
+        merge(&mut fields, &order.extra);
+        let is_listed = |name: &String| LISTED.contains(&name.as_str());
+        (!order.has_files() && fields.keys().all(is_listed)).then_some(fields)
+    }
+
     /// The fields of the request, except the picture.
     fn fields(&self, order: &Order, video: &VideoSpec) -> Map<String, Value> {
         let mut fields = Map::new();

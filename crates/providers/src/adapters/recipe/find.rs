@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::answers::{AnswerStage, keep};
 use super::call_template::CallTemplate;
@@ -14,7 +14,7 @@ use super::schema::Recipe;
 use super::{RecipeAdapter, order_values};
 use crate::error::ProviderError;
 use crate::order::{Order, WorkSpec};
-use crate::port::jobs::list::MAX_LIST_BYTES;
+use crate::port::jobs::list::{MAX_LIST_BYTES, agrees};
 use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage, MatchCertainty};
 use crate::response::ProviderResponse;
 use crate::timestamps;
@@ -25,8 +25,14 @@ impl Find {
         self.items.is_none() && self.request().mentions("key")
     }
 
-    /// How certain it is that a job is the order's; `None` if it is not.
-    fn identity(&self, order: &Order, job: &Value) -> Option<MatchCertainty> {
+    /// How certain it is that a job is the order's; `None` if it is not. `sent_fields` are those
+    /// of the request that submitted it.
+    fn identity(
+        &self,
+        order: &Order,
+        sent_fields: Option<&Map<String, Value>>,
+        job: &Value,
+    ) -> Option<MatchCertainty> {
         if let Some(pointers) = &self.reference {
             let is_match = pointers.text(job)? == order.idempotency_key;
             return is_match.then_some(MatchCertainty::Certain);
@@ -39,7 +45,12 @@ impl Find {
         };
         let is_alike = self.prompt.as_ref()?.text(job)? == video.prompt
             && self.model.as_ref()?.text(job)? == order.model;
-        is_alike.then_some(MatchCertainty::Likely)
+        // These two have their own places in a job. Anything else that was sent must be there under
+        // its own name.
+        let mut others = sent_fields?.clone();
+        others.retain(|_, value| *value != video.prompt && *value != order.model);
+        let is_same = others.is_empty() || agrees(&others, job);
+        (is_alike && is_same).then_some(MatchCertainty::Likely)
     }
 
     /// The next page's URL or cursor.
@@ -56,7 +67,21 @@ impl RecipeAdapter {
     /// The call that searches for an order's job.
     pub(super) fn find_call(&self, order: &Order) -> Option<Call> {
         let find = self.recipe.find.as_ref()?;
+        let is_by_key = find.reference.is_some() || find.is_by_key();
+        // A list shows no files.
+        if !is_by_key && self.sent_fields(order).is_none() {
+            return None;
+        }
         self.page(find, order, None).ok()
+    }
+
+    /// The fields of the request that submits the order; `None` if it contains files.
+    fn sent_fields(&self, order: &Order) -> Option<Map<String, Value>> {
+        if order.has_files() {
+            return None;
+        }
+        let call = self.next(order, &[]).ok()?;
+        call.with_extra(&order.extra).text_fields()
     }
 
     /// The first page, or the one at this URL or cursor.
@@ -102,9 +127,10 @@ impl RecipeAdapter {
                 ProviderError::unreadable("the provider's response has no list of jobs")
             })?,
         };
+        let sent_fields = self.sent_fields(order);
         let keep_pointers = find.keep.as_ref().unwrap_or(&self.recipe.submit.keep);
         for job in items {
-            let Some(identity) = find.identity(order, job) else {
+            let Some(identity) = find.identity(order, sent_fields.as_ref(), job) else {
                 continue;
             };
             let Ok(kept) = keep(keep_pointers.get_ref(), job) else {
@@ -112,7 +138,8 @@ impl RecipeAdapter {
                 continue;
             };
             let handle = self.handle(order, kept)?;
-            lookup.jobs.extend(find.job(handle, job, identity, since));
+            let found = find.job(order, handle, job, identity, since);
+            lookup.jobs.extend(found);
         }
         if find.items.is_some()
             && let Some(next) = find.next_page(&body, items)
@@ -126,6 +153,7 @@ impl RecipeAdapter {
 impl Find {
     fn job(
         &self,
+        order: &Order,
         handle: JobHandle,
         job: &Value,
         identity: MatchCertainty,
@@ -135,7 +163,7 @@ impl Find {
         let created_at = created_at.and_then(|pointers| timestamps::read(pointers.first(job)?));
         match identity {
             MatchCertainty::Certain => Some(FoundJob::certain(handle, created_at)),
-            MatchCertainty::Likely => FoundJob::likely(handle, created_at, since),
+            MatchCertainty::Likely => FoundJob::likely(order, handle, created_at, since),
         }
     }
 }

@@ -57,7 +57,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::answers::{AnswerStage, JobProgress};
 use self::persona::PERSONA;
@@ -98,14 +98,27 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| SettingsError::at("recipe", format!("cannot read {path}: {error}")))?,
     };
-    build_adapter(&text, settings)
+    let mut adapter = build_adapter(&text, settings)?;
+    adapter.job_settings = job_settings(&text);
+    Ok(Arc::new(adapter))
+}
+
+/// What a recipe says about jobs after their submission.
+fn job_settings(text: &str) -> Option<Value> {
+    let recipe: Map<String, Value> = toml::from_str(text).ok()?;
+    let sections = ["base_url", "poll", "result", "cancel"];
+    let mut settings: Map<String, Value> = recipe
+        .iter()
+        .filter(|(name, _)| sections.contains(&name.as_str()))
+        .map(|(name, section)| (name.clone(), section.clone()))
+        .collect();
+    let keep = recipe.get("submit").and_then(|submit| submit.get("keep"));
+    settings.extend(keep.map(|keep| ("keep".to_owned(), keep.clone())));
+    Some(Value::Object(settings))
 }
 
 /// The adapter for this recipe.
-fn build_adapter(
-    text: &str,
-    settings: &ProviderSettings,
-) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build_adapter(text: &str, settings: &ProviderSettings) -> Result<RecipeAdapter, SettingsError> {
     let recipe = check::read(text).map_err(|fault| SettingsError {
         key: Some("recipe".into()),
         line: Some(fault.line(text)),
@@ -113,11 +126,12 @@ fn build_adapter(
     })?;
     let header = recipe.auth.header.as_ref();
     let auth_header = header.map_or("authorization", |name| leak_header_name(name.get_ref()));
-    Ok(Arc::new(RecipeAdapter {
+    Ok(RecipeAdapter {
         recipe,
         auth_header,
         uses_recipe_base_url: settings.base_url.is_none(),
-    }))
+        job_settings: None,
+    })
 }
 
 /// Leaks a header's name, because the port requires static names. Their number is limited by the
@@ -141,9 +155,16 @@ struct RecipeAdapter {
     auth_header: &'static str,
     /// Whether the provider is at the recipe's own base URL.
     uses_recipe_base_url: bool,
+    /// [`Adapter::job_settings`]; `None` for a recipe that is part of the program: a newer program
+    /// still finds the jobs of an older one.
+    job_settings: Option<Value>,
 }
 
 impl Adapter for RecipeAdapter {
+    fn job_settings(&self) -> Option<&Value> {
+        self.job_settings.as_ref()
+    }
+
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let video = self.recipe.video.as_ref();
         match kind {

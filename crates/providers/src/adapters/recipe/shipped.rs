@@ -27,5 +27,5 @@ pub(crate) const SHIPPED_RECIPES: [Protocol; 9] = shipped!(
 );
 
 fn build(settings: &ProviderSettings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
-    super::build_adapter(text, settings)
+    Ok(Arc::new(super::build_adapter(text, settings)?))
 }

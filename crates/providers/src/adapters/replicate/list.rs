@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use super::inputs::PredictionInput;
 use super::{handle, version};
 use crate::error::ProviderError;
-use crate::order::{Order, WorkSpec};
+use crate::order::Order;
 use crate::port::jobs::list::{JobList, agrees};
-use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage};
+use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage, merge};
 use crate::response::{text_at, time_at};
 
 /// The first page, for orders whose prediction could be identified.
 pub(super) fn first(order: &Order, prediction_input: PredictionInput<'_>) -> Option<Call> {
-    identifying_input(order, prediction_input).map(|_| page())
+    listed_input(order, prediction_input).map(|_| page())
 }
 
 /// The predictions of a page that may be the order's.
@@ -24,16 +24,16 @@ pub(super) fn read(
     body: &Value,
     prediction_input: PredictionInput<'_>,
 ) -> Result<LookupPage, ProviderError> {
-    let Some((input, identifying_field)) = identifying_input(order, prediction_input) else {
+    let Some(input) = listed_input(order, prediction_input) else {
         return Err(ProviderError::unreadable("no look-up was started"));
     };
     let predictions = LIST.items(body)?;
     let jobs = predictions.iter().filter_map(|prediction| {
-        let is_alike = is_of_model(&order.model, prediction)
-            && agrees(&input, &prediction["input"], &[identifying_field]);
+        let is_alike =
+            is_of_model(&order.model, prediction) && agrees(&input, &prediction["input"]);
         let id = text_at(prediction, "/id").filter(|_| is_alike)?;
         let created_at = time_at(prediction, LIST.created_at);
-        FoundJob::likely(JobHandle(handle(order, &id)), created_at, since)
+        FoundJob::likely(order, JobHandle(handle(order, &id)), created_at, since)
     });
     let next = text_at(body, "/next").filter(|_| LIST.has_older_page(predictions, since));
     let next = next.map(|next| page().with_target(CallTarget::Address(next)));
@@ -55,25 +55,17 @@ pub(super) fn page() -> Call {
     call
 }
 
-/// The part of the input that a prediction contains, and the field that distinguishes orders;
-/// `None` if nothing does.
-fn identifying_input(
-    order: &Order,
-    (mut input, files): PredictionInput<'_>,
-) -> Option<(Map<String, Value>, &'static str)> {
-    for (slot, file) in files {
-        // It is unknown how inline content is returned, and what URL a lost upload has.
-        if let Some(url) = &file.url {
-            slot.insert(&mut input, url);
+/// The input, if a prediction contains all that was sent and the prompt distinguishes orders.
+fn listed_input(order: &Order, (mut input, _): PredictionInput<'_>) -> Option<Map<String, Value>> {
+    for (name, value) in &order.extra {
+        // Only the input is returned with a prediction.
+        match value.as_object().filter(|_| name == "input") {
+            Some(fields) => merge(&mut input, fields),
+            None => return None,
         }
     }
-    let identifying_field = match order.work {
-        WorkSpec::Video(_) | WorkSpec::Song(_) => "prompt",
-        _ => "audio",
-    };
-    input
-        .contains_key(identifying_field)
-        .then_some((input, identifying_field))
+    // It is unknown how files are returned.
+    (!order.has_files() && input.contains_key("prompt")).then_some(input)
 }
 
 /// Whether a prediction was made by the order's model. A prediction of a deployment names the model

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use crate::error::ProviderError;
+use crate::order::Order;
 use crate::port::find::is_older;
 use crate::port::{Call, FoundJob, JobHandle};
 use crate::response::{required_list, text_at, time_at};
@@ -50,9 +51,10 @@ impl JobList {
         ))
     }
 
-    /// A job of the same content, unless it is older than the submission.
-    pub fn likely(&self, job: &Value, since: SystemTime) -> Option<FoundJob> {
-        FoundJob::likely(self.handle(job)?, time_at(job, self.created_at), since)
+    /// A job with the content of `order`, unless it is older than the submission.
+    pub fn likely(&self, order: &Order, job: &Value, since: SystemTime) -> Option<FoundJob> {
+        let created_at = time_at(job, self.created_at);
+        FoundJob::likely(order, self.handle(job)?, created_at, since)
     }
 
     /// Whether the next page may contain the job, in a list that begins with the newest.
@@ -66,20 +68,16 @@ impl JobList {
     }
 }
 
-/// Whether a job's record matches a request: each of the `needed` fields is present and equal, and
-/// no other field that is present differs.
+/// Whether a job's record contains every field of a request, with the same value. A field that the
+/// record lacks may have another value in the job, which is another order's then.
 ///
-/// Only strings, numbers and booleans are compared: lists and objects are returned with additional
-/// fields. A number equals its text.
-pub fn agrees(request: &Map<String, Value>, record: &Value, needed: &[&str]) -> bool {
-    let has_needed = needed
-        .iter()
-        .all(|name| request.contains_key(*name) && scalar(&record[*name]).is_some());
-    has_needed
-        && request.iter().all(|(name, sent)| {
-            let values = scalar(sent).zip(scalar(&record[name.as_str()]));
-            values.is_none_or(|(sent, recorded)| sent == recorded)
-        })
+/// Only strings, numbers and booleans can be compared: lists and objects are returned with
+/// additional fields. A number equals its text.
+pub fn agrees(request: &Map<String, Value>, record: &Value) -> bool {
+    let is_equal = |(name, sent): (&String, &Value)| {
+        scalar(sent).is_some_and(|sent| scalar(&record[name.as_str()]) == Some(sent))
+    };
+    !request.is_empty() && request.iter().all(is_equal)
 }
 
 fn scalar(value: &Value) -> Option<String> {
@@ -102,25 +100,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn present_fields_must_agree_and_needed_ones_must_be_present() {
-        let request = json!({"prompt": "rain", "seconds": "4", "loop": true, "frames": [1]});
+    fn every_field_that_was_sent_must_be_in_the_record() {
+        let request = json!({"prompt": "rain", "seconds": "4", "loop": true});
         let request = request.as_object().unwrap();
-        let matches = |record: Value| agrees(request, &record, &["prompt"]);
-        assert!(matches(json!({"prompt": "rain"})));
+        let matches = |record: Value| agrees(request, &record);
         assert!(matches(
-            json!({"prompt": "rain", "seconds": 4, "loop": true, "frames": [2], "id": "x"})
+            json!({"prompt": "rain", "seconds": 4, "loop": true, "id": "x"})
         ));
-        assert!(matches(json!({"prompt": "rain", "seconds": null})));
         for record in [
-            json!({"prompt": "snow"}),
-            json!({"prompt": null, "seconds": "4"}),
-            json!({"prompt": "rain", "seconds": "8"}),
-            json!({"prompt": "rain", "loop": false}),
-            json!("rain"),
+            json!({}),
+            json!({"prompt": "rain"}),
+            json!({"prompt": "rain", "seconds": null, "loop": true}),
+            json!({"prompt": "rain", "seconds": 5, "loop": true}),
+            json!({"prompt": "rain", "seconds": 4, "loop": false}),
+            json!({"prompt": "snow", "seconds": 4, "loop": true}),
         ] {
             assert!(!matches(record.clone()), "{record}");
         }
-        assert!(!agrees(request, &json!({"prompt": "rain"}), &["model"]));
+        let list = json!({"frames": [1]});
+        let frames = list.as_object().unwrap();
+        assert!(!agrees(frames, &list), "a list is not compared");
+        assert!(!agrees(&Map::new(), &list), "nothing identifies it");
+    }
+
+    #[test]
+    fn a_key_is_put_into_a_path_unchanged_or_not_at_all() {
         assert!(fits_path("0197-a_B") && !fits_path("a/b") && !fits_path(""));
     }
 }

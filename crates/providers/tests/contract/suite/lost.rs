@@ -20,7 +20,12 @@ const KEYS: [&str; 2] = [
 fn expected_certainty(case: &Case) -> Option<MatchCertainty> {
     let (name, _) = case.name.split_once(':').unwrap();
     match name {
-        _ if case.name.starts_with("replicate:") && case.name.ends_with("stems") => None,
+        // A list does not show what a job was made from.
+        "openai-videos" | "recipe/openai-videos" | "replicate" | "luma dream-machine"
+            if case.order.has_files() =>
+        {
+            None
+        }
         _ if ["comfyui: jobs API", "modelark: seed"].contains(&case.name) => None,
         "openai-videos" | "recipe/openai-videos" | "replicate" | "luma dream-machine" => {
             Some(MatchCertainty::Likely)

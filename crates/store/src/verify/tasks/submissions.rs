@@ -21,7 +21,7 @@ pub(super) struct SubmissionRow {
     is_stray: bool,
     cost_amount: Option<i64>,
     cost_unit: Option<String>,
-    /// Another submission to the same provider with the same handle.
+    /// Another submission with the same job.
     duplicate_of: Option<String>,
 }
 
@@ -40,8 +40,9 @@ record! {
         is_stray: "s.stray",
         cost_amount: "s.cost_millionths",
         cost_unit: "s.cost_unit",
-        duplicate_of: "(SELECT MIN(o.id) FROM submissions o WHERE o.provider = s.provider AND o.handle = s.handle
-                                                      AND s.handle IS NOT NULL AND o.id <> s.id)",
+        duplicate_of: "(SELECT MIN(o.id) FROM submissions o WHERE o.endpoint = s.endpoint
+                                                      AND COALESCE(o.job, o.handle) = COALESCE(s.job, s.handle)
+                                                      AND o.handle IS NOT NULL AND o.id <> s.id)",
     }
 }
 

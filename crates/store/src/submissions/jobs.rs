@@ -1,0 +1,152 @@
+//! Jobs of submissions: each belongs to one submission, whichever way it was learned of.
+
+use providers::{JobHandle, ProviderCost};
+use serde_json::Value;
+
+use crate::conn::to_json;
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::submission::Submission;
+
+/// Whether no other submission has the job `?5`.
+macro_rules! is_free {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM submissions other WHERE other.endpoint = submissions.endpoint
+         AND COALESCE(other.job, other.handle) = ?5 AND other.handle IS NOT NULL AND other.id <> submissions.id)"
+    };
+}
+
+/// The content of a provider's acceptance.
+#[derive(Debug, Clone, Default)]
+pub struct JobAcceptance {
+    /// Identifies the job.
+    pub handle: Option<JobHandle>,
+    /// The results, if the job is already done.
+    pub results: Option<Value>,
+    /// What the provider reports that the job cost.
+    pub cost: Option<ProviderCost>,
+}
+
+impl JobAcceptance {
+    /// What identifies the job, as JSON.
+    fn job(&self) -> Result<Option<String>, StoreError> {
+        let handle = self.handle.as_ref();
+        handle.map(|handle| to_json(&handle.identity())).transpose()
+    }
+}
+
+/// Whether a submission was given the job that its acceptance names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptanceResult {
+    /// It has the job now.
+    Accepted,
+    /// Another outcome of it was recorded before.
+    Decided,
+    /// The job belongs to this other submission.
+    Taken(SubmissionId),
+}
+
+/// Records that the provider accepted a submission, unless its job belongs to another one.
+///
+/// If two processes do this with one job at the same time, the later one gets an error from a
+/// unique index, and has to repeat the call.
+pub fn accept(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    acceptance: &JobAcceptance,
+    now: Timestamp,
+) -> Result<AcceptanceResult, StoreError> {
+    let job = acceptance.job()?;
+    let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
+    let results = acceptance.results.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        concat!(
+            "UPDATE submissions SET state = 'accepted', handle = ?2, job = ?5, results = ?4, accepted_at = ?3, answered_at = ?3
+             WHERE id = ?1 AND state = 'intended' AND ", is_free!()
+        ),
+        &[
+            (&id.to_string()).into(),
+            handle.as_ref().into(),
+            now.micros().into(),
+            results.as_ref().into(),
+            job.as_ref().into(),
+        ],
+    )?;
+    if changed == 1 {
+        return Ok(AcceptanceResult::Accepted);
+    }
+    let owner = conn.one(
+        "SELECT other.id FROM submissions s JOIN submissions other ON other.endpoint = s.endpoint
+         WHERE s.id = ?1 AND COALESCE(other.job, other.handle) = ?2 AND other.handle IS NOT NULL AND other.id <> s.id LIMIT 1",
+        &[(&id.to_string()).into(), job.as_ref().into()],
+        |row| row.parse(0, "submissions.id"),
+    )?;
+    Ok(owner.map_or(AcceptanceResult::Decided, AcceptanceResult::Taken))
+}
+
+/// Records that the job of an unclear submission was found. Returns false if it is not unclear, or
+/// if the job belongs to another submission.
+pub fn mark_found(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    acceptance: &JobAcceptance,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let job = acceptance.job()?;
+    let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
+    let results = acceptance.results.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        concat!(
+            "UPDATE submissions SET state = 'found', handle = ?2, job = ?5, results = ?4, accepted_at = ?3, due_at = NULL
+             WHERE id = ?1 AND state = 'unclear' AND ", is_free!()
+        ),
+        &[
+            (&id.to_string()).into(),
+            handle.as_ref().into(),
+            now.micros().into(),
+            results.as_ref().into(),
+            job.as_ref().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Whether a job of this endpoint belongs to a submission.
+pub fn is_taken(
+    conn: &mut Conn<'_>,
+    endpoint: &str,
+    handle: &JobHandle,
+) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions
+         WHERE endpoint = ?1 AND COALESCE(job, handle) = ?2 AND handle IS NOT NULL LIMIT 1",
+        &[endpoint.into(), (&to_json(&handle.identity())?).into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Whether a list may show a job of another submission that looks like this one's: a similar one is
+/// being sent, or was sent since `since` with an unknown outcome.
+pub fn has_undecided_twin(
+    conn: &mut Conn<'_>,
+    submission: &Submission,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let Some(likeness) = &submission.likeness else {
+        return Ok(true);
+    };
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE endpoint = ?1 AND (likeness IS NULL OR likeness = ?2)
+         AND state IN ('intended', 'unclear') AND handle IS NULL AND (state = 'intended' OR created_at > ?3) AND id <> ?4 LIMIT 1",
+        &[
+            (&submission.endpoint).into(),
+            likeness.into(),
+            since.micros().into(),
+            (&submission.id.to_string()).into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
