@@ -422,6 +422,8 @@ mod tests {
         let metadata = std::fs::metadata(&victim).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o077, 0o044);
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    }
+
     #[test]
     fn a_kernel_without_landlock_is_known_by_its_version() {
         for (release, expected) in [
