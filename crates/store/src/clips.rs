@@ -6,6 +6,7 @@ use crate::conn::to_json;
 use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
@@ -153,15 +154,6 @@ pub fn set_provenance(
     Ok(())
 }
 
-/// Deletes a clip that never got its files.
-pub fn remove_empty(conn: &mut Conn<'_>, id: ClipId) -> Result<(), StoreError> {
-    conn.execute(
-        "DELETE FROM clips WHERE id = ?1 AND audio IS NULL",
-        &[(&id.to_string()).into()],
-    )?;
-    Ok(())
-}
-
 /// The account's clip with this id.
 pub fn by_id(
     conn: &mut Conn<'_>,
@@ -302,6 +294,9 @@ pub fn set_trashed(
     Ok(())
 }
 
+/// The reason of a clip that a successful task did not make.
+const NOT_MADE: &str = "The provider did not make this clip. It was not charged.";
+
 fn read_clip(row: &Row<'_>) -> Result<Clip, StoreError> {
     ClipRow::from_row(row).map(Clip::from)
 }
@@ -320,6 +315,11 @@ impl From<ClipRow> for Clip {
         };
         let failure = match (state, row.error_code) {
             (ClipState::Failed, Some(code)) => Some((code, row.error_message.unwrap_or_default())),
+            // Its id was given out with the order, so it answers as long as the task does.
+            (ClipState::Failed, None) if row.task_state == Some(TaskState::Succeeded) => {
+                let code = ErrorCode::GenerationFailed.name().to_owned();
+                Some((code, NOT_MADE.to_owned()))
+            }
             _ => None,
         };
         let origin = match (row.task, row.source, row.target) {

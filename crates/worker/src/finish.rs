@@ -355,9 +355,6 @@ fn insert_results(conn: &mut Conn<'_>, output: &RunOutput) -> Result<(), Error> 
     for fingerprint in &output.fingerprints {
         store::fingerprints::insert(conn, fingerprint)?;
     }
-    for clip in &output.missing_clips {
-        store::clips::remove_empty(conn, *clip)?;
-    }
     Ok(())
 }
 

@@ -21,8 +21,6 @@ pub(super) struct RunOutput {
     pub(super) provenance: Vec<(ClipId, Provenance)>,
     /// Fingerprints by which the results are recognised.
     pub(super) fingerprints: Vec<ResultFingerprint>,
-    /// Ordered clips that were not produced.
-    pub(super) missing_clips: Vec<ClipId>,
     /// The quantity that was produced.
     pub(super) quantity: WorkQuantity,
     /// What is missing, if not everything was produced.
@@ -43,7 +41,6 @@ impl RunOutput {
             clip_facts: Vec::new(),
             provenance: Vec::new(),
             fingerprints: Vec::new(),
-            missing_clips: Vec::new(),
             partial: None,
             made_by: None,
         }

@@ -329,7 +329,6 @@ async fn stems(
         };
         let Some(clip) = clip else {
             missing.push(target.name().replace('_', " "));
-            output.missing_clips.push(*id);
             continue;
         };
         // Content Credentials refer to one source. For a computed remainder it is the first part
@@ -527,7 +526,6 @@ async fn songs(
     if ids.is_empty() {
         return Err(ResultError::Useless("it contains no audio".into()).into());
     }
-    output.missing_clips = ordered_ids.collect();
     // The number of ordered clips is that of the first route, and this one may make fewer.
     let route = (
         accepted_job.site.provider.name(),

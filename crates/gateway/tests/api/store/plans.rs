@@ -400,7 +400,6 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     assets::stored_bytes(conn, account)?;
     assets::expected_bytes(conn, account)?;
     assets::lock_storage(conn, account)?;
-    clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
     run_overview_statements(conn, account, &task)?;
     ledger::counts(conn)?;

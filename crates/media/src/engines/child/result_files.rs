@@ -101,7 +101,7 @@ impl ChildJob {
             Self::Sign(..) => vec![SIGNED.to_owned()],
             Self::Pixels { .. } => vec![PIXELS.to_owned()],
             Self::Check { .. } => [FRAMES, SOUND].map(str::to_owned).into(),
-            Self::Picture { .. } | Self::Verify { .. } => Vec::new(),
+            Self::Picture { .. } | Self::Verify { .. } | Self::Confinement(_) => Vec::new(),
         }
     }
 }
