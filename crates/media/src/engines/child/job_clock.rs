@@ -53,7 +53,7 @@ impl Default for ChildClocks {
 /// Measures one job.
 #[derive(Debug)]
 pub(super) struct JobClock {
-    limit: Duration,
+    limit: fn(&ChildClocks) -> Duration,
     /// Whether progress starts the time anew.
     counts_progress: bool,
     percent: u8,
@@ -61,13 +61,13 @@ pub(super) struct JobClock {
 }
 
 impl JobClock {
-    pub(super) fn start(clocks: &ChildClocks, job: &ChildJob) -> Self {
+    pub(super) fn start(job: &ChildJob) -> Self {
         let work = job.work();
-        let limit = match job {
-            ChildJob::Stems { model: Some(_), .. } => clocks.own_model,
-            _ if work == ChildWork::Engine => clocks.engine,
-            _ if job.can_wait() => clocks.background,
-            _ => clocks.media,
+        let limit: fn(&ChildClocks) -> Duration = match job {
+            ChildJob::Stems { model: Some(_), .. } => |clocks| clocks.own_model,
+            _ if work == ChildWork::Engine => |clocks| clocks.engine,
+            _ if job.can_wait() => |clocks| clocks.background,
+            _ => |clocks| clocks.media,
         };
         Self {
             limit,
@@ -96,14 +96,71 @@ impl JobClock {
     }
 
     /// Why the child counts as hung, if it does.
-    pub(super) fn overdue(&self) -> Option<String> {
-        let (seconds, percent) = (self.limit.as_secs_f32(), self.percent);
-        (self.started.elapsed() >= self.limit).then(|| {
+    pub(super) fn overdue(&self, clocks: &ChildClocks) -> Option<String> {
+        let limit = (self.limit)(clocks);
+        let (seconds, percent) = (limit.as_secs_f32(), self.percent);
+        (self.started.elapsed() >= limit).then(|| {
             if self.counts_progress {
                 format!("it was at {percent} % for {seconds} s, so it was killed")
             } else {
                 format!("it took more than {seconds} s, so it was killed")
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::retouch::RetouchOptions;
+    use mediagate_model::task::VideoJob;
+
+    const NO_TIME: ChildClocks = ChildClocks {
+        media: Duration::ZERO,
+        background: Duration::ZERO,
+        engine: Duration::ZERO,
+        own_model: Duration::ZERO,
+    };
+
+    #[test]
+    fn only_a_higher_percentage_is_progress_and_only_for_an_engine() {
+        let film = ChildJob::Video {
+            job: VideoJob::default(),
+            picture: None,
+            retouch: RetouchOptions::default(),
+        };
+        let pixels = ChildJob::Pixels {
+            file: "file".into(),
+        };
+        for (job, counts) in [(film, true), (pixels, false)] {
+            let mut clock = JobClock::start(&job);
+            assert_eq!(clock.overdue(&ChildClocks::default()), None);
+            assert!(clock.overdue(&NO_TIME).is_some());
+            let long_ago = clock.started.checked_sub(Duration::from_mins(1)).unwrap();
+            clock.started = long_ago;
+            clock.note_progress(0);
+            assert_eq!(clock.started, long_ago);
+            clock.note_progress(3);
+            assert_eq!(clock.started > long_ago, counts);
+            clock.started = long_ago;
+            clock.note_progress(3);
+            assert_eq!(clock.started, long_ago);
+        }
+    }
+
+    #[test]
+    fn the_parents_own_waiting_does_not_count() {
+        let mut clock = JobClock::start(&ChildJob::Pixels {
+            file: "file".into(),
+        });
+        let (before, wait) = (clock.started, Duration::from_millis(5));
+        assert_eq!(
+            clock.paused(|| {
+                std::thread::sleep(wait);
+                7
+            }),
+            7
+        );
+        assert!(clock.started >= before + wait);
     }
 }

@@ -81,7 +81,7 @@ impl ChildLauncher {
         }))
     }
 
-    /// Changes the time that the next jobs may take.
+    /// Changes the time that jobs may take, those that are being done included.
     pub fn set_clocks(&self, clocks: ChildClocks) {
         lock(&self.0.rules).clocks = clocks;
     }

@@ -292,7 +292,8 @@ pub(super) fn run_job_with(
     let mut conversation = ChildConversation {
         stdin: child.process.stdin.take(),
         stdout,
-        clock: JobClock::start(&launcher.clocks(), &order.job),
+        launcher,
+        clock: JobClock::start(&order.job),
         engine_control,
         has_started: false,
     };
@@ -326,7 +327,11 @@ pub(super) fn run_job_with(
         Err(FollowError::Hung(reason)) => {
             tracing::error!(work = work.name(), why = %reason, "a child process hung");
             metrics::counter!("mediagate_children_hung_total", "work" => work.name()).increment(1);
-            Err(EngineError::Died(reason))
+            if conversation.has_started {
+                Err(EngineError::Died(reason))
+            } else {
+                Err(start_failure(EngineError::Unstarted(reason)))
+            }
         }
     }
 }
@@ -360,6 +365,7 @@ impl From<EngineError> for FollowError {
 struct ChildConversation<'a> {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
+    launcher: &'a ChildLauncher,
     clock: JobClock,
     engine_control: &'a EngineControl,
     /// Whether the child is confined and has begun to read its input.
@@ -373,7 +379,7 @@ impl ChildConversation<'_> {
             return Err(EngineError::Stopped.into());
         }
         self.clock
-            .overdue()
+            .overdue(&self.launcher.clocks())
             .map_or(Ok(()), |reason| Err(FollowError::Hung(reason)))
     }
 
