@@ -70,7 +70,7 @@ fn make_video(seconds: u32) -> Option<Vec<u8>> {
     Some(muxer.into_writer())
 }
 
-/// A WebM of this many seconds, with one block that is no frame: for programs that read the container
+/// A `WebM` of this many seconds, with one block that is no frame: for programs that read the container
 /// only.
 pub fn webm(seconds: u32) -> Bytes {
     let element = |id: &[u8], content: &[u8]| {

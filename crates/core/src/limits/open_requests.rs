@@ -104,17 +104,17 @@ pub fn count_during<S: Stream>(
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         let mut counts = self.requests.counts();
-        leave(&mut counts.keys, self.key);
-        leave(&mut counts.accounts, self.account);
+        leave(&mut counts.keys, &self.key);
+        leave(&mut counts.accounts, &self.account);
     }
 }
 
 /// Counts one less. Unused entries are removed: the maps would grow with every key ever seen.
-fn leave<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
+fn leave<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {
-            counts.remove(&key);
+            counts.remove(key);
         }
     }
 }

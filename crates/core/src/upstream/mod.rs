@@ -272,8 +272,9 @@ fn job_settings(config: &ProviderConfig, provider: &Provider) -> String {
 /// A digest that does not depend on the order of the fields.
 fn settings_digest(settings: &Value) -> String {
     let digest = Sha256::digest(sorted(settings).to_string().as_bytes());
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest);
-    format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest[..8]);
+    format!("{:016x}", u64::from_be_bytes(start))
 }
 
 fn sorted(value: &Value) -> Value {

@@ -56,7 +56,7 @@ pub fn probe(path: &Path) -> Result<ProbedFilm, &'static str> {
     }
 }
 
-/// The container that begins with these bytes; WebM counts as the Matroska that it is.
+/// The container that begins with these bytes; `WebM` counts as the Matroska that it is.
 fn container(start: &[u8]) -> Option<MediaType> {
     let at = |offset: usize, bytes: &[u8]| {
         start

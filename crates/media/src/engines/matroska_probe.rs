@@ -1,4 +1,4 @@
-//! Matroska probe: reads the size and length of a WebM or another Matroska film from its container,
+//! Matroska probe: reads the size and length of a `WebM` or another Matroska film from its container,
 //! and checks that the file is complete (RFC 9559; RFC 8794 for the format of elements).
 //!
 //! The file is untrusted: sizes in it are checked against its length, only small values are read,
@@ -319,6 +319,10 @@ mod tests {
         probe(file.path())
     }
 
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "compared with what a probe returns"
+    )]
     fn properties(milliseconds: u64) -> Option<VideoProperties> {
         Some(VideoProperties {
             width: 640,

@@ -71,13 +71,11 @@ impl<'a> ArrivingBody<'a> {
             file.write_all(&std::mem::take(&mut self.memory)).await?;
             self.file = Some(file);
         }
-        match &mut self.file {
-            Some(file) => file.write_all(chunk).await,
-            None => {
-                self.memory.extend_from_slice(chunk);
-                Ok(())
-            }
+        if let Some(file) = &mut self.file {
+            return file.write_all(chunk).await;
         }
+        self.memory.extend_from_slice(chunk);
+        Ok(())
     }
 
     async fn finish(self) -> io::Result<AnswerBody> {

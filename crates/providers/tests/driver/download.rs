@@ -88,6 +88,7 @@ async fn a_download_resumes_where_it_broke_off() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the server ends with its client")]
 async fn a_download_that_drips_ends_and_is_not_tried_again() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

@@ -84,7 +84,9 @@ pub(super) async fn cancel(
 ) -> Result<KeyTasks, Error> {
     let mut cancelled: u32 = 0;
     let only_unsent = at_end == TasksAtEnd::CancelUnsent;
-    while at_end != TasksAtEnd::Keep {
+    // One round at least, unless they are kept.
+    let mut is_done = at_end == TasksAtEnd::Keep;
+    while !is_done {
         let read = app
             .store
             .read(move |conn| store::tasks::open_of_key(conn, (account, key), only_unsent, BATCH));
@@ -99,9 +101,7 @@ pub(super) async fn cancel(
         }
         cancelled = cancelled.saturating_add(count);
         // None are left, or a provider got the others meanwhile.
-        if count == 0 {
-            break;
-        }
+        is_done = count == 0;
     }
     let read = app
         .store

@@ -346,7 +346,7 @@ mod tests {
                 maximum: Some(3),
             };
             let denied = Some(rustix::io::Errno::PERM);
-            let limited = rustix::process::prlimit(parent_id, Resource::Nofile, limit.clone());
+            let limited = rustix::process::prlimit(parent_id, Resource::Nofile, limit);
             assert_eq!(limited.err(), denied);
             let limited = rustix::process::setrlimit(Resource::Nofile, limit);
             assert_eq!(limited.err(), denied, "nor its own limits");

@@ -93,7 +93,7 @@ enum ChildJob {
     Verify { file: PathBuf, certificates: String },
     #[cfg(feature = "c2pa")]
     Sign(SignOrder, signing::PublicSigner),
-    /// ForbiddenAttempts what a confined child cannot do.
+    /// Attempts what a confined child cannot do.
     Confinement(confinement_proof::ForbiddenAttempts),
 }
 

@@ -298,19 +298,17 @@ pub(super) fn run_job_with(
         has_started: false,
     };
     let order_line = serde_json::to_string(&order).map_err(engine_failure)?;
-    let mut follow = || {
+    let follow = || {
         conversation.send_line(order_line)?;
         if !order.job.asks_parent() {
             conversation.stdin = None;
         }
-        match conversation.listen(&files, handler)? {
-            Some(message) => Ok(message),
-            None => {
-                let status = conversation.wait_for_exit(&mut child.process)?;
-                let error = exit_error(status, &child.stderr_file);
-                Err(conversation.death(status, error).into())
-            }
+        if let Some(message) = conversation.listen(&files, handler)? {
+            return Ok(message);
         }
+        let status = conversation.wait_for_exit(&mut child.process)?;
+        let error = exit_error(status, &child.stderr_file);
+        Err(conversation.death(status, error).into())
     };
     match follow() {
         Ok(ChildMessage::Source(reason)) => Err(EngineError::Source(reason)),

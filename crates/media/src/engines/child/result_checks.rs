@@ -106,15 +106,16 @@ pub(super) fn check_flac(mut file: &File) -> Result<(), BadResult> {
     const BEGINNING: [u8; 8] = *b"fLaC\0\0\0\x22";
     let mut start = [0; 8];
     file.rewind()?;
-    match file.read_exact(&mut start) {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
-        result => {
-            // The highest bit tells whether the block is the last one before the samples.
-            start[4] &= 0x7f;
-            let is_flac = result.is_ok() && start == BEGINNING;
-            is_flac.then_some(()).ok_or(BadResult::WrongKind("a FLAC"))
-        }
+    let result = file.read_exact(&mut start);
+    if let Err(error) = &result
+        && error.kind() != io::ErrorKind::UnexpectedEof
+    {
+        return result.map_err(BadResult::from);
     }
+    // The highest bit tells whether the block is the last one before the samples.
+    start[4] &= 0x7f;
+    let is_flac = result.is_ok() && start == BEGINNING;
+    is_flac.then_some(()).ok_or(BadResult::WrongKind("a FLAC"))
 }
 
 /// A signed file, which still has to be of its kind.
