@@ -148,7 +148,7 @@ fn films() -> Vec<Vec<u8>> {
     vec![FILM_SAMPLE.clone(), fragmented_film(), matroska_film()]
 }
 
-/// A WebM with almost no content.
+/// A `WebM` with almost no content.
 fn matroska_film() -> Vec<u8> {
     let element = |id: &[u8], content: &[u8]| {
         let length = u8::try_from(content.len()).unwrap();

@@ -78,7 +78,7 @@ enum UpkeepJob {
 }
 
 impl UpkeepJob {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -246,7 +246,9 @@ async fn run_if_due(app: &App, kind: UpkeepJob) {
         .write_unsynced(move |conn| store::upkeep::acquire(conn, kind.name(), lease_time));
     match acquired.await {
         Ok(Some(lease)) => {
-            let lease = run_extending_lease(app, lease, lease_time, work(app, kind)).await;
+            // On the heap, because it contains the work of every kind.
+            let run = run_extending_lease(app, lease, lease_time, work(app, kind));
+            let lease = Box::pin(run).await;
             // Due a little before the next check. A frequent kind needs no second write: its lease
             // has expired by then.
             let pause = interval.saturating_sub(interval.min(MAX_CHECK_INTERVAL) / 2);

@@ -7,7 +7,7 @@ use providers::JobHandle;
 
 use mediagate_core::app::App;
 use mediagate_core::upstream::ProviderSite;
-use mediagate_model::catalog::Route;
+use mediagate_model::catalog::{Model, Route};
 use mediagate_model::error::Error;
 use mediagate_store as store;
 
@@ -18,7 +18,7 @@ const MAX_JOB_AGE: Duration = Duration::from_hours(24);
 pub(crate) async fn try_suspended_routes(app: &App) {
     let upstream = &app.models.upstream;
     let catalog = app.models.catalog.load_full();
-    for route in catalog.models().iter().flat_map(|model| model.routes()) {
+    for route in catalog.models().iter().flat_map(Model::routes) {
         let now = app.clock.now();
         if !upstream.breaker(route, |breaker| breaker.wants_trial_call(now)) {
             continue;

@@ -67,7 +67,9 @@ impl HostedTask<'_> {
             let routes = self.routes(source_provider.as_deref())?;
             let mut is_any_full = false;
             for (route, site) in &routes {
-                match self.try_route(route, site, RouteUse::Usual).await? {
+                // On the heap: a try holds the whole order, and every run of a task contains it.
+                let attempt = Box::pin(self.try_route(route, site, RouteUse::Usual));
+                match attempt.await? {
                     RouteAttempt::Accepted(job) => return Ok(*job),
                     RouteAttempt::Declined(DeclineReason::Full) => is_any_full = true,
                     RouteAttempt::Declined(DeclineReason::Closed | DeclineReason::Refused(_)) => {}
@@ -94,7 +96,7 @@ impl HostedTask<'_> {
                 let awaits_trial = |breaker: &mut CircuitBreaker| breaker.awaits_trial_call(now);
                 if upstream.breaker(route, awaits_trial)
                     && let RouteAttempt::Accepted(job) =
-                        self.try_route(route, site, RouteUse::LastResort).await?
+                        Box::pin(self.try_route(route, site, RouteUse::LastResort)).await?
                 {
                     return Ok(*job);
                 }

@@ -44,7 +44,6 @@ pub(crate) struct Builder {
     workers: bool,
     postgres: bool,
     proxied: bool,
-    program: PathBuf,
 }
 
 /// A running gateway; also the caller that holds its first key.
@@ -229,7 +228,6 @@ impl TestGateway {
             overrides: Settings::default(),
             toml: String::new(),
             clock: Clock::system(),
-            program: env!("CARGO_BIN_EXE_mediagate").into(),
             workers: true,
             // The whole suite on Postgres, for example through a pooler.
             postgres: std::env::var("MEDIAGATE_TEST_ON").is_ok_and(|on| on == "postgres"),
