@@ -271,8 +271,8 @@ impl Run {
     /// Finishes the orders that were made with other settings, with those settings.
     async fn finish_elsewhere(&mut self) {
         // Every combination of both changes once, and back to the first.
-        let (moves, flips): (fn(&mut Stage), fn(&mut Stage)) =
-            (Stage::move_providers, Stage::flip_options);
+        let moves: fn(&mut Stage) = Stage::move_providers;
+        let flips: fn(&mut Stage) = Stage::flip_options;
         for change in [moves, flips, moves, flips] {
             change(&mut self.stage);
             if self.stage.count_open_here().await == 0 {

@@ -176,6 +176,10 @@ mod tests {
             results: None,
             created_at: Timestamp::from_seconds(0),
             accepted_at: None,
+            likeness: None,
+            has_key: None,
+            job_settings: None,
+            order_settings: None,
         }
     }
 

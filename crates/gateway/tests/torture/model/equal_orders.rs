@@ -301,6 +301,10 @@ fn no_order_gets_the_film_of_another() {
 
 /// Asserts that this property is violated without this safeguard.
 #[track_caller]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "rules are written where they are given"
+)]
 fn assert_needed(without: &'static [Safeguard], rules: PairRules, property: &'static str) {
     let rules = PairRules { without, ..rules };
     let condition = HasDiscoveries::AllOf(std::iter::once(property).collect());
