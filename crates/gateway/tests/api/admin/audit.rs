@@ -237,7 +237,8 @@ async fn check_tenant_log(postgres: bool) {
         of_operators
     );
     let of_owls = log_entries(&operator, "account=owls").await;
-    assert_eq!(of_owls.len() as u32, MAX_HOURLY_CHANGES + 1);
+    let expected = usize::try_from(MAX_HOURLY_CHANGES).unwrap() + 1;
+    assert_eq!(of_owls.len(), expected);
     for entry in &of_owls {
         assert_eq!(entry["account"], "owls");
         assert!(entry.to_string().len() < 1500, "{entry}");
