@@ -68,13 +68,30 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether it contains pictures or recordings. No provider's list shows which ones a job was
-    /// made from.
+    /// Whether it contains pictures or recordings.
     pub const fn has_files(&self) -> bool {
         match &self.work {
             WorkSpec::Video(video) => !video.pictures.is_empty(),
             WorkSpec::Song(song) => !song.uploads.is_empty(),
             WorkSpec::Stems(_) | WorkSpec::Persona(_) => true,
+        }
+    }
+
+    /// Whether it contains pictures or recordings that the provider does not fetch from a URL of
+    /// their own. No list shows which ones a job was made from.
+    pub fn has_inline_files(&self) -> bool {
+        let is_inline = |file: &MediaFile| file.url.is_none();
+        match &self.work {
+            WorkSpec::Video(video) => {
+                let mut pictures = video.pictures.iter();
+                pictures.any(|picture| is_inline(&picture.file))
+            }
+            WorkSpec::Song(song) => {
+                let mut uploads = song.uploads.iter();
+                uploads.any(|(_, recording)| is_inline(&recording.file))
+            }
+            WorkSpec::Stems(stems) => is_inline(&stems.source.file),
+            WorkSpec::Persona(_) => true,
         }
     }
 

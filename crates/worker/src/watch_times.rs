@@ -1,5 +1,5 @@
-//! How long this process has watched submissions that it cannot bring to an end, by the monotonic
-//! timer: the clock may be set at any time, and a time that another process wrote may be wrong.
+//! Watch times of submissions that this process cannot bring to an end, by the monotonic timer: the
+//! clock may be set at any time, and a time that another process wrote may be wrong.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -52,7 +52,7 @@ enum RestoreEvidence {
     Behind,
     /// The database is a copy, or was moved.
     Elsewhere,
-    /// The mark beside the database is a copy or is gone: the whole folder was put back.
+    /// The mark beside the database is a copy: the whole folder was put back.
     PutBack,
     /// It was promoted, and there is no proof that nothing was lost.
     Promoted,
@@ -150,13 +150,10 @@ impl ExternalMarks {
         (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
     }
 
-    /// Whether the mark beside this database was put back with it, or left out when it was.
+    /// Whether the mark beside this database was put back with it.
     fn was_put_back(&self, own_mark: &DatabaseMark) -> bool {
-        match &self.file {
-            Some(file) => file.is_copy && file.mark.database == own_mark.database,
-            // The first start may have died before it wrote the file.
-            None => own_mark.count > 1,
-        }
+        let file = self.file.as_ref();
+        file.is_some_and(|file| file.is_copy && file.mark.database == own_mark.database)
     }
 
     /// Holds open tasks if there is evidence of a restore, and advances the mark. `None`, with

@@ -277,14 +277,6 @@ async fn a_whole_folder_that_is_put_back_orders_nothing_again() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn a_folder_that_is_put_back_without_its_mark_orders_nothing_again() {
-    let scene = Scene::set_up(None).await;
-    copy_all(&scene.folder.path().join("whole"), &scene.data());
-    std::fs::remove_file(scene.data().join("mark")).unwrap();
-    orders_nothing_again(&scene, &scene.data()).await;
-}
-
 /// A backup that is put back although nothing was ordered since then is as good as the original.
 #[tokio::test]
 async fn a_folder_that_did_not_change_holds_nothing() {

@@ -81,7 +81,7 @@ impl FoundJob {
         created_at: Option<SystemTime>,
         since: SystemTime,
     ) -> Option<Self> {
-        (!order.has_files() && !is_older(created_at, since)).then_some(Self {
+        (!order.has_inline_files() && !is_older(created_at, since)).then_some(Self {
             handle,
             created_at,
             identity: MatchCertainty::Likely,

@@ -495,7 +495,7 @@ async fn a_job_belongs_to_one_submission(db: Fixture) {
     // An index forbids it even to a program that does not look.
     let forced = db.store.write(move |conn| {
         conn.execute(
-            "UPDATE submissions SET handle = '{\"id\":\"a\"}' WHERE id = ?1",
+            "UPDATE submissions SET job = '{\"id\":\"a\"}' WHERE id = ?1",
             &[(&third_id.to_string()).into()],
         )
     });

@@ -96,7 +96,7 @@ fn music_is_rejected() {
 fn a_lost_video_is_looked_for_by_its_content() {
     let adapter = adapter("openai-videos", &json!({}));
     let order = video("sora-2");
-    let matching = json!({"prompt": "a lighthouse in a storm", "model": "sora-2", "created_at": 1_700_000_001});
+    let matching = json!({"seconds": "5", "size": "1280x720", "prompt": "a lighthouse in a storm", "model": "sora-2", "created_at": 1_700_000_001});
     let video_with = |id: &str, change: Value| {
         let mut video = matching.clone();
         video["id"] = json!(id);
@@ -108,8 +108,8 @@ fn a_lost_video_is_looked_for_by_its_content() {
     let data = json!([
         video_with("a", json!({"seconds": "5", "size": "1280x720"})),
         video_with("b", json!({"seconds": 5, "size": null, "created_at": null})),
-        video_with("longer", json!({"seconds": "8"})),
-        video_with("larger", json!({"size": "1792x1024"})),
+        video_with("longer", json!({"seconds": "8", "size": "1280x720"})),
+        video_with("larger", json!({"seconds": 5, "size": "1792x1024"})),
         video_with("silent", json!({"prompt": null})),
         video_with("other", json!({"prompt": "a lighthouse"})),
         video_with("model", json!({"model": "sora-2-pro"})),
@@ -121,7 +121,8 @@ fn a_lost_video_is_looked_for_by_its_content() {
         look_up(adapter.as_ref(), &order, 200, &body)
     };
     let lookup = page(true, &data).unwrap();
-    assert_eq!(ids(&lookup), ["a", "b"]);
+    // A field that is not shown may have another value.
+    assert_eq!(ids(&lookup), ["a"]);
     // The last of the page is older than the order.
     assert!(lookup.next.is_none());
     let next = page(true, &json!([data[0]])).unwrap().next.unwrap();

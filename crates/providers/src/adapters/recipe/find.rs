@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::answers::{AnswerStage, keep};
 use super::call_template::CallTemplate;
@@ -45,10 +45,12 @@ impl Find {
         };
         let is_alike = self.prompt.as_ref()?.text(job)? == video.prompt
             && self.model.as_ref()?.text(job)? == order.model;
-        // These two have their own places in a job. Anything else that was sent must be there under
-        // its own name.
+        // These two have their own places in a job, and a key says nothing about the film. Anything
+        // else that was sent must be there under its own name.
         let mut others = sent_fields?.clone();
-        others.retain(|_, value| *value != video.prompt && *value != order.model);
+        let has_own_place =
+            [&video.prompt, &order.model, &order.idempotency_key].map(|text| json!(text));
+        others.retain(|_, value| !has_own_place.contains(value));
         let is_same = others.is_empty() || agrees(&others, job);
         (is_alike && is_same).then_some(MatchCertainty::Likely)
     }
@@ -112,7 +114,7 @@ impl RecipeAdapter {
         since: SystemTime,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        let Some(find) = &self.recipe.find else {
+        let (Some(find), Some(_)) = (&self.recipe.find, self.find_call(order)) else {
             return Err(ProviderError::unreadable("no look-up was started"));
         };
         let mut lookup = LookupPage::default();

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::inputs::PredictionInput;
 use super::{handle, version};
 use crate::error::ProviderError;
-use crate::order::Order;
+use crate::order::{Order, WorkSpec};
 use crate::port::jobs::list::{JobList, agrees};
 use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage, merge};
 use crate::response::{text_at, time_at};
@@ -55,8 +55,11 @@ pub(super) fn page() -> Call {
     call
 }
 
-/// The input, if a prediction contains all that was sent and the prompt distinguishes orders.
-fn listed_input(order: &Order, (mut input, _): PredictionInput<'_>) -> Option<Map<String, Value>> {
+/// The input, if a prediction contains all that was sent and something in it distinguishes orders.
+fn listed_input(
+    order: &Order,
+    (mut input, files): PredictionInput<'_>,
+) -> Option<Map<String, Value>> {
     for (name, value) in &order.extra {
         // Only the input is returned with a prediction.
         match value.as_object().filter(|_| name == "input") {
@@ -64,8 +67,15 @@ fn listed_input(order: &Order, (mut input, _): PredictionInput<'_>) -> Option<Ma
             None => return None,
         }
     }
-    // It is unknown how files are returned.
-    (!order.has_files() && input.contains_key("prompt")).then_some(input)
+    for (slot, file) in files {
+        // It is unknown how inline content is returned, and what URL a lost upload has.
+        slot.insert(&mut input, file.url.as_ref()?);
+    }
+    let identifying_field = match order.work {
+        WorkSpec::Video(_) | WorkSpec::Song(_) => "prompt",
+        _ => "audio",
+    };
+    input.contains_key(identifying_field).then_some(input)
 }
 
 /// Whether a prediction was made by the order's model. A prediction of a deployment names the model

@@ -306,7 +306,8 @@ fn only_a_status_word_proves_a_cancellation() {
 #[test]
 fn a_lost_prediction_is_looked_for_by_its_input() {
     let finds = |model: &str, record: Value| {
-        let input = json!({"prompt": "a lighthouse in a storm", "duration": 5});
+        let call = replicate().start(&video(model)).unwrap();
+        let input = &call.text_fields().unwrap()["input"];
         let mut prediction =
             json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
         for (name, value) in record.as_object().unwrap() {
@@ -323,7 +324,11 @@ fn a_lost_prediction_is_looked_for_by_its_input() {
         "me/film",
         json!({"model": "me/film", "created_at": "2023-11-14T22:00:00Z"})
     ));
-    // A prediction whose data was removed an hour after the end proves nothing.
+    // A prediction whose data was removed an hour after the end proves nothing, and neither does
+    // one without a field that was sent.
+    let prompt = json!({"prompt": "a lighthouse in a storm"});
+    let partly_shown = json!({"model": "me/film", "input": prompt});
+    assert!(!finds("me/film", partly_shown));
     assert!(!finds("me/film", json!({"model": "me/film", "input": {}})));
     let named = format!("me/film:{version}");
     assert!(finds(
@@ -352,8 +357,13 @@ fn a_lost_separation_is_found_only_by_the_recordings_url() {
     if let WorkSpec::Stems(stems) = &mut order.work {
         stems.source.file.url = Some(address.into());
     }
-    let input =
-        |audio: &str| json!({"model_name": "htdemucs_6s", "stem": "vocals", "audio": audio});
+    let call = replicate().start(&order).unwrap();
+    let sent = call.text_fields().unwrap()["input"].clone();
+    let input = |audio: &str| {
+        let mut input = sent.clone();
+        input["audio"] = json!(audio);
+        input
+    };
     let one =
         |id: &str, audio: &str| json!({"id": id, "model": "cjwbw/demucs", "input": input(audio)});
     let next = "https://api.replicate.com/v1/predictions?cursor=x";

@@ -124,7 +124,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "submission",
         detail: "the same job",
         sql: &[
-            "UPDATE submissions SET job_rank = 1, handle = (SELECT o.handle FROM submissions o WHERE o.task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE task_id = (SELECT MAX(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
+            "UPDATE submissions SET job_rank = 1, job = NULL, handle = (SELECT o.handle FROM submissions o WHERE o.task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE task_id = (SELECT MAX(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -132,7 +132,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         kind: "submission",
         detail: "the same job",
         sql: &[
-            "UPDATE submissions SET job_rank = 1, handle = (SELECT o.handle FROM submissions o WHERE o.task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
+            "UPDATE submissions SET job_rank = 1, job = NULL, handle = (SELECT o.handle FROM submissions o WHERE o.task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')) WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
     },
     Change {
