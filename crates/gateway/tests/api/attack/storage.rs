@@ -58,15 +58,15 @@ fn id_of(task: &Answer) -> String {
 }
 
 async fn check_orders_at_the_limit(on_postgres: bool) {
-    let mut gateway = start("storage_limit = \"600kB\"", on_postgres).await;
+    let mut gateway = start("storage_limit = \"3MB\"", on_postgres).await;
     let full = gateway.caller("full", NewKey::default()).await;
     let other = gateway.caller("other", NewKey::default()).await;
     let clip = upload(&full, "Night Song", sound::wav(1, 1)).await;
     let (stored, expected) = account(&full).await;
-    assert!(stored > 0 && expected == 0 && stored < 600_000 - FILM_BYTES);
+    assert!(stored > 0 && expected == 0 && stored < 3_000_000 - FILM_BYTES);
     // Orders are taken for as long as the files and what is expected of the others leave room.
     let mut taken = Vec::new();
-    while stored + FILM_BYTES * (taken.len() as u64) < 600_000 {
+    while stored + FILM_BYTES * (taken.len() as u64) < 3_000_000 {
         taken.push(id_of(&full.post("/v1/videos", &videos_order()).await));
     }
     assert!(taken.len() >= 2, "{stored}");
@@ -75,11 +75,11 @@ async fn check_orders_at_the_limit(on_postgres: bool) {
     for (path, order) in orders(&clip) {
         let refused = full.post(path, &order).await;
         refused.refused(413, "storage_full");
-        assert!(refused.message().contains("storage_limit of 600kB"));
+        assert!(refused.message().contains("storage_limit of 3MB"));
         let quote = json!({"endpoint": path, "body": order});
         let quote = full.post("/v1/quote", &quote).await.ok();
         let note = quote["note"].as_str().unwrap();
-        assert!(note.contains("storage_limit of 600kB"), "{note}");
+        assert!(note.contains("storage_limit of 3MB"), "{note}");
     }
     let persona = json!({"root_clip_id": clip["id"], "name": "Nightingale"});
     full.post("/musicgen/persona/create", &persona)
@@ -144,7 +144,7 @@ async fn simultaneous_orders_share_the_room_on_postgres() {
 /// A cancelled order no longer counts.
 #[tokio::test]
 async fn a_cancellation_makes_room() {
-    let gateway = start("storage_limit = \"1kB\"", false).await;
+    let gateway = start("storage_limit = \"100kB\"", false).await;
     let task = id_of(&gateway.post("/v1/videos", &videos_order()).await);
     let refused = gateway.post("/v1/videos", &videos_order()).await;
     refused.refused(413, "storage_full");
@@ -159,7 +159,7 @@ async fn a_cancellation_makes_room() {
 /// A repetition of an order that was taken is answered with it, however full the account is now.
 #[tokio::test]
 async fn a_repetition_is_no_new_order() {
-    let gateway = start("storage_limit = \"1kB\"", false).await;
+    let gateway = start("storage_limit = \"100kB\"", false).await;
     let order = async || {
         let request = gateway.request(reqwest::Method::POST, "/v1/videos");
         let request = request.header("idempotency-key", "the-one");

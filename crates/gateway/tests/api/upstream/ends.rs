@@ -152,7 +152,7 @@ async fn a_forbidden_file_is_waited_for_too() {
 }
 
 #[tokio::test]
-async fn a_proxys_page_in_place_of_jobs_is_waited_out() {
+async fn a_page_of_a_proxy_in_place_of_jobs_is_waited_out() {
     let simulator = simulator().await;
     let page = Fault::Says {
         status: 404,
