@@ -1,4 +1,4 @@
-//! Decoding of PNGs with 16 bits a sample, row by row: only one row has the file's depth, so such
+//! Decoding of PNG files with 16 bits a sample, row by row: only one row has the file's depth, so such
 //! a picture needs no more memory than one with eight bits.
 
 use std::io::Cursor;

@@ -7,6 +7,7 @@
 pub mod breaker;
 pub mod poll_pacer;
 pub mod route_order;
+mod settings_digest;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,6 +24,7 @@ use url::Url;
 
 use crate::upstream::breaker::{BreakerState, CircuitBreaker, RouteUse};
 use crate::upstream::poll_pacer::PollPacer;
+use crate::upstream::settings_digest::settings_digest;
 use mediagate_config::file::{suggestion, unknown_key};
 use mediagate_config::providers::ProviderConfig;
 use mediagate_config::{Config, ConfigError, ModelConfig};
@@ -267,28 +269,6 @@ fn job_settings(config: &ProviderConfig, provider: &Provider) -> String {
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     settings_digest(&json!([options, provider.adapter().job_settings()]))
-}
-
-/// A digest that does not depend on the order of the fields.
-fn settings_digest(settings: &Value) -> String {
-    let digest = Sha256::digest(sorted(settings).to_string().as_bytes());
-    let mut start = [0; 8];
-    start.copy_from_slice(&digest[..8]);
-    format!("{:016x}", u64::from_be_bytes(start))
-}
-
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields: BTreeMap<&String, Value> = fields
-                .iter()
-                .map(|(name, value)| (name, sorted(value)))
-                .collect();
-            json!(fields)
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        other => other.clone(),
-    }
 }
 
 /// The digest of a key's value in a credential's id.
