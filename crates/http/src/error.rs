@@ -10,6 +10,7 @@ use crate::endpoint_suggestions::EndpointPaths;
 use crate::wire::error::{ErrorBody, ErrorObject};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
+use mediagate_telemetry::logs;
 
 /// An error whose body is not written yet. The outer layer, which knows the request id, writes it.
 #[derive(Clone)]
@@ -167,8 +168,11 @@ fn headers(error: &Error) -> HeaderMap {
 
 /// The error for a path without an endpoint.
 pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorResponse {
-    // The path is the caller's text and can be as long as a request head.
-    let excerpt: String = path.chars().take(200).collect();
+    // The path is the caller's text and can be as long as a request head. Some clients put the key
+    // into it, and no response may show one.
+    let path_without_keys = logs::without_keys(path.as_bytes());
+    let path_without_keys = String::from_utf8_lossy(&path_without_keys);
+    let excerpt: String = path_without_keys.chars().take(200).collect();
     let message = match endpoints.nearest(path) {
         Some(suggestion) => {
             format!(

@@ -106,7 +106,7 @@ impl Write for BatchedWriter {
 }
 
 /// The line with `sk-mg-…` instead of callers' keys.
-fn without_keys(line: &[u8]) -> Cow<'_, [u8]> {
+pub fn without_keys(line: &[u8]) -> Cow<'_, [u8]> {
     let mut masked = Vec::new();
     let mut rest = line;
     while let Some(start) = rest

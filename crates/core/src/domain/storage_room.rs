@@ -27,6 +27,15 @@ pub async fn check(app: &Ctx, account: AccountId, more_bytes: u64) -> Result<(),
     used.check(more_bytes.max(1), limit)
 }
 
+/// Like [`check_disk`], for an order that brings no file: its result can wait until the folder is
+/// back.
+pub fn check_disk_for_order(app: &Ctx) -> Result<(), Error> {
+    if app.config.media.store == MediaStore::Folder && !app.config.media_path().exists() {
+        return Ok(());
+    }
+    check_disk(app)
+}
+
 /// Refuses to fill the disk beyond `disk_floor`.
 pub fn check_disk(app: &Ctx) -> Result<(), Error> {
     // With media in a bucket only files in transit fill the disk.

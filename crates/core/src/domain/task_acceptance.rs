@@ -84,7 +84,7 @@ pub async fn accept(
     draft: TaskDraft,
 ) -> Result<Vec<Task>, Error> {
     if draft.stores_files() {
-        storage_room::check_disk(app)?;
+        storage_room::check_disk_for_order(app)?;
     }
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
