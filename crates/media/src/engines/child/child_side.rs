@@ -167,7 +167,8 @@ impl ChildJob {
             | Self::Verify { file, .. } => vec![file.clone()],
             #[cfg(feature = "c2pa")]
             Self::Sign(order, _) => vec![order.file.clone(), order.source.clone()],
-            Self::Confinement(_) => Vec::new(),
+            // One rule, so that the call that adds rules is proven too.
+            Self::Confinement(_) => vec![folder.to_owned()],
         };
         let results = self.results().into_iter();
         ChildRights {
