@@ -355,8 +355,27 @@ async fn a_clip_that_cannot_be_had_does_not_take_the_others_with_it() {
         let partial = view["billing"]["partial"].as_str().unwrap();
         assert!(partial.starts_with("1 of 2"), "{partial}");
         let clips = clips(&gateway, task).await;
-        assert_eq!(clips.len(), 1, "{clips:?}");
-        check_clips(&gateway, &clips).await;
+        assert_eq!(clips.len(), 2, "{clips:?}");
+        let is_complete = |clip: &Value| clip["status"] == "complete";
+        let (complete, missing): (Vec<_>, Vec<_>) = clips.into_iter().partition(is_complete);
+        check_clips(&gateway, &complete).await;
+        // It was promised with the order: it stays everywhere, with its reason.
+        let missing = &missing[0];
+        assert_eq!(
+            (&missing["status"], &missing["audio_url"]),
+            (&json!("error"), &json!(""))
+        );
+        let id = missing["id"].as_str().unwrap();
+        for path in [
+            format!("/musicgen/clips/{id}"),
+            format!("/musicgen/feed/{id}"),
+        ] {
+            let answer = gateway.get(&path).await.ok();
+            let clip = answer.get(0).unwrap_or(&answer);
+            assert_eq!(clip["status"], "error", "{answer}");
+            let reason = clip["metadata"]["error_message"].as_str().unwrap();
+            assert!(reason.contains("did not make"), "{answer}");
+        }
     }
     assert_eq!(submissions(&simulator), orders.len(), "one for each order");
     gateway.stop().await;
