@@ -348,3 +348,37 @@ fn checked_base(url: Url) -> Result<Url, SettingsError> {
     }
     Ok(url)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::PROTOCOLS;
+
+    /// A provider at one port of a machine. At its port 80 somebody else may listen.
+    #[test]
+    fn no_protocol_trusts_another_port_of_its_host() {
+        let mut checked = 0;
+        for protocol in &PROTOCOLS {
+            let settings = ProviderSettings {
+                base_url: Some("http://10.0.0.5:9000/x".parse().unwrap()),
+                ..ProviderSettings::new(protocol.name, serde_json::Map::new())
+            };
+            // Some need more settings than a URL.
+            let Ok(provider) = Provider::new(protocol, &settings, ProviderRules::default()) else {
+                continue;
+            };
+            checked += 1;
+            let is_trusted = |url: &str| provider.0.trusted.contain(&url.parse().unwrap());
+            assert!(is_trusted("http://10.0.0.5:9000/y"), "{}", protocol.name);
+            for other in [
+                "http://10.0.0.5/y",
+                "https://10.0.0.5/y",
+                "https://10.0.0.5:9000/y",
+                "http://10.0.0.5:9001/y",
+            ] {
+                assert!(!is_trusted(other), "{} trusts {other}", protocol.name);
+            }
+        }
+        assert!(checked > 12, "only {checked} protocols");
+    }
+}

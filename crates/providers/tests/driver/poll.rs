@@ -70,7 +70,7 @@ async fn a_long_wait_is_left_to_the_caller() {
 #[tokio::test]
 async fn a_status_of_more_than_256_kb_is_not_received() {
     let long = |length: usize| {
-        let word = "x".repeat(length - running_body().to_string().len() - 9);
+        let word = "x".repeat(length - running_body().to_string().len() - 10);
         let body = json!({"status": "running", "more": word}).to_string();
         assert_eq!(body.len(), length);
         body

@@ -32,7 +32,9 @@ async fn order_song(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) 
     let view = gateway.finished(task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
-    let clips = record["clips"].as_array().unwrap().clone();
+    let mut clips = record["clips"].as_array().unwrap().clone();
+    // A provider that makes fewer than were ordered leaves the others with their reason.
+    clips.retain(|clip| clip["status"] != "error");
     for clip in &clips {
         assert_eq!(clip["status"], "complete", "{clip}");
         assert_eq!(clip["video_url"], "", "the provider made none");

@@ -14,7 +14,7 @@ async fn what_would_be_stored_is_refused() {
         + "[models.singer]\nkind = \"music\"\nprice = { unit = \"task\", usd = \"0.20\" }\nroutes = [{ provider = \"singers\", model = \"music-2.0\" }]\n";
     let song = json!({"prompt": "[Verse] rain on the sea", "tags": "slow blues", "mv": "singer"});
     let order = json!({"model": "film", "prompt": "a lake"});
-    let mut gateway = without_workers(&format!("storage_limit = \"1kB\"\n{tables}")).await;
+    let mut gateway = without_workers(&format!("storage_limit = \"100kB\"\n{tables}")).await;
     let taken = order_film(&gateway, "a lake").await;
     for (path, body) in [("/v1/videos", &order), ("/musicgen/submit/music", &song)] {
         let refused = gateway.post(path, body).await;
@@ -45,7 +45,8 @@ async fn films_that_stay_at_their_provider_need_no_room() {
     let simulator = simulator().await;
     let tables = provider("acme", "runway", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
-    let limits = "storage_limit = \"0\"\ndisk_floor = \"1000TB\"\n";
+    // The simulated provider is at a private address, whose links callers would not get.
+    let limits = "storage_limit = \"0\"\ndisk_floor = \"1000TB\"\nfetch.allow_networks = [\"127.0.0.0/8\"]\n";
     let gateway = super::gateway(&format!("{limits}{tables}")).await;
     let body = json!({"endpoint": "/v1/videos", "body": {"model": "film", "prompt": "a lake"}});
     let quote = gateway.post("/v1/quote", &body).await.ok();
