@@ -1,6 +1,6 @@
 //! Which hosts receive the credential, and where connections go.
 
-use providers::driver::{DownloadError, Driver, Provider, ProviderRules};
+use providers::driver::{DownloadError, Driver, ProviderRules};
 use providers::{Call, ErrorClass, OutputSource, ProviderSettings};
 use serde_json::json;
 
