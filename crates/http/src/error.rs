@@ -171,7 +171,7 @@ pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorRes
     // The path is the caller's text and can be as long as a request head. Some clients put the key
     // into it, and no response may show one.
     let path_without_keys = logs::without_keys(path.as_bytes());
-    let path_without_keys = String::from_utf8_lossy(&path_without_keys);
+    let path_without_keys = String::from_utf8_lossy(&path_without_keys).replace("sk-mg-", "");
     let excerpt: String = path_without_keys.chars().take(200).collect();
     let message = match endpoints.nearest(path) {
         Some(suggestion) => {

@@ -1,8 +1,7 @@
 //! Errors, independent of the protocol.
 //!
 //! An [`Error`] has a public half for the caller: a code, a message and a place in the request.
-//! Some, such as [`Error::Internal`], also have a cause, which is only for the log. HTTP appears
-//! here only in the table of [`ErrorCode`]; `http/error.rs` makes the responses.
+//! Some, such as [`Error::Internal`], also have a cause, for the log. HTTP appears only in [`ErrorCode`].
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -587,8 +586,7 @@ mod tests {
             param: format!("a[{number}]"),
             message: "is required.".into(),
         };
-        let error = Error::Invalid((0..16_000).map(fault).collect());
-        let message = error.message();
+        let message = Error::Invalid((0..16_000).map(fault).collect()).message();
         assert_eq!(message.matches("is required.").count(), 20);
         assert!(message.ends_with("And 15980 more."), "{message}");
     }

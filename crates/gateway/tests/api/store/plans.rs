@@ -12,6 +12,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
+use mediagate_model::intent::RequestFingerprint;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::route::{RouteError, StoredRouteState};
 use mediagate_model::submission::{JobCost, SubmissionFilter};
@@ -401,6 +402,14 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     assets::expected_bytes(conn, account)?;
     assets::lock_storage(conn, account)?;
     intents::answer(conn, IntentId::new(), "{}")?;
+    let body = RequestFingerprint {
+        key,
+        fingerprint: "f".into(),
+    };
+    intents::latest_task(conn, &body, at(0))?;
+    let other = super::owner(conn)?.0;
+    accounts::lock_and_check_closed(conn, other)?;
+    accounts::close(conn, other, at(1))?;
     run_overview_statements(conn, account, &task)?;
     ledger::counts(conn)?;
     ledger::time_of(conn, "x")?;
