@@ -30,7 +30,7 @@ async fn probes_need_no_key_and_report_shutdown() {
 #[tokio::test]
 async fn the_log_has_no_key_and_no_long_path() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path(), &[]).await;
+    let server = Server::start(data.path(), &["--log", "info"]).await;
     let key = server.first_key().await;
     let client = Client::new(&server.base, Some(&key));
     let long = format!("/v1/tasks/{}", "a".repeat(3_000));

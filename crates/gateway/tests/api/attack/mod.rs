@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{Client, TestGateway};
 
 /// The longest time that a test waits for something with a deadline.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A second address of a gateway, with limits of its own.
 struct LimitedListener {

@@ -144,15 +144,10 @@ impl Server {
         variables: &[(&str, &str)],
     ) -> Self {
         let data = data.to_str().unwrap();
-        let mut args = vec![
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--data",
-            data,
-            "--log",
-            "warn",
-        ];
+        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", data];
+        if !extra.contains(&"--log") {
+            args.extend(["--log", "warn"]);
+        }
         args.extend(extra);
         let mut command = program(&args);
         if !prefix.is_empty() {
