@@ -2,7 +2,8 @@
 -- What an open task is expected to add to its account's storage, in bytes. NULL if it stores no file, or was accepted
 -- by an earlier version.
 ALTER TABLE tasks ADD COLUMN expected_bytes BIGINT;
-CREATE INDEX tasks_expected ON tasks (account_id, expected_bytes) WHERE state IN ('queued', 'running');
+CREATE INDEX tasks_expected ON tasks (account_id, expected_bytes)
+    WHERE expected_bytes IS NOT NULL AND state IN ('queued', 'running');
 
 -- The account in whose log an entry is: an action of a key that is no operator's. NULL: the operators' log.
 ALTER TABLE audit ADD COLUMN account_id TEXT REFERENCES accounts (id);

@@ -55,7 +55,7 @@ pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, Stor
 pub fn expected_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
     let expected = conn.one(
         "SELECT CAST(COALESCE(SUM(expected_bytes), 0) AS BIGINT) FROM tasks
-         WHERE account_id = ?1 AND state IN ('queued', 'running')",
+         WHERE account_id = ?1 AND expected_bytes IS NOT NULL AND state IN ('queued', 'running')",
         &[(&account.to_string()).into()],
         |row| row.int(0),
     )?;
