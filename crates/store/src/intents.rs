@@ -185,9 +185,7 @@ pub fn latest_task(
     macro_rules! with_body {
         ($condition:literal) => {
             concat!(
-                "SELECT ",
-                columns!(),
-                " FROM intents WHERE body = ?4 AND state = 'made' AND joinable_until IS ",
+                "SELECT made FROM intents WHERE body = ?4 AND state = 'made' AND joinable_until IS ",
                 $condition,
                 " LIMIT 1"
             )
@@ -204,11 +202,11 @@ pub fn latest_task(
         "NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"
     );
     let open = with_body!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
-    let mut latest = conn.one(closed, &values, Intent::from_row)?;
+    let mut latest = conn.one(closed, &values, |row| row.json(0, "made"))?;
     if latest.is_none() {
-        latest = conn.one(open, &values, Intent::from_row)?;
+        latest = conn.one(open, &values, |row| row.json(0, "made"))?;
     }
-    Ok(match latest.and_then(|intent| intent.result) {
+    Ok(match latest {
         Some(IntentResult::Tasks(tasks)) => tasks.first().copied(),
         _ => None,
     })

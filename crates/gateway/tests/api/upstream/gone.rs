@@ -94,18 +94,22 @@ async fn a_vanished_job_counts_against_the_allowance_under_both_policies() {
     }
 }
 
-/// A far gateway whose provider cannot cancel jobs, and a near one that has it as its provider.
-async fn start_pair(simulator: &Simulator) -> (TestGateway, TestGateway) {
-    let far_settings = provider("maker", "xai", simulator, "")
-        + &film(r#"{ provider = "maker", model = "grok-imagine-video" }"#);
-    let far = gateway(&far_settings).await;
+/// A far gateway with these settings, and a near one that has it as its provider, for films of this
+/// many seconds. `near_settings` are added to the near one.
+async fn start_pair(
+    far_settings: &str,
+    near_settings: &str,
+    seconds: u32,
+) -> (TestGateway, TestGateway) {
+    let far = gateway(far_settings).await;
     let key = far.new_key("reseller", NewKey::default()).await;
+    let route = format!(
+        r#"{{ provider = "far", model = "film", limits = {{ sizes = ["1280x720"], seconds = [{seconds}] }} }}"#
+    );
     let near_settings = format!(
-        "[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{}/v1\"\napi_key = \"{key}\"\nidempotency = true\n{}",
+        "{near_settings}\n[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{}/v1\"\napi_key = \"{key}\"\nidempotency = true\n{}",
         far.base,
-        film(
-            r#"{ provider = "far", model = "film", limits = { sizes = ["1280x720"], seconds = [4] } }"#
-        )
+        film(&route)
     );
     let near = gateway(&near_settings).await;
     (far, near)
@@ -118,7 +122,10 @@ async fn what_a_far_gateway_charges_for_a_cancelled_film_is_charged_here() {
         polls: 4,
         ..simulator::JobPlan::default()
     });
-    let (far, near) = start_pair(&simulator).await;
+    // This provider cannot cancel jobs.
+    let far_settings = provider("maker", "xai", &simulator, "")
+        + &film(r#"{ provider = "maker", model = "grok-imagine-video" }"#);
+    let (far, near) = start_pair(&far_settings, "", 4).await;
     let task = order_and_cancel(&near, &simulator, "a lake").await;
     let view = wait_until_settled(&near, &task).await;
     assert_eq!(
@@ -149,16 +156,7 @@ async fn a_film_that_a_far_gateway_calls_off_costs_nothing() {
     plan(&simulator, LONG, PlannedEnd::Success);
     let far_settings = provider("maker", "runway", &simulator, "")
         + &film(r#"{ provider = "maker", model = "gen4.5" }"#);
-    let far = gateway(&far_settings).await;
-    let key = far.new_key("reseller", NewKey::default()).await;
-    let near_settings = format!(
-        "cancel_allowance = \"0\"\n[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{}/v1\"\napi_key = \"{key}\"\n{}",
-        far.base,
-        film(
-            r#"{ provider = "far", model = "film", limits = { sizes = ["1280x720"], seconds = [5] } }"#
-        )
-    );
-    let near = gateway(&near_settings).await;
+    let (far, near) = start_pair(&far_settings, "cancel_allowance = \"0\"", 5).await;
     let order = json!({"model": "film", "prompt": "a lake"});
     let answer = near.post("/v1/videos", &order).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
