@@ -118,7 +118,7 @@ see("the code has the form's values", { ...DESKTOP, key: KEY }, async (page) => 
 see("a song is separated, mixed and downloaded", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
   await page.goto("/console/create/stems-dsp-1");
   await page.getByRole("button", { name: /^Generate/ }).click();
-  await page.getByText("Choose a song first.").waitFor();
+  await page.getByText("Choose a song first.").first().waitFor();
   await page.getByLabel(/^Song/).setInputFiles(SONG);
   await page.getByText("All stems").click();
   await page.getByRole("button", { name: /^Generate/ }).click();

@@ -14,9 +14,11 @@ mod scenarios;
 mod stage;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use providers::{Order, StemTarget};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use stage::Stage;
@@ -120,6 +122,9 @@ scenarios! { lost:
     a_lost_job_is_found_behind_many_others
 }
 
+/// Cases of a scenario that run at once. Each of them would be slow if all did.
+const CONCURRENT_CASES: usize = 12;
+
 /// Runs a scenario for every case (or those that `CASE` selects), each on its own stage, and
 /// reports which failed.
 async fn all_cases<F>(scenario: fn(Stage) -> F)
@@ -127,12 +132,17 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let filter = std::env::var("CASE").unwrap_or_default();
+    let turns = Arc::new(Semaphore::new(CONCURRENT_CASES));
     let mut running = JoinSet::new();
     let mut names = Vec::new();
     for case in crate::cases() {
         if case.name.contains(&filter) {
             let name = case.name;
-            let handle = running.spawn(async move { scenario(Stage::new(case).await).await });
+            let turns = Arc::clone(&turns);
+            let handle = running.spawn(async move {
+                let _turn = turns.acquire().await.unwrap();
+                scenario(Stage::new(case).await).await;
+            });
             names.push((handle.id(), name));
         }
     }

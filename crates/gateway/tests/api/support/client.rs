@@ -34,6 +34,8 @@ impl Client {
             http: reqwest::Client::builder()
                 .no_proxy()
                 .redirect(reqwest::redirect::Policy::none())
+                // A body waits unread for its turn. On a busy machine that is longer than reqwest's 30 s.
+                .tcp_user_timeout(None)
                 .build()
                 .unwrap(),
             base: base.to_owned(),

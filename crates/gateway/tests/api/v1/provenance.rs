@@ -436,13 +436,16 @@ async fn checks_without_a_key_need_the_setting_and_are_limited() {
     check(&gateway.with_key("sk-mg-nonsense"), song.clone())
         .await
         .refused(401, "invalid_api_key");
-    // Concurrently: one after the other, the limit would recover meanwhile.
-    let checks = (0..11).map(|_| check(&stranger, song.clone()));
+    // Concurrently: one after the other, the limit would recover meanwhile. On a busy machine, it recovers a little
+    // before the last of them arrives.
+    let checks = (0..15).map(|_| check(&stranger, song.clone()));
     let answers = futures_util::future::join_all(checks).await;
     let (answered, refused): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.status == 200);
-    assert_eq!((answered.len(), refused.len()), (10, 1));
-    refused[0].refused(429, "rate_limit_exceeded");
+    assert!((10..15).contains(&answered.len()), "{}", answered.len());
+    for answer in refused {
+        answer.refused(429, "rate_limit_exceeded");
+    }
     check(&gateway, song).await.ok();
     gateway.stop().await;
 }

@@ -23,8 +23,10 @@ use super::{Case, Makes};
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The time that `EndDoubt` is told has passed in each poll interval.
 const SIMULATED_INTERVAL: Duration = Duration::from_secs(30);
-/// The longest that a scenario may take.
-const DEADLINE: Duration = Duration::from_mins(1);
+/// The longest that a scenario may take. It only ends what hangs: no scenario waits for it, and a busy machine is slow.
+const DEADLINE: Duration = Duration::from_mins(8);
+/// The longest that a response may take. No scenario waits for it either: here, responses are lost by closed connections.
+const RESPONSE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How long jobs take here.
 pub(crate) fn plan(end: PlannedEnd) -> JobPlan {
@@ -267,5 +269,10 @@ pub(crate) fn provider(case: &Case, base_url: &str) -> Provider {
         )
     };
     let protocol = providers::protocol(case.protocol).unwrap();
-    Provider::new(protocol, &settings, ProviderRules::default()).unwrap()
+    let rules = ProviderRules {
+        connect_timeout: RESPONSE_TIMEOUT,
+        short_timeout: RESPONSE_TIMEOUT,
+        ..ProviderRules::default()
+    };
+    Provider::new(protocol, &settings, rules).unwrap()
 }
