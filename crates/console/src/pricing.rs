@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use providers::MediaKind;
+use orders::MediaKind;
 
 use super::view::{ModelRow, PricingPage};
 use super::{PageFrame, layout};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use providers::MediaKind;
+use orders::MediaKind;
 use sha2::{Digest as _, Sha256};
 
 use super::{

@@ -3,7 +3,7 @@
 //! A view holds finished text instead of types for money, time or models. So a page can be drawn,
 //! tested and changed on its own.
 
-use providers::MediaKind;
+use orders::MediaKind;
 
 /// What every page needs to know about the installation.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use providers::driver::{LARGE_ANSWER_MEMORY, LARGE_ANSWERS_OF_PROVIDER};
+use orders::bounds::{LARGE_ANSWER_MEMORY, LARGE_ANSWERS_OF_PROVIDER};
 
 /// A bounded resource.
 #[derive(Debug, Clone, Copy)]

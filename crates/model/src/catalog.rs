@@ -1,6 +1,6 @@
 //! Models: names, limits, prices and routes.
 
-use providers::{ModelLimits, ModelNames};
+use orders::{ModelLimits, ModelNames};
 
 use crate::clock::Timestamp;
 use crate::price::{PASS_THROUGH_MODEL, PriceSchedule, RoutePrice, Tariff, WorkQuantity};

@@ -1,15 +1,13 @@
 //! Plain data types that every layer shares: tasks, prices, accounts, errors, ids and time.
 //!
-//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private_files`]
-//! alone touches files, [`private_memory`] protects the process, and [`crash`] ends it where a test
-//! asks for it.
+//! Begin with [`task`] and [`error`]. No database, no network, no files, no presentation;
+//! [`private_memory`] alone does something: it protects the process.
 
 pub mod account;
 pub mod audit;
 pub mod bounds;
 pub mod catalog;
 pub mod clock;
-pub mod crash;
 pub mod csv;
 pub mod database;
 pub mod error;
@@ -21,10 +19,8 @@ pub mod media;
 pub mod money;
 pub mod music;
 pub mod price;
-pub mod private_files;
 pub mod private_memory;
 pub mod provenance;
-pub mod retry;
 pub mod route;
 pub mod search_terms;
 pub mod secret;

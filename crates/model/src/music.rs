@@ -8,8 +8,8 @@ use crate::media::MediaType;
 use crate::provenance::Provenance;
 use crate::task::{StemTarget, TaskPayload};
 
-pub use providers::StemGroup;
-pub use providers::order::normalize_name;
+pub use orders::StemGroup;
+pub use orders::order::normalize_name;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClipOrigin {

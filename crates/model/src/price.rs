@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use providers::MediaKind;
+use orders::MediaKind;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-pub use providers::Secret;
+pub use orders::Secret;
 
 /// Where a secret comes from: the value itself, `env:NAME`, or `file:PATH`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]

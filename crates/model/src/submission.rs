@@ -1,6 +1,6 @@
 //! Submissions: requests to a provider for a task, and their outcomes, as far as they are known.
 
-use providers::{CostUnit, JobHandle};
+use orders::{CostUnit, JobHandle};
 use serde_json::Value;
 
 use crate::clock::Timestamp;
@@ -70,7 +70,7 @@ pub struct ReportedCost {
     pub provider: String,
     /// In millionths of the unit.
     pub millionths: i64,
-    /// The provider's unit, named as in `providers::CostUnit`.
+    /// The provider's unit, named as in `orders::CostUnit`.
     pub unit: String,
 }
 
@@ -152,7 +152,7 @@ pub struct Submission {
     pub results: Option<Value>,
     pub created_at: Timestamp,
     pub accepted_at: Option<Timestamp>,
-    /// `providers::Order::likeness` of the order; `None` also if an earlier version sent it.
+    /// `orders::Order::likeness` of the order; `None` also if an earlier version sent it.
     pub likeness: Option<String>,
     /// Whether an idempotency key went out with it; `None` if an earlier version sent it.
     pub has_key: Option<bool>,

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-pub use providers::order::ConversationMessage;
-pub use providers::{MediaKind, StemTarget};
+pub use orders::order::ConversationMessage;
+pub use orders::{MediaKind, StemTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -1,13 +1,11 @@
 //! The protocols of hosted video and music models, and the one driver that runs them.
 //!
 //! ```text
-//! order      typed orders
 //! port       Adapter: a protocol as pure functions
 //! adapters   one file for each protocol
 //! driver     all the I/O for all protocols
 //! response   responses of providers         timestamps  times in providers' formats
-//! error      errors, by class               frame_size  sizes, ratios and their names
-//! cost       costs that providers report    limits      limits of models
+//! frame_size sizes, ratios and their names
 //! outbound   connections to URLs from callers and providers
 //! hosts      which origins belong to a provider and receive its credential
 //! trace      spans of the calls
@@ -19,25 +17,24 @@
 //! is tested without a network. The [`driver`] sends calls: it owns time-outs, size caps, retries,
 //! pacing, the outbound guard and redaction.
 //!
+//! Orders, limits, costs and errors are the types of the crate `orders`.
+//!
 //! This crate knows nothing of tasks, accounts, prices or storage; its caller decides whether
 //! something is ordered again, and who pays. Begin with [`Adapter`], then with one of `adapters`.
 
 pub mod adapters;
 pub mod catalogue;
-pub mod cost;
 pub mod driver;
-pub mod error;
 pub mod frame_size;
 mod hosts;
-pub mod limits;
-pub mod order;
 pub mod outbound;
 pub mod port;
 pub mod response;
-pub mod secret;
 pub mod settings;
 pub mod timestamps;
 pub mod trace;
+
+pub use orders::{cost, error, limits, order, secret};
 
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED_RECIPES, concerns_jobs, protocol};
 pub use cost::{CostUnit, ProviderCost};

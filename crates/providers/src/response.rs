@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 
+pub use orders::error::text_at;
+
 /// A complete HTTP response.
 #[derive(Debug, Clone)]
 pub struct ProviderResponse {
@@ -157,25 +159,6 @@ pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Durat
     let date = header_text("date").and_then(|text| httpdate::parse_http_date(text).ok());
     let now = date.or(now)?;
     Some(retry_at.duration_since(now).unwrap_or_default())
-}
-
-impl ErrorDescription {
-    /// Reads code and message at these places (JSON pointers), if they contain text or a number.
-    pub fn at(body: &Value, code: &str, message: &str) -> Self {
-        Self {
-            code: text_at(body, code),
-            message: text_at(body, message),
-        }
-    }
-}
-
-/// The text or number at a JSON pointer, as text; empty text counts as none.
-pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
-    match body.pointer(pointer)? {
-        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
 }
 
 /// The text at a JSON pointer that the protocol requires.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use providers::JobHandle;
+use orders::JobHandle;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::{Conn, StoreError};

@@ -7,7 +7,7 @@
 
 mod jobs;
 
-use providers::ProviderCost;
+use orders::ProviderCost;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
 use crate::tasks::PageQuery;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use providers::driver::schedule::DurationSample;
+use orders::DurationSample;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::conn::to_json;

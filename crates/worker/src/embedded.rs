@@ -18,6 +18,7 @@ use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_core::domain::provenance::marking::{
     self, ClipSource, MarkError, RenderedFilm, SigningFacts,
 };
+use mediagate_core::retry;
 use mediagate_media::engines::child::{self, OwnModel};
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_media::engines::retouch::RetouchOptions;
@@ -29,7 +30,6 @@ use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{ProvenanceMark, ResultKind};
-use mediagate_model::retry;
 use mediagate_model::task::{
     StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
 };

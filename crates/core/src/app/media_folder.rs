@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::open::OpenError;
+use crate::private_files;
 use mediagate_config::{Config, DatabaseTarget};
 use mediagate_media::blob::{BlobStore, folder_mark};
-use mediagate_model::private_files;
 use mediagate_store::Store;
 use mediagate_store::media_folders::{self, KnownFolders};
 

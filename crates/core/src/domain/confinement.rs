@@ -1,9 +1,9 @@
 //! Proof, before a process accepts work, that its child processes are confined.
 
 use crate::app::App;
+use crate::private_files;
 use mediagate_media::engines::EngineError;
 use mediagate_media::engines::child::{self, ChildLauncher, ConfinementWall};
-use mediagate_model::private_files;
 use mediagate_telemetry::counters;
 
 /// The warning about a kernel that cannot confine child processes completely.

@@ -6,6 +6,7 @@ use providers::{ModelLimits, MusicLimits, StemLimits};
 
 use crate::app::{App, AppParts, Ctx};
 use crate::catalog::Catalog;
+use crate::crash;
 use crate::domain::assets;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::storage_room;
@@ -19,7 +20,6 @@ use mediagate_media::engines::clip::{self, ClipError, CoverStyle};
 use mediagate_media::fetch::FetchError;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
-use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
 use mediagate_model::intent::IntentResult;

@@ -3,20 +3,20 @@
 use tracing::Instrument as _;
 
 use crate::app::{App, Ctx};
+use crate::crash;
 use crate::domain::assets::{self, AssetLifetime};
 use crate::domain::music;
 use crate::domain::provenance::marking;
 use crate::domain::storage_room;
 use crate::intents::AcceptanceGuard;
 use crate::intents::{IntentAttempt, IntentRecord};
+use crate::retry;
 use mediagate_model::account::Caller;
-use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, PersonaId};
 use mediagate_model::intent::IntentResult;
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::music::{Clip, ClipState, Persona};
-use mediagate_model::retry;
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn};
 

@@ -11,6 +11,7 @@ use providers::trace::TraceSpan;
 use tracing::Instrument as _;
 
 use crate::app::{App, AppParts, Ctx};
+use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::{ledger, storage_room};
 use crate::intents::IntentAttempt;
@@ -19,7 +20,6 @@ use crate::records::Links;
 use mediagate_config::byte_size::ByteSize;
 use mediagate_model::account::{ApiKey, Caller};
 use mediagate_model::catalog::{EMBEDDED, Model, ModelBackend, Route};
-use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::intent::{IntentResult, StoredAnswer};

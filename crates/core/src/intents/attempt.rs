@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::client_state::ClientState;
 use super::{AcceptanceGuard, ClientGuard, INTENT_TTL, Intents, PeerSocket};
-use mediagate_model::crash;
+use crate::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{IntentId, TaskId};
 use mediagate_model::intent::{Intent, IntentResult, StoredAnswer};

@@ -184,7 +184,7 @@ pub fn main() -> ExitCode {
     // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
     // Before anything is created, so that all files are readable by their user only.
-    mediagate_model::private_files::restrict_umask();
+    mediagate_core::private_files::restrict_umask();
     // Not `Cli::parse`: help texts and the visible settings are adapted first.
     let parsed = Cli::from_arg_matches(&command_line::parser().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.format(&mut command_line::command()).exit());
@@ -225,7 +225,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         CliCommand::Restored(command) => restored::run(command, &cli.settings, cli.json),
         CliCommand::Engine => mediagate_media::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
-        CliCommand::CrashPoints => say(&mediagate_model::crash::POINTS
+        CliCommand::CrashPoints => say(&mediagate_core::crash::POINTS
             .map(|point| point.0)
             .join("\n")),
         CliCommand::Config(ConfigCommand::Check) => config_check::run(&cli.settings, cli.json),

@@ -35,7 +35,7 @@ pub(crate) fn names() -> Vec<String> {
         println!("NOT RUN: this build leaves crash points out");
         return Vec::new();
     }
-    let names = mediagate_model::crash::POINTS.iter().map(|point| point.0);
+    let names = mediagate_core::crash::POINTS.iter().map(|point| point.0);
     names.map(str::to_owned).collect()
 }
 

@@ -13,12 +13,12 @@ use axum::response::{IntoResponse, Response};
 use crate::auth::{RequestArrival, RequestContext};
 pub(super) use fingerprint::Fingerprint;
 use mediagate_core::app::App;
+use mediagate_core::crash;
 use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_core::intents::{
     self, ClientGuard, ExistingResult, IntentAttempt, IntentCloseTime, IntentRequest, Lookup,
 };
-use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::{RequestFingerprint, StoredAnswer};

@@ -5,7 +5,7 @@ use animatic::{
     RenderOptions, RenderRequest,
 };
 
-use providers::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use orders::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 
 use crate::engines::label::AiLabel;
 use crate::engines::retouch::{FrameRetoucher, RetouchOptions};

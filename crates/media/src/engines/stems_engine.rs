@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use orders::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use provenance::watermark::sound::SoundEmbedder;
-use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
 use stems::{
     BlockSeparator, ClipShape, DecodeLimits, SeparateError, SeparationControl, SeparationEngine,

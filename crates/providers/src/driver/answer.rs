@@ -9,6 +9,7 @@ use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
+use orders::bounds::LARGE_ANSWER_MEMORY;
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -21,14 +22,10 @@ use crate::response::{MAX_JSON_VALUES, ProviderResponse};
 /// less than a millisecond of parsing.
 const SMALL_BYTES: usize = 32 << 10;
 
-/// Memory for large answers that are being read, in bytes. An answer that needs more is read alone.
-pub const LARGE_ANSWER_MEMORY: u64 = MEMORY_UNITS as u64 * UNIT_BYTES;
-/// The same in units, and the bytes of one.
-const MEMORY_UNITS: u32 = 8192;
+/// The budget of memory for large answers, counted in units of this many bytes.
 const UNIT_BYTES: u64 = 64 << 10;
-/// Large answers of one provider that are read at once, or wait for memory. The others wait behind
-/// these, so providers take turns.
-pub const LARGE_ANSWERS_OF_PROVIDER: usize = 2;
+const MEMORY_UNITS: u32 = 8192;
+const _: () = assert!(MEMORY_UNITS as u64 * UNIT_BYTES == LARGE_ANSWER_MEMORY);
 /// Memory that a parsed value or name takes at most, in bytes: an object with one member, which
 /// counts as three, takes about 700.
 const VALUE_BYTES: u64 = 250;

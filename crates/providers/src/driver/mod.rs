@@ -37,7 +37,6 @@ mod submit;
 
 use std::time::Duration;
 
-pub use answer::{LARGE_ANSWER_MEMORY, LARGE_ANSWERS_OF_PROVIDER};
 pub use download::{DownloadError, DownloadedFile, may_come_back};
 pub use fence::SendDeadline;
 pub use find::LookupResult;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use orders::bounds::LARGE_ANSWERS_OF_PROVIDER;
+use orders::model_names::is_plain_path;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::answer::LARGE_ANSWERS_OF_PROVIDER;
 use super::auth::TokenCache;
 use super::batch::BatchQueues;
 use super::clients::ProviderClients;
@@ -19,7 +20,6 @@ use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
 use crate::hosts::TrustedHosts;
 use crate::outbound::{self, AddressGuard, is_loopback_name};
-use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
 

@@ -25,6 +25,8 @@
 
 use std::time::Duration;
 
+use orders::DurationSample;
+
 use crate::error::ProviderError;
 use crate::port::PollPace;
 
@@ -71,16 +73,6 @@ pub struct DurationQuantiles {
     pub median: Duration,
     /// A tenth of them were slower.
     pub late: Duration,
-}
-
-/// The observation of a job during a time window.
-#[derive(Debug, Clone, Copy)]
-pub struct DurationSample {
-    /// Its age when the window began, or zero.
-    pub from: Duration,
-    /// Its age when it ended or was last seen.
-    pub until: Duration,
-    pub has_ended: bool,
 }
 
 impl DurationQuantiles {

@@ -8,8 +8,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use orders::JobHandle;
+
 use super::call::Call;
-use super::step::JobHandle;
 use crate::order::Order;
 
 /// How far the provider's clock may be behind.

@@ -20,7 +20,6 @@
 mod call;
 pub mod find;
 pub mod jobs;
-pub mod model_names;
 pub mod prompt_settings;
 pub mod refusal;
 mod sign;
@@ -44,12 +43,11 @@ pub use call::{
     MAX_STATUS_BYTES, RequestBody, TimeoutClass, merge,
 };
 pub use find::{FoundJob, LookupPage, MatchCertainty};
-pub use model_names::ModelNames;
+pub use orders::job::{ClipFacts, JobHandle, OutputKind};
+pub use orders::{ModelNames, model_names};
 pub use refusal::RefusalRule;
 pub use sign::{CallSigner, OutgoingCall};
-pub use step::{
-    AdapterStep, ClipFacts, JobHandle, JobOutput, JobSettlement, OutputKind, OutputSource,
-};
+pub use step::{AdapterStep, JobOutput, JobSettlement, OutputSource};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
 /// random number.

@@ -183,5 +183,5 @@ macro_rules! jsons {
 
 jsons! {
     Bill, ClipUpstream, IntentResult, TaskResult, TaskPayload, PersonaUpstream, Provenance, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
-    Vec<ipnet::IpNet>, providers::JobHandle, serde_json::Value,
+    Vec<ipnet::IpNet>, orders::JobHandle, serde_json::Value,
 }

@@ -1,6 +1,6 @@
 //! Jobs of submissions: each belongs to one submission, whichever way it was learned of.
 
-use providers::{JobHandle, ProviderCost};
+use orders::{JobHandle, ProviderCost};
 use serde_json::Value;
 
 use crate::conn::to_json;

@@ -18,11 +18,11 @@ use super::hosted_task::{
     DeclineReason, HostedTask, RouteAttempt, RunEnding, internal_ending, unconfirmed_ending,
 };
 use crate::finish::RunOutcome;
+use mediagate_core::crash;
 use mediagate_core::domain::{keys, task_acceptance};
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};

@@ -13,12 +13,12 @@ use serde_json::{Map, Value};
 
 use mediagate_core::app::App;
 use mediagate_core::domain::assets;
+use mediagate_core::retry;
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::music::{Clip, ClipUpstream};
-use mediagate_model::retry;
 use mediagate_model::task::{SeparationMode, SongJob, StemsJob, Task, TaskPayload, VideoJob};
 use mediagate_store as store;
 

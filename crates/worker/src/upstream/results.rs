@@ -18,6 +18,7 @@ use mediagate_core::domain::assets::{self};
 use mediagate_core::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use mediagate_core::domain::songs;
 use mediagate_core::limits::{WorkKind, WorkSlot};
+use mediagate_core::retry;
 use mediagate_core::upstream::ProviderSite;
 use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle, MadeClip};
@@ -28,7 +29,6 @@ use mediagate_model::ids::{AccountId, ClipId};
 use mediagate_model::music::ClipUpstream;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultKind};
-use mediagate_model::retry;
 use mediagate_model::task::{
     LinkOutput, SeparationMode, SongJob, StemsJob, Task, TaskPayload, TaskResult, VideoJob,
     VideoOutput,

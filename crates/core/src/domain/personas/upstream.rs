@@ -5,9 +5,9 @@ use providers::order::{PersonaSpec, WorkSpec};
 use providers::{ErrorClass, ModelLimits, Order, OutputKind, ProviderError};
 
 use crate::app::App;
+use crate::crash;
 use crate::domain::personas::NewPersona;
 use crate::intents::IntentRecord;
-use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::music::{Clip, ClipUpstream, PersonaUpstream};

@@ -18,13 +18,13 @@ use serde_json::json;
 
 use super::not_found;
 use crate::app::App;
+use crate::crash;
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::{endings, keys, ledger};
 use mediagate_config::CancelPolicy;
 use mediagate_model::account::{KeyEndReason, TasksAtEnd};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};

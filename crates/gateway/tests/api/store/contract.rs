@@ -11,8 +11,7 @@ use mediagate_store::tasks::{PageQuery, TaskEnding, TaskFilter};
 use mediagate_store::{
     Conn, StoreError, accounts, assets, clips, media_folders, personas, submissions, tasks, workers,
 };
-use providers::JobHandle;
-use providers::driver::schedule::DurationSample;
+use orders::{DurationSample, JobHandle};
 
 use super::accounting::submission;
 use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};

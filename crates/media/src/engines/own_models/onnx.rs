@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
+use orders::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::onnx::{self, ModelFolder, RefusedModel, RuntimeOptions};
 use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{ErrorClass, ProviderError};
 
 pub use song::SongSpec;
-pub(crate) use song::check_length;
+pub use song::check_length;
 
 /// The kind of media that an order makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

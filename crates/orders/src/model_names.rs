@@ -67,7 +67,7 @@ pub fn encode_path(name: &str) -> Cow<'_, str> {
 
 /// Whether a path means what is written: no segment, even if decoded repeatedly, changes the path,
 /// and nothing ends it early.
-pub(crate) fn is_plain_path(path: &str) -> bool {
+pub fn is_plain_path(path: &str) -> bool {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     if path.contains(['\\', '#']) || path.contains("//") || path.contains(char::is_control) {
         return false;

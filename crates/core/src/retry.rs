@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::Error;
+use mediagate_model::error::Error;
 
 /// How long to retry storing results: they were paid for, or an engine worked on them for long.
 const STORE_LIMIT: Duration = Duration::from_hours(1);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 /// The contents of an error body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorDescription {
@@ -11,13 +13,32 @@ pub struct ErrorDescription {
     pub message: Option<String>,
 }
 
+impl ErrorDescription {
+    /// Reads code and message at these places (JSON pointers), if they contain text or a number.
+    pub fn at(body: &Value, code: &str, message: &str) -> Self {
+        Self {
+            code: text_at(body, code),
+            message: text_at(body, message),
+        }
+    }
+}
+
+/// The text or number at a JSON pointer, as text; empty text counts as none.
+pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
+    match body.pointer(pointer)? {
+        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
 /// The class of an error: its consequence for the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// Too many requests. Nothing was accepted; the same call can succeed later.
     RateLimited,
     /// The provider is unavailable. This does not prove that an order was not accepted, unless the
-    /// protocol's table says so ([`crate::RefusalRule`]).
+    /// protocol's table says so (`providers::RefusalRule`).
     Unavailable,
     /// It is unknown whether the provider accepted the order: the answer was lost, incomplete, or
     /// undocumented.
@@ -43,7 +64,7 @@ pub enum ErrorClass {
     /// not find out.
     Unconfirmed,
     /// The provider does not know the job. One of its servers may say so although the job exists,
-    /// so this is accepted only if it persists ([`crate::driver::schedule::EndDoubt`]).
+    /// so this is accepted only if it persists (`providers::driver::schedule::EndDoubt`).
     Missing,
 }
 
@@ -84,7 +105,7 @@ impl ErrorClass {
     }
 
     /// Whether this class means that the provider did not accept the order. Whether that is proved
-    /// depends on the protocol's table ([`crate::RefusalRule`]).
+    /// depends on the protocol's table (`providers::RefusalRule`).
     pub const fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -113,7 +134,7 @@ pub enum ErrorBasis {
     Record,
     /// An answer in place of the record, such as one with an error status. A proxy may have sent
     /// it, or it may be temporary, so it is accepted only if it persists
-    /// ([`crate::driver::schedule::EndDoubt`]).
+    /// (`providers::driver::schedule::EndDoubt`).
     Answer,
 }
 

@@ -67,7 +67,7 @@ impl SongSpec {
 
 /// Refuses a text that is longer than its provider takes. It is never cut: the caller would pay for
 /// a song without the rest of it.
-pub(crate) fn check_length(name: &str, text: &str, max_chars: usize) -> Result<(), ProviderError> {
+pub fn check_length(name: &str, text: &str, max_chars: usize) -> Result<(), ProviderError> {
     if text.chars().count() <= max_chars {
         return Ok(());
     }
