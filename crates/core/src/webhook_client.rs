@@ -1,10 +1,10 @@
-//! Sends webhooks, by the rules of [`providers::outbound`]: what is posted, and how much of the
+//! Sends webhooks, by the rules of [`outbound`]: what is posted, and how much of the
 //! response is kept. `domain/webhooks` decides who is notified of what, and what a response means.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use providers::outbound::{AddressRefusal, OutboundClient, OutboundRules};
+use outbound::{AddressRefusal, OutboundClient, OutboundRules};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
 use url::{Host, Url};
@@ -135,7 +135,7 @@ impl WebhookClient {
             let value = HeaderValue::try_from(value).map_err(|_| AttemptError::Unsigned)?;
             header_map.insert(HeaderName::from_static(name), value);
         }
-        providers::trace::inject_headers(&mut header_map);
+        spans::inject_headers(&mut header_map);
         let response = request.headers(header_map).body(body).send().await;
         let response = response.map_err(|error| classify_error(&error))?;
         read(response, now).await
@@ -145,7 +145,7 @@ impl WebhookClient {
 /// Reads a response. Its status decides, so a response whose body is cut off still counts.
 async fn read(mut response: Response, now: Timestamp) -> Result<WebhookResponse, AttemptError> {
     let status = response.status().as_u16();
-    let retry_after = providers::response::retry_after(response.headers(), Some(system_time(now)));
+    let retry_after = outbound::retry_after(response.headers(), Some(system_time(now)));
     let mut text = BytesMut::new();
     let mut size = 0;
     while let Ok(Some(chunk)) = response.chunk().await {

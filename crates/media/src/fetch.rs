@@ -1,4 +1,4 @@
-//! Fetches callers' URLs into files, by the rules of [`providers::outbound`].
+//! Fetches callers' URLs into files, by the rules of [`outbound`].
 //!
 //! Time and size are limited, and each redirect is checked. Content goes to disk, not into memory.
 //! The caller decides what the bytes are.
@@ -6,9 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use providers::outbound::{
-    AddressRefusal, BadRedirect, OutboundClient, OutboundRules, REDIRECTS, next_hop,
-};
+use outbound::{AddressRefusal, BadRedirect, OutboundClient, OutboundRules, REDIRECTS, next_hop};
 use reqwest::{Method, Response};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;

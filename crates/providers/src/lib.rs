@@ -6,9 +6,7 @@
 //! driver     all the I/O for all protocols
 //! response   responses of providers         timestamps  times in providers' formats
 //! frame_size sizes, ratios and their names
-//! outbound   connections to URLs from callers and providers
 //! hosts      which origins belong to a provider and receive its credential
-//! trace      spans of the calls
 //! catalogue  the models that providers sell, as data: `models/*.toml`
 //! ```
 //!
@@ -17,7 +15,8 @@
 //! is tested without a network. The [`driver`] sends calls: it owns time-outs, size caps, retries,
 //! pacing, the outbound guard and redaction.
 //!
-//! Orders, limits, costs and errors are the types of the crate `orders`.
+//! Orders, limits, costs and errors are the types of the crate `orders`; connections are those of
+//! `outbound`, and calls have the spans of `spans`.
 //!
 //! This crate knows nothing of tasks, accounts, prices or storage; its caller decides whether
 //! something is ordered again, and who pays. Begin with [`Adapter`], then with one of `adapters`.
@@ -27,12 +26,10 @@ pub mod catalogue;
 pub mod driver;
 pub mod frame_size;
 mod hosts;
-pub mod outbound;
 pub mod port;
 pub mod response;
 pub mod settings;
 pub mod timestamps;
-pub mod trace;
 
 pub use orders::{cost, error, limits, order, secret};
 

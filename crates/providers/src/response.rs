@@ -95,7 +95,7 @@ impl ProviderResponse {
 
     /// The wait that the provider asks for.
     pub fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.headers, None)
+        outbound::retry_after(&self.headers, None)
     }
 }
 
@@ -142,23 +142,6 @@ fn after_string(mut rest: &[u8]) -> &[u8] {
             return rest;
         }
     }
-}
-
-/// The wait that an answer asks for (`retry-after-ms`, or `retry-after` in seconds or as a date,
-/// relative to the answer's own `date` or otherwise to `now`).
-pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Duration> {
-    let header_text = |name: &str| headers.get(name)?.to_str().ok();
-    if let Some(milliseconds) = header_text("retry-after-ms").and_then(|text| text.parse().ok()) {
-        return Some(Duration::from_millis(milliseconds));
-    }
-    let text = header_text("retry-after")?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let retry_at = httpdate::parse_http_date(text).ok()?;
-    let date = header_text("date").and_then(|text| httpdate::parse_http_date(text).ok());
-    let now = date.or(now)?;
-    Some(retry_at.duration_since(now).unwrap_or_default())
 }
 
 /// The text at a JSON pointer that the protocol requires.

@@ -29,7 +29,7 @@ use std::time::Duration;
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::SpanKind;
-use providers::trace::TraceSpan;
+use spans::TraceSpan;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -263,9 +263,9 @@ impl WorkerContext {
         closing: Option<finish::SubmissionClose>,
     ) -> bool {
         let mut pause = Duration::from_millis(250);
-        providers::trace::set_attribute("mediagate.outcome", outcome.name());
+        spans::set_attribute("mediagate.outcome", outcome.name());
         if let finish::RunOutcome::Failed(failure) = &outcome {
-            providers::trace::mark_failed(failure.code.name());
+            spans::mark_failed(failure.code.name());
         }
         let settle_span = TraceSpan::begin("settle", SpanKind::Internal);
         let ended_run = finish::EndedRun {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::SpanKind;
-use providers::trace::TraceSpan;
+use spans::TraceSpan;
 use tracing::Instrument as _;
 
 use crate::app::{App, AppParts, Ctx};

@@ -63,7 +63,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
 /// certificates.
 fn open(config: Config) -> Result<App, CliError> {
     std::thread::scope(|scope| {
-        scope.spawn(providers::outbound::preload_certificates);
+        scope.spawn(outbound::preload_certificates);
         confinement::open(config)
     })
 }

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use outbound::{OutboundClient, OutboundRules};
 use provenance::credentials::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
-use providers::outbound::{OutboundClient, OutboundRules};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};

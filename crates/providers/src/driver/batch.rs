@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::SpanContext;
+use spans::TraceSpan;
 use tokio::time::Instant;
 
 use super::provider::Provider;
@@ -19,7 +20,6 @@ use super::step::{POLL_RETRIES, RetryPolicy, with_default_basis};
 use crate::error::{ErrorClass, ProviderError};
 use crate::port::{AdapterStep, JobHandle, MAX_ANSWER_BYTES, MAX_STATUS_BYTES};
 use crate::secret::Secret;
-use crate::trace::{self, TraceSpan};
 
 /// How long a batch waits for further polls.
 const JOIN_WINDOW: Duration = Duration::from_millis(200);
@@ -90,7 +90,7 @@ impl Provider {
         {
             let mut jobs = lock(&batch.jobs);
             if !jobs.is_empty() && jobs.len() < max_jobs {
-                jobs.push((handle.clone(), trace::current()));
+                jobs.push((handle.clone(), spans::current()));
                 return (jobs.len() - 1, call);
             }
         }

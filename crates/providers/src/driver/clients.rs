@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outbound::{CheckedResolver, client};
+
 use super::provider::ProviderRules;
-use crate::outbound::{CheckedResolver, client};
 
 /// A client for each kind of connection. None follows redirects on its own or uses a proxy from the
 /// environment: connections go only to checked addresses.

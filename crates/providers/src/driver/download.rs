@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
+use outbound::{AddressRefusal, REDIRECTS, next_hop};
 use tokio::fs::File;
 use tokio::time::Instant;
 
@@ -13,7 +14,6 @@ use super::sink::DownloadSink;
 use super::step::{backoff, is_blocked};
 use super::{Driver, redact};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
-use crate::outbound::{AddressRefusal, REDIRECTS, next_hop};
 use crate::port::{Call, CallTarget, OutputSource};
 use crate::response::ProviderResponse;
 use crate::secret::Secret;

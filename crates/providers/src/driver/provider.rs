@@ -10,6 +10,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use orders::bounds::LARGE_ANSWERS_OF_PROVIDER;
 use orders::model_names::is_plain_path;
+use outbound::{AddressGuard, is_loopback_name};
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -19,7 +20,6 @@ use super::clients::ProviderClients;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
 use crate::hosts::TrustedHosts;
-use crate::outbound::{self, AddressGuard, is_loopback_name};
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
 

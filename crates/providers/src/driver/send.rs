@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use outbound::AddressRefusal;
 use reqwest::multipart;
 use tokio::time::Instant;
 
@@ -12,9 +13,7 @@ use super::auth::{CallCredential, now};
 use super::fence::{DeadlinePassed, FencedBody, SendDeadline, is_deadline_passed};
 use super::provider::{CallDestination, Provider, blocked_error};
 use crate::error::{ErrorClass, ProviderError};
-use crate::outbound::AddressRefusal;
 use crate::port::{Call, CallEffect, FormPart, OutgoingCall, RequestBody, TimeoutClass};
-use crate::trace;
 
 /// A body extends the timeout by its size at 500 kB per second, for slow connections.
 const BODY_BYTES_PER_SECOND: u64 = 500_000;
@@ -172,7 +171,7 @@ impl Provider {
         } = prepared;
         if carries_trace {
             let mut headers = HeaderMap::new();
-            trace::inject_headers(&mut headers);
+            spans::inject_headers(&mut headers);
             request = request.headers(headers);
         }
         let exchange = async {
@@ -199,7 +198,7 @@ impl Provider {
         progress: Option<ProgressCallback<'_>>,
     ) -> Result<ReceivedAnswer, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
-        trace::set_attribute("http.response.status_code", i64::from(status.as_u16()));
+        spans::set_attribute("http.response.status_code", i64::from(status.as_u16()));
         // An answer that is not received to its end counts as lost: it may have contained a job's
         // id.
         let too_long = || SendError::lost("the provider's response is too large");

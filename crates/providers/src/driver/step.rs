@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use opentelemetry::trace::SpanKind;
+use spans::TraceSpan;
 use tokio::time::Instant;
 
 use super::answer::ReceivedAnswer;
@@ -12,7 +13,6 @@ use crate::error::{ErrorBasis, ErrorClass, ProviderError};
 use crate::port::{AdapterStep, Call, CallContext};
 use crate::response::ProviderResponse;
 use crate::secret::Secret;
-use crate::trace::TraceSpan;
 
 /// How often a call is sent, and the waits in between.
 #[derive(Debug, Clone, Copy)]

@@ -72,7 +72,7 @@ pub fn current_traceparent() -> Option<String> {
         return None;
     }
     let mut headers = HeaderMap::new();
-    providers::trace::inject_headers(&mut headers);
+    spans::inject_headers(&mut headers);
     let parent = headers.get("traceparent")?;
     parent.to_str().ok().map(ToOwned::to_owned)
 }

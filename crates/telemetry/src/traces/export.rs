@@ -82,7 +82,7 @@ impl Drop for ExporterThread {
 
 /// Starts the thread. Fails with the reason why it cannot.
 pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, ExporterThread), String> {
-    let client = providers::outbound::client(&[b"h2", b"http/1.1"], TIMEOUT)?
+    let client = outbound::client(&[b"h2", b"http/1.1"], TIMEOUT)?
         .timeout(TIMEOUT)
         .build()
         .map_err(|error| error.to_string())?;
@@ -243,7 +243,7 @@ impl SpanSender {
             }
             // OTLP over HTTP lists these statuses as retryable.
             429 | 502 | 503 | 504 => {
-                let retry_after = providers::response::retry_after(answer.headers(), None);
+                let retry_after = outbound::retry_after(answer.headers(), None);
                 ExportOutcome::Unavailable(status.to_string(), retry_after)
             }
             _ => ExportOutcome::Refused(status.to_string()),

@@ -17,8 +17,8 @@ use opentelemetry::{KeyValue, global};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
-use providers::trace::TraceSpan;
 use reqwest::header::HeaderMap;
+use spans::TraceSpan;
 
 use mediagate_config::{Config, ConfigError};
 use mediagate_model::ids::{AssetId, RequestId};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use opentelemetry::trace::SpanKind;
 use providers::driver::schedule::{EndDoubt, next_poll};
 use providers::driver::{OrderAcceptance, PollOutcome, ProgressWatch};
-use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
+use spans::TraceSpan;
 use tokio::time::Instant;
 
 use super::hosted_task::{AcceptedJob, HostedTask, RunEnding};

@@ -6,14 +6,16 @@
 //! a name that resolves differently a moment later has no effect. Redirects are followed only by
 //! [`next_hop`]'s callers, each of which checks again.
 //!
-//! This module is independent of what is fetched, and of which hosts may receive a credential.
+//! This crate knows neither what is fetched, nor which hosts may receive a credential. Begin with
+//! [`OutboundClient`].
 
 mod address;
 mod client;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use http::HeaderMap;
 use ipnet::IpNet;
 use reqwest::header::LOCATION;
 use url::{Host, Url};
@@ -182,6 +184,23 @@ pub fn next_hop(here: &Url, answer: &reqwest::Response) -> Result<Option<Url>, B
     let location = answer.headers().get(LOCATION).ok_or(BadRedirect)?;
     let location = location.to_str().map_err(|_| BadRedirect)?;
     here.join(location).map(Some).map_err(|_| BadRedirect)
+}
+
+/// The wait that an answer asks for (`retry-after-ms`, or `retry-after` in seconds or as a date,
+/// relative to the answer's own `date` or otherwise to `now`).
+pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Duration> {
+    let header_text = |name: &str| headers.get(name)?.to_str().ok();
+    if let Some(milliseconds) = header_text("retry-after-ms").and_then(|text| text.parse().ok()) {
+        return Some(Duration::from_millis(milliseconds));
+    }
+    let text = header_text("retry-after")?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let retry_at = httpdate::parse_http_date(text).ok()?;
+    let date = header_text("date").and_then(|text| httpdate::parse_http_date(text).ok());
+    let now = date.or(now)?;
+    Some(retry_at.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]
