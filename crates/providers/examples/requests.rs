@@ -1,5 +1,5 @@
 //! Prints, as JSON, what our adapters send for a fixed set of orders: the simulator's journal of
-//! each case. The checks of `crates/simulator/tests/sdk` give official SDKs the same input and
+//! each case. The checks of `tools/simulator/tests/sdk` give official SDKs the same input and
 //! compare the requests.
 
 #![expect(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use mediagate_model::bounds::{ALL, Bound};
 
-use super::{files, root};
+use super::{crates, files, root};
 
 /// Crates that are no part of the program.
 const OTHER_PROGRAMS: [&str; 3] = ["benches", "fuzz", "simulator"];
@@ -39,25 +39,26 @@ const QUEUES: [&str; 3] = [
 
 /// Counts the constructions in each file, by its path without `crates/` and `src/`.
 fn constructions() -> BTreeMap<String, usize> {
-    let crates = root().join("..");
     let mut counts = BTreeMap::new();
-    for path in files(&crates, "rs") {
-        let relative = path.strip_prefix(&crates).unwrap();
-        let parts: Vec<&str> = relative.iter().filter_map(|part| part.to_str()).collect();
-        let [krate, "src", ..] = parts[..] else {
-            continue;
-        };
-        if OTHER_PROGRAMS.contains(&krate) || is_test(&path) {
+    for folder in crates() {
+        let krate = folder.file_name().unwrap().to_string_lossy().into_owned();
+        if OTHER_PROGRAMS.contains(&&*krate) {
             continue;
         }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-        let lines = code.lines().map(str::trim_start);
-        let lines = lines.filter(|line| !line.starts_with("//"));
-        let found: usize = lines.map(count).sum();
-        if found > 0 {
-            let name = [&[krate], &parts[2..]].concat().join("/");
-            counts.insert(name, found);
+        let sources = folder.join("src");
+        for path in files(&sources, "rs") {
+            let path_in_crate = path.strip_prefix(&sources).unwrap();
+            if is_test(path_in_crate) {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            let lines = code.lines().map(str::trim_start);
+            let lines = lines.filter(|line| !line.starts_with("//"));
+            let found: usize = lines.map(count).sum();
+            if found > 0 {
+                counts.insert(format!("{krate}/{}", path_in_crate.display()), found);
+            }
         }
     }
     counts

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
+use super::{CRATE_FOLDERS, crates};
+
 /// Folders whose contents are not the repository's: those of `.gitignore`, and `.git`.
 const FOREIGN: [&str; 6] = [
     ".git",
@@ -65,7 +67,7 @@ impl Tree {
                 self.folders.insert(name);
             }
             // Documents leave `src` out: `store/tasks.rs` is a file of that crate.
-            if path.starts_with("crates/") {
+            if CRATE_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
                 self.paths.insert(path.replacen("/src/", "/", 1));
             }
             self.paths.insert(path);
@@ -239,9 +241,11 @@ fn the_map_shows_every_crate() {
         .flat_map(|(_, _, line)| line.split_whitespace())
         .map(|word| word.trim_end_matches('/'))
         .collect();
-    let crates = std::fs::read_dir(repository().join("crates")).unwrap();
-    let crates = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let crates = crates.map(|name| format!("crates/{name}"));
+    let root = repository();
+    let crates = crates()
+        .into_iter()
+        .map(|folder| folder.canonicalize().unwrap());
+    let crates = crates.map(|folder| folder.strip_prefix(&root).unwrap().display().to_string());
     let hidden: Vec<String> = crates.filter(|name| !map.contains(name.as_str())).collect();
     assert!(
         hidden.is_empty(),

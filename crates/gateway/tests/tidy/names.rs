@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{files, root};
+use super::{crates, files, sources};
 
 /// Nouns of the field that need no second word. Add a new one here, or give it a second word.
 const NOUNS: &str = "
@@ -81,8 +81,7 @@ fn types_of(folder: &Path) -> BTreeMap<String, usize> {
 fn types_have_names_that_can_be_searched_for() {
     let nouns: Vec<&str> = NOUNS.split_whitespace().collect();
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for folder in std::fs::read_dir(root().join("..")).unwrap() {
-        let folder = folder.unwrap().path();
+    for folder in crates() {
         let krate = folder.file_name().unwrap().to_string_lossy().into_owned();
         for (name, files) in types_of(&folder) {
             count += 1;
@@ -100,8 +99,7 @@ fn types_have_names_that_can_be_searched_for() {
 
 #[test]
 fn no_module_opens_with_a_question_word() {
-    let sources = files(&root().join(".."), "rs").into_iter();
-    for path in sources.filter(|path| path.components().any(|part| part.as_os_str() == "src")) {
+    for path in sources() {
         let text = std::fs::read_to_string(&path).unwrap();
         let opening = text.strip_prefix("//! ").unwrap_or_default();
         let first_word = opening

@@ -1,7 +1,7 @@
 //! The protocols, one file each; this file is their table.
 //!
 //! To add one: a file here, a line in [`PROTOCOLS`], a model of it in
-//! `crates/simulator`, a case in `tests/contract` and a page in
+//! `tools/simulator`, a case in `tests/contract` and a page in
 //! `docs/providers`.
 
 mod ark_tasks;

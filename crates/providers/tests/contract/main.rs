@@ -114,7 +114,7 @@ fn each_protocol_has_a_case_a_model_and_a_page() {
         require(own_cases.clone().next().is_some(), "case in tests/contract");
         require(
             own_cases.all(is_simulated),
-            "simulated provider in crates/simulator",
+            "simulated provider in tools/simulator",
         );
         require(
             pages.join(format!("{page}.md")).is_file(),

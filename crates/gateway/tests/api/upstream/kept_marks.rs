@@ -22,7 +22,7 @@ struct ReceivedFilm {
 const FILMS: [ReceivedFilm; 3] = [
     // XMP that names IPTC's source type, and a signature by this project's own signer.
     ReceivedFilm {
-        film: include_bytes!("../../../../provenance/tests/data/provider.mp4"),
+        film: include_bytes!("../../../../../engines/provenance/tests/data/provider.mp4"),
         marks: &["c2pa", "xmp", "iptc"],
         signed: Some((
             "A provider (Self-made certificate, verified by nobody)",
@@ -32,14 +32,14 @@ const FILMS: [ReceivedFilm; 3] = [
     },
     // Signed by the official library for Python, with a time stamp.
     ReceivedFilm {
-        film: include_bytes!("../../../../provenance/tests/data/signed_elsewhere.mp4"),
+        film: include_bytes!("../../../../../engines/provenance/tests/data/signed_elsewhere.mp4"),
         marks: &["c2pa"],
         signed: Some(("Elsewhere Signing (Elsewhere Films)", "Elsewhere Video 3.2")),
         tagged: Some("Lavf59.27.100"),
     },
     // XMP by ExifTool.
     ReceivedFilm {
-        film: include_bytes!("../../../../provenance/tests/data/tagged_elsewhere.mp4"),
+        film: include_bytes!("../../../../../engines/provenance/tests/data/tagged_elsewhere.mp4"),
         marks: &["xmp", "iptc"],
         signed: None,
         tagged: Some("Elsewhere Video 3.2"),

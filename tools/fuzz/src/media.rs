@@ -114,7 +114,7 @@ fn pictures() -> Vec<Vec<u8>> {
 }
 
 fn recordings() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stems/tests/data");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engines/stems/tests/data");
     let entries = std::fs::read_dir(folder).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();

@@ -32,18 +32,20 @@ fn run(bytes: &[u8]) {
 
 /// The samples of `provenance`, and three of them with marks added.
 fn seeds() -> Vec<Vec<u8>> {
-    let film = include_bytes!("../../provenance/tests/data/film.mp4");
-    let picture = include_bytes!("../../provenance/tests/data/picture.png");
+    let film = include_bytes!("../../../engines/provenance/tests/data/film.mp4");
+    let picture = include_bytes!("../../../engines/provenance/tests/data/picture.png");
     vec![
         film.to_vec(),
         picture.to_vec(),
-        include_bytes!("../../provenance/tests/data/sound.flac").to_vec(),
-        include_bytes!("../../provenance/tests/data/sound.m4a").to_vec(),
-        include_bytes!("../../provenance/tests/data/sound.mp3").to_vec(),
-        include_bytes!("../../provenance/tests/data/sound.wav").to_vec(),
+        include_bytes!("../../../engines/provenance/tests/data/sound.flac").to_vec(),
+        include_bytes!("../../../engines/provenance/tests/data/sound.m4a").to_vec(),
+        include_bytes!("../../../engines/provenance/tests/data/sound.mp3").to_vec(),
+        include_bytes!("../../../engines/provenance/tests/data/sound.wav").to_vec(),
         [&film[..], &uuid_box()].concat(),
         with_chunks(picture),
-        with_segments(include_bytes!("../../provenance/tests/data/picture.jpg")),
+        with_segments(include_bytes!(
+            "../../../engines/provenance/tests/data/picture.jpg"
+        )),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Trains the separator's two nets from scratch on songs whose stems are known.
 //!
 //! ```sh
-//! cd crates/stems/training
+//! cd engines/stems/training
 //! python3 presets.py 71 120 songs.json && python3 render.py songs.json songs
 //! cargo run --release -p stems --example train -- --steps 4000 --clips 1 songs OUT.bin
 //! ```

@@ -18,11 +18,11 @@
     reason = "all of it ends with the benchmark"
 )]
 
-#[path = "../../../gateway/tests/api/support/cluster.rs"]
+#[path = "../../../../crates/gateway/tests/api/support/cluster.rs"]
 #[expect(dead_code, reason = "nothing fails here")]
 mod cluster;
 mod gateway;
-#[path = "../../../gateway/tests/process/mod.rs"]
+#[path = "../../../../crates/gateway/tests/process/mod.rs"]
 #[expect(dead_code, reason = "only the tests use all of it")]
 mod process;
 

@@ -6,7 +6,7 @@
 //!
 //! ```sh
 //! cargo run -p fuzz --features c2pa --example seeds -- /tmp/seeds
-//! cd crates/fuzz && cargo +nightly fuzz run film /tmp/seeds/film
+//! cd tools/fuzz && cargo +nightly fuzz run film /tmp/seeds/film
 //! ```
 //!
 //! The feature `c2pa` adds the target for Content Credentials, as it adds them to the gateway.

@@ -69,11 +69,11 @@ fn read_credentials(file: &[u8], format: MediaFormat) -> Option<CredentialsStatu
     Some(report.status)
 }
 
-const PNG: &[u8] = include_bytes!("../../provenance/tests/data/picture.png");
-const WAV: &[u8] = include_bytes!("../../provenance/tests/data/sound.wav");
-const FILM: &[u8] = include_bytes!("../../provenance/tests/data/film.mp4");
+const PNG: &[u8] = include_bytes!("../../../engines/provenance/tests/data/picture.png");
+const WAV: &[u8] = include_bytes!("../../../engines/provenance/tests/data/sound.wav");
+const FILM: &[u8] = include_bytes!("../../../engines/provenance/tests/data/film.mp4");
 /// Signed by another program, with a time stamp.
-const SIGNED: &[u8] = include_bytes!("../../provenance/tests/data/signed_elsewhere.mp4");
+const SIGNED: &[u8] = include_bytes!("../../../engines/provenance/tests/data/signed_elsewhere.mp4");
 
 /// The film that another program signed, its manifest alone and in other files, and three small
 /// manifests: flat, nested as deep as allowed, and nested deeper.
