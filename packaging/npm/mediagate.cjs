@@ -8,7 +8,9 @@ let program;
 try {
   program = require.resolve(`${platform}/bin/mediagate`);
 } catch {
-  console.error(`mediagate: there is no build for ${process.platform} on ${process.arch}, or ${platform} was not installed`);
+  console.error(
+    `mediagate: there is no build for ${process.platform} on ${process.arch}, or ${platform} was not installed`,
+  );
   process.exit(1);
 }
 const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });

@@ -17,7 +17,12 @@ const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 export const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 export const DESKTOP = { viewport: { width: 1280, height: 900 } };
-export const VIEWS = { desktop: DESKTOP, "desktop dark": { ...DESKTOP, colorScheme: "dark" }, phone: PHONE, "phone dark": { ...PHONE, colorScheme: "dark" } };
+export const VIEWS = {
+  desktop: DESKTOP,
+  "desktop dark": { ...DESKTOP, colorScheme: "dark" },
+  phone: PHONE,
+  "phone dark": { ...PHONE, colorScheme: "dark" },
+};
 // A separation and a video may take a while in an unoptimised build on a busy machine.
 export const PATIENCE_MS = 120_000;
 
@@ -28,8 +33,15 @@ before(async () => {
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM || execFileSync("which", ["chromium"], { encoding: "utf8" }).trim(),
     args: [
-      "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--autoplay-policy=no-user-gesture-required",
-      "--disable-background-networking", "--disable-component-update", "--disable-sync",
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--autoplay-policy=no-user-gesture-required",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
     ],
   });
 });
@@ -71,7 +83,8 @@ export async function visiting(name, { base = URL_BASE, key, ...options }, visit
 }
 
 export async function shoot(page, name, options = { fullPage: true }) {
-  if (SCREENSHOTS) await page.screenshot({ path: path.join(SCREENSHOTS, `${name.replaceAll(/[ /]/g, "-")}.png`), ...options });
+  if (SCREENSHOTS)
+    await page.screenshot({ path: path.join(SCREENSHOTS, `${name.replaceAll(/[ /]/g, "-")}.png`), ...options });
 }
 
 /** Asserts that nothing overflows to the right, where a phone would scroll sideways. */
@@ -81,8 +94,13 @@ export async function assertFits(page) {
   for (const narrow of width < 500 ? [width, 320] : [width]) {
     await page.setViewportSize({ width: narrow, height });
     const [content, overflowing] = await page.evaluate((narrow) => {
-      const overflowing = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > narrow);
-      return [document.documentElement.scrollWidth, overflowing.slice(0, 8).map((element) => element.outerHTML.slice(0, 80))];
+      const overflowing = [...document.querySelectorAll("body *")].filter(
+        (element) => element.getBoundingClientRect().right > narrow,
+      );
+      return [
+        document.documentElement.scrollWidth,
+        overflowing.slice(0, 8).map((element) => element.outerHTML.slice(0, 80)),
+      ];
     }, narrow);
     assert.ok(content <= narrow, `the page is ${content} wide in a window of ${narrow}: ${overflowing.join("\n")}`);
   }
@@ -93,7 +111,12 @@ export async function assertFits(page) {
 export async function assertAccessible(page) {
   const messages = await page.evaluate(async () => {
     const { violations } = await globalThis.axe.run();
-    return violations.flatMap((violation) => violation.nodes.map((node) => `${violation.id} at ${node.target}: ${[...node.any, ...node.all, ...node.none].map((check) => check.message)[0]}`));
+    return violations.flatMap((violation) =>
+      violation.nodes.map(
+        (node) =>
+          `${violation.id} at ${node.target}: ${[...node.any, ...node.all, ...node.none].map((check) => check.message)[0]}`,
+      ),
+    );
   });
   assert.deepEqual(messages, []);
 }
@@ -134,7 +157,10 @@ export async function assertPictures(container) {
   const pictures = container.locator("img");
   assert.ok((await pictures.count()) > 0);
   for (const picture of await pictures.all()) {
-    await picture.evaluate((img) => { img.loading = "eager"; return img.decode(); });
+    await picture.evaluate((img) => {
+      img.loading = "eager";
+      return img.decode();
+    });
     assert.ok((await picture.evaluate((img) => img.naturalWidth)) > 10);
   }
 }

@@ -3,7 +3,22 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { DESKTOP, KEY, PHONE, URL_BASE, VIEWS, assertAccessible, assertFits, assertPictures, play, see, shoot, signIn, tabTo, wav } from "./browser.mjs";
+import {
+  DESKTOP,
+  KEY,
+  PHONE,
+  URL_BASE,
+  VIEWS,
+  assertAccessible,
+  assertFits,
+  assertPictures,
+  play,
+  see,
+  shoot,
+  signIn,
+  tabTo,
+  wav,
+} from "./browser.mjs";
 import { until } from "./program.mjs";
 
 const SONG = { name: "Night ferry.wav", mimeType: "audio/wav", buffer: wav() };
@@ -87,13 +102,15 @@ see("a video is made, found again and shown at its URL", { ...DESKTOP, key: KEY 
 
 see("the code has the form's values", { ...DESKTOP, key: KEY }, async (page) => {
   await page.goto("/console/create/animatic-1");
-  const prompt = "Don't blink: $HOME, `ls` and \\ in a \"garden\"";
+  const prompt = 'Don\'t blink: $HOME, `ls` and \\ in a "garden"';
   await page.getByLabel("Prompt", { exact: true }).fill(prompt);
   await page.getByLabel("Length").selectOption("1");
   await page.getByRole("tab", { name: "Code" }).click();
   const code = page.getByRole("region", { name: /The form as/ });
   const curl = await code.innerText();
-  const video = JSON.parse(execFileSync("sh", ["-c", curl], { env: { ...process.env, MEDIAGATE_KEY: KEY }, encoding: "utf8" }));
+  const video = JSON.parse(
+    execFileSync("sh", ["-c", curl], { env: { ...process.env, MEDIAGATE_KEY: KEY }, encoding: "utf8" }),
+  );
   assert.equal(video.object, "video");
   assert.equal(video.seconds, "1");
   const task = video.id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
@@ -104,7 +121,9 @@ see("the code has the form's values", { ...DESKTOP, key: KEY }, async (page) => 
 
   await page.goto("/console/create/animatic-1");
   await page.getByLabel("Prompt", { exact: true }).fill(prompt);
-  await page.getByLabel("First frame").setInputFiles({ name: "it's.png", mimeType: "image/png", buffer: Buffer.from(PIXEL, "base64") });
+  await page
+    .getByLabel("First frame")
+    .setInputFiles({ name: "it's.png", mimeType: "image/png", buffer: Buffer.from(PIXEL, "base64") });
   await page.getByRole("tab", { name: "Code" }).click();
   await page.getByRole("tab", { name: "Python" }).click();
   assert.match(await code.innerText(), /data_url\("it's\.png", "image\/png"\)/);
@@ -134,20 +153,42 @@ see("a song is separated, mixed and downloaded", { ...DESKTOP, key: KEY, acceptD
   await page.waitForFunction(() => document.querySelector("[data-position]").value > 0.5);
   await page.getByRole("button", { name: "Mute Vocals" }).click();
   await page.getByRole("button", { name: "Solo Drums" }).click();
-  assert.deepEqual(await tracks.evaluateAll((all) => all.filter((track) => !track.matches(".silent")).map((track) => track.getAttribute("aria-label"))), ["Drums"]);
+  assert.deepEqual(
+    await tracks.evaluateAll((all) =>
+      all.filter((track) => !track.matches(".silent")).map((track) => track.getAttribute("aria-label")),
+    ),
+    ["Drums"],
+  );
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByLabel("Position").press("End");
   assert.equal(await clock.innerText(), "0:04 / 0:04");
   await assertAccessible(page);
   await shoot(page, "console mixer");
 
-  const [vocals] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: /^Download Vocals/ }).click()]);
+  const [vocals] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: /^Download Vocals/ }).click(),
+  ]);
   assert.equal(vocals.suggestedFilename(), "Night ferry – Vocals.flac");
   assert.ok(isFlac(readFileSync(await vocals.path())));
-  const [all] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download all" }).click()]);
+  const [all] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Download all" }).click(),
+  ]);
   assert.equal(all.suggestedFilename(), "Night ferry – stems.zip");
-  const names = execFileSync("python3", ["-c", "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')", await all.path()], { encoding: "utf8" });
-  assert.deepEqual(names.trim().split("\n"), ["Bass", "Drums", "Other", "Vocals"].map((stem) => `Night ferry – ${stem}.flac`));
+  const names = execFileSync(
+    "python3",
+    [
+      "-c",
+      "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')",
+      await all.path(),
+    ],
+    { encoding: "utf8" },
+  );
+  assert.deepEqual(
+    names.trim().split("\n"),
+    ["Bass", "Drums", "Other", "Vocals"].map((stem) => `Night ferry – ${stem}.flac`),
+  );
 
   await page.getByRole("button", { name: "Create a persona" }).click();
   await assertAccessible(page);
@@ -287,8 +328,16 @@ const PLACES = {
 
 see("the days below Spend's bars do not overflow, however many there are", { ...PHONE, key: KEY }, async (page) => {
   const headers = { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" };
-  const order = { model: "animatic-1", messages: [{ role: "user", content: "a lake" }], video: { seconds: 1, size: "480x480" } };
-  const response = await fetch(`${URL_BASE}/v1/chat/completions`, { method: "POST", headers, body: JSON.stringify(order) });
+  const order = {
+    model: "animatic-1",
+    messages: [{ role: "user", content: "a lake" }],
+    video: { seconds: 1, size: "480x480" },
+  };
+  const response = await fetch(`${URL_BASE}/v1/chat/completions`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify(order),
+  });
   assert.equal(response.status, 200, await response.text());
   const day = (/** @type {number} */ ago) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
   for (const days of [1, 2, 7, 8, 9, 10, 15, 17, 20, 22, 25, 26, 28, 31, 73]) {
@@ -322,13 +371,20 @@ see("a phone's bar leads to every view", { ...PHONE, key: KEY }, async (page) =>
 });
 
 see("a key without scopes sees a message", DESKTOP, async (page) => {
-  const response = await fetch(`${URL_BASE}/v1/admin/keys`, { method: "POST", headers: { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" }, body: JSON.stringify({ name: "reader", scopes: ["tasks:read"] }) });
+  const response = await fetch(`${URL_BASE}/v1/admin/keys`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name: "reader", scopes: ["tasks:read"] }),
+  });
   const { key } = await response.json();
   await page.goto("/console/create");
   await signIn(page, key);
   await page.getByText("This key cannot create anything").waitFor();
   const entries = await page.getByRole("navigation", { name: "Console" }).getByRole("link").allInnerTexts();
-  assert.ok(entries.includes("Tasks") && !entries.includes("Providers") && !entries.includes("Webhooks"), entries.join());
+  assert.ok(
+    entries.includes("Tasks") && !entries.includes("Providers") && !entries.includes("Webhooks"),
+    entries.join(),
+  );
   await page.getByRole("link", { name: "Keys" }).click();
   await page.getByText("reader").first().waitFor();
   await assertAccessible(page);
@@ -360,7 +416,11 @@ see("a form shows the reason of every error, at its field", { ...DESKTOP, key: K
   for (const [number, { code, status }] of FORM_CODES.entries()) {
     const param = number % 2 ? "prompt" : null;
     const reason = `This is why ${code} came.`;
-    answer = { status, headers: { "x-should-retry": "false" }, json: { error: { message: param ? `${param}: ${reason}` : reason, code, param, request_id: `req_${code}` } } };
+    answer = {
+      status,
+      headers: { "x-should-retry": "false" },
+      json: { error: { message: param ? `${param}: ${reason}` : reason, code, param, request_id: `req_${code}` } },
+    };
     await prompt.fill(`An order for ${code}`);
     await page.getByRole("button", { name: /^Generate/ }).click();
     await page.getByRole("alert").getByText(reason).waitFor();

@@ -16,8 +16,12 @@ for (const [view, options] of Object.entries(VIEWS)) {
   see(`pricing ${view}`, options, async (page) => {
     await page.goto("/pricing");
     const cards = page.locator("[data-model]");
-    assert.deepEqual(await cards.evaluateAll((all) => all.map((card) => card.dataset.model)), ["animatic-1", "stems-dsp-1"]);
-    for (const word of await page.locator(".state .word").allInnerTexts()) assert.equal(word.toLowerCase(), "available");
+    assert.deepEqual(await cards.evaluateAll((all) => all.map((card) => card.dataset.model)), [
+      "animatic-1",
+      "stems-dsp-1",
+    ]);
+    for (const word of await page.locator(".state .word").allInnerTexts())
+      assert.equal(word.toLowerCase(), "available");
     for (const price of await page.locator(".price").allInnerTexts()) assert.equal(price.toLowerCase(), "free");
     await assertFits(page);
     await assertAccessible(page);
@@ -66,7 +70,8 @@ see("the links of the pages work", DESKTOP, async (page) => {
   const links = new Set();
   for (const place of ["/", "/pricing", "/console"]) {
     await page.goto(place);
-    for (const link of await page.locator("a[href]").evaluateAll((all) => all.map((a) => a.href))) links.add(link.split("#")[0]);
+    for (const link of await page.locator("a[href]").evaluateAll((all) => all.map((a) => a.href)))
+      links.add(link.split("#")[0]);
   }
   for (const link of links) {
     const response = await page.request.get(link);

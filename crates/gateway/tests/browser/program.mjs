@@ -8,7 +8,8 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-const PROGRAM = process.env.MEDIAGATE_PROGRAM || fileURLToPath(new URL("../../../../target/debug/mediagate", import.meta.url));
+const PROGRAM =
+  process.env.MEDIAGATE_PROGRAM || fileURLToPath(new URL("../../../../target/debug/mediagate", import.meta.url));
 // Built into the same folder.
 const SIMULATOR = path.join(path.dirname(PROGRAM), "simulator");
 
@@ -17,7 +18,9 @@ export async function startProgram() {
   const folder = mkdtempSync(path.join(tmpdir(), "mediagate-browser-"));
   const [providers, port] = [await freePort(), await freePort()];
   const simulator = spawn(SIMULATOR, ["--listen", `127.0.0.1:${providers}`], { stdio: "ignore" });
-  writeFileSync(path.join(folder, "mediagate.toml"), `
+  writeFileSync(
+    path.join(folder, "mediagate.toml"),
+    `
 [providers.fal]
 protocol = "fal"
 base_url = "http://127.0.0.1:${providers}/fal"
@@ -30,10 +33,28 @@ api_key  = "test"
 kind   = "video"
 price  = { unit = "second", usd = "0.40" }
 routes = [{ provider = "fal", model = "fal-ai/veo3.1", cost = { unit = "second", usd = "0.25" } }, { provider = "acme", model = "sora-2", cost = { unit = "second", usd = "0.30" } }]
-`);
-  const program = { url: `http://127.0.0.1:${port}`, simulator: `http://127.0.0.1:${providers}`, key: "", process: undefined };
+`,
+  );
+  const program = {
+    url: `http://127.0.0.1:${port}`,
+    simulator: `http://127.0.0.1:${providers}`,
+    key: "",
+    process: undefined,
+  };
   const start = async () => {
-    program.process = spawn(PROGRAM, ["serve", "--listen", `127.0.0.1:${port}`, "--data", path.join(folder, "data"), "--config", path.join(folder, "mediagate.toml")], { stdio: ["ignore", "pipe", "ignore"] });
+    program.process = spawn(
+      PROGRAM,
+      [
+        "serve",
+        "--listen",
+        `127.0.0.1:${port}`,
+        "--data",
+        path.join(folder, "data"),
+        "--config",
+        path.join(folder, "mediagate.toml"),
+      ],
+      { stdio: ["ignore", "pipe", "ignore"] },
+    );
     program.process.stdout.on("data", (text) => (program.key ||= /^ *(sk-mg-\w+)$/m.exec(String(text))?.[1] || ""));
     await until(async () => program.key && (await fetch(`${program.url}/readyz`)).ok);
   };
@@ -49,7 +70,11 @@ routes = [{ provider = "fal", model = "fal-ai/veo3.1", cost = { unit = "second",
     kill,
     /** Calls the API with the first key. */
     call: async (method, address, body) => {
-      const response = await fetch(program.url + address, { method, headers: { Authorization: `Bearer ${program.key}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+      const response = await fetch(program.url + address, {
+        method,
+        headers: { Authorization: `Bearer ${program.key}`, "Content-Type": "application/json" },
+        body: body && JSON.stringify(body),
+      });
       return response.json();
     },
     /** Stops the gateway, copies a finished free task this number of times with earlier times, and starts it again. */

@@ -8,6 +8,10 @@ import { test } from "node:test";
 
 test("the types of the console's scripts are correct", () => {
   const folder = fileURLToPath(new URL(".", import.meta.url));
-  const result = spawnSync(process.execPath, [path.join(folder, "node_modules/typescript/bin/tsc"), "--project", folder], { encoding: "utf8" });
+  const result = spawnSync(
+    process.execPath,
+    [path.join(folder, "node_modules/typescript/bin/tsc"), "--project", folder],
+    { encoding: "utf8" },
+  );
   assert.equal(result.status, 0, result.stdout);
 });

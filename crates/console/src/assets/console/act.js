@@ -60,7 +60,19 @@ export function Act({ of, does, kind = "", label = undefined, children }) {
     setMine(true);
     of.run(does).finally(() => setMine(false));
   };
-  return html`<button type="button" data-writes class=${kind} aria-label=${label} aria-disabled=${of.busy} aria-busy=${isBusy} onClick=${press}>${children}</button>`;
+  return html`
+    <button
+      type="button"
+      data-writes
+      class=${kind}
+      aria-label=${label}
+      aria-disabled=${of.busy}
+      aria-busy=${isBusy}
+      onClick=${press}
+    >
+      ${children}
+    </button>
+  `;
 }
 
 /** The button of a form that sends a write. With `joins` it can be pressed again while the write is in progress. */
@@ -68,5 +80,9 @@ export function Submit({ busy, joins = false, children }) {
   const press = (/** @type {MouseEvent} */ event) => {
     if (isRepeated(event)) event.preventDefault();
   };
-  return html`<button type="submit" data-writes aria-disabled=${busy && !joins} aria-busy=${busy} onClick=${press}>${children}</button>`;
+  return html`
+    <button type="submit" data-writes aria-disabled=${busy && !joins} aria-busy=${busy} onClick=${press}>
+      ${children}
+    </button>
+  `;
 }

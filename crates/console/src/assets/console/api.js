@@ -105,7 +105,8 @@ export async function call(method, path, body, options = {}) {
  * @param {{signal?: AbortSignal, intent?: string, headers?: Record<string, string>}} [options]
  */
 async function ask(method, path, body, { signal, intent, headers: extraHeaders } = {}) {
-  if (method !== "GET" && !intent && !REPEATABLE.includes(path)) throw new Error(`${method} ${path} could be done twice.`);
+  if (method !== "GET" && !intent && !REPEATABLE.includes(path))
+    throw new Error(`${method} ${path} could be done twice.`);
   const sentKey = key.read();
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json", ...extraHeaders };
@@ -265,7 +266,14 @@ export async function insist(action, { onLost, signal }) {
 export function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
-    signal?.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+    signal?.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
   });
 }
 

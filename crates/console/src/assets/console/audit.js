@@ -6,7 +6,11 @@ import { call, file, query as asQuery, save } from "./api.js";
 import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, moment, short, useLoad } from "./ui.js";
 
-const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Target", "id or handle"], ["actor", "Actor", "key name"]]);
+const FILTERS = /** @type {[string, string, string][]} */ ([
+  ["action", "Action", "key.create"],
+  ["target", "Target", "id or handle"],
+  ["actor", "Actor", "key name"],
+]);
 
 export function Audit({ query }) {
   const after = query.get("after") || "";
@@ -14,30 +18,105 @@ export function Audit({ query }) {
   const search = asQuery({ ...filters, after, limit: 50 });
   const list = useLoad((signal) => call("GET", `/v1/admin/audit${search}`, undefined, { signal }), [search]);
   const saving = useAction();
-  const csv = () => saving.run(async () => save(await file(`/v1/admin/audit${asQuery({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"));
-  return html`<div><${Head} title="Audit" small="Changes made with the console, a command or the configuration."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
-    <${Failed} error=${saving.error} />
-    <div class="filters" role="search">${FILTERS.map(([name, label, example], index) => html`<${Field} key=${name} name=${`audit-${name}`} label=${label}><input id=${`audit-${name}`} type="search" data-search=${index === 0 ? "" : undefined} placeholder=${example} value=${filters[name]} onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))} /><//>`)}</div>
-    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${search.includes("action=") || search.includes("target=") || search.includes("actor=") ? "No change matches" : "No changes yet"} />`
-      : html`<div><${Table} label="Changes, newest first" columns=${["When", "Actor", "Action", "Target", "Change", "Address"]} rows=${page.data} row=${(entry) => [
-        html`<${When} at=${entry.at} />`, html`<span>${entry.actor.name}<br /><span class="fine">${entry.actor.kind}</span></span>`, html`<strong>${entry.action}</strong>`, html`<${Target} of=${entry} />`,
-        html`<${Change} of=${entry} />`, html`<span class="fine">${entry.address || "–"}</span>`]} />
-        <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//></div>`;
+  const csv = () =>
+    saving.run(async () =>
+      save(await file(`/v1/admin/audit${asQuery({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"),
+    );
+  return html`
+    <div>
+      <${Head} title="Audit" small="Changes made with the console, a command or the configuration.">
+        <button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>
+          Download CSV
+        </button>
+      <//>
+      <${Failed} error=${saving.error} />
+      <div class="filters" role="search">
+        ${FILTERS.map(
+          ([name, label, example], index) => html`
+            <${Field} key=${name} name=${`audit-${name}`} label=${label}>
+              <input
+                id=${`audit-${name}`}
+                type="search"
+                data-search=${index === 0 ? "" : undefined}
+                placeholder=${example}
+                value=${filters[name]}
+                onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))}
+              />
+            <//>
+          `,
+        )}
+      </div>
+      <${Load} of=${list} rows=${8}>
+        ${(page) =>
+          page.data.length === 0
+            ? html`
+              <${Empty}
+                title=${
+                  search.includes("action=") || search.includes("target=") || search.includes("actor=")
+                    ? "No change matches"
+                    : "No changes yet"
+                }
+              />
+            `
+            : html`
+              <div>
+                <${Table}
+                  label="Changes, newest first"
+                  columns=${["When", "Actor", "Action", "Target", "Change", "Address"]}
+                  rows=${page.data}
+                  row=${(entry) => [
+                    html`<${When} at=${entry.at} />`,
+                    html`<span>
+                      ${entry.actor.name}
+                      <br />
+                      <span class="fine">${entry.actor.kind}</span>
+                    </span>`,
+                    html`<strong>${entry.action}</strong>`,
+                    html`<${Target} of=${entry} />`,
+                    html`<${Change} of=${entry} />`,
+                    html`<span class="fine">${entry.address || "–"}</span>`,
+                  ]}
+                />
+                <${Pager}
+                  list=${page}
+                  after=${after}
+                  newest=${withQuery({ after: undefined })}
+                  older=${withQuery({ after: page.last_id })}
+                />
+              </div>
+            `}
+      <//>
+    </div>
+  `;
 }
 
 /** The object that was changed, by its name if it has one. */
 export function Target({ of }) {
   const name = of.after?.name || of.before?.name;
   const isId = /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(of.target);
-  const text = html`<span class="mono fine" title=${of.target}>${isId ? short(of.target) : of.target}</span>`;
-  return isId && name ? html`<span>${name}<br />${text}</span>` : text;
+  const text = html`
+    <span class="mono fine" title=${of.target}>
+      ${isId ? short(of.target) : of.target}
+    </span>
+  `;
+  return isId && name
+    ? html`
+      <span>
+        ${name}
+        <br />
+        ${text}
+      </span>
+    `
+    : text;
 }
 
 /** The differences between before and after. */
 function Change({ of }) {
   const before = of.before || {};
   const after = of.after || {};
-  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  );
   if (!names.length) return "–";
   const format = (value) => {
     if (value === null || value === undefined) return "none";
@@ -45,7 +124,21 @@ function Change({ of }) {
     if (typeof value === "object") return JSON.stringify(value);
     return /^\d{4}-\d\d-\d\dT/.test(value) ? moment(value) : String(value);
   };
-  const lines = names.map((name) => html`<li key=${name}>${name.replaceAll("_", " ")}: ${of.before ? html`${format(before[name])} → ` : ""}${format(after[name])}</li>`);
+  const lines = names.map(
+    (name) => html`
+      <li key=${name}>
+        ${name.replaceAll("_", " ")}: ${of.before ? html`${format(before[name])} → ` : ""}
+        ${format(after[name])}
+      </li>
+    `,
+  );
   const list = html`<ul class="plain-list fine">${lines}</ul>`;
-  return names.length < 4 ? list : html`<details><summary>${names.length} fields</summary>${list}</details>`;
+  return names.length < 4
+    ? list
+    : html`
+      <details>
+        <summary>${names.length} fields</summary>
+        ${list}
+      </details>
+    `;
 }

@@ -22,14 +22,68 @@ export function Bars({ bars, legend = [], label, sum, say }) {
   const lines = Array.from({ length: Math.round(top / step) + 1 }, (_, line) => line * step);
   const every = Math.ceil(bars.length / NAMES);
   const pointed = bars[pointedIndex];
-  return html`<figure class="chart" role="img" aria-label=${label}>
-    <div class="between chart-head"><p class="chart-sum">${pointed ? html`<strong>${pointed.name}</strong> ${pointed.label}` : sum}</p>
-      ${legend.length > 1 && html`<ul class="legend">${legend.map((entry) => html`<li key=${entry.name}><i class=${entry.mark}></i>${entry.name}</li>`)}</ul>`}</div>
-    <div class="plot">${lines.map((line) => html`<span key=${line} class="line-at" style=${{ bottom: `${(100 * line) / top}%` }}><span>${say(line)}</span></span>`)}
-      <div class="bars" onMouseLeave=${() => setPointedIndex(-1)}>${bars.map((bar, index) => html`<div key=${bar.name} class="column" onMouseEnter=${() => setPointedIndex(index)}>
-        ${bar.parts.filter((part) => part.value > 0).map((part) => html`<b key=${part.mark} class=${part.mark} style=${{ height: `${(100 * part.value) / top}%` }}></b>`)}</div>`)}</div></div>
-    <div class="axis">${bars.map((bar, index) => index % every === 0 && html`<span key=${bar.name} class=${(index / every) % 2 ? "second" : ""} style=${namePosition(index / bars.length, (index + 1) / bars.length)}>${bar.name}</span>`)}</div>
-  </figure>`;
+  return html`
+    <figure class="chart" role="img" aria-label=${label}>
+      <div class="between chart-head">
+        <p class="chart-sum">
+          ${pointed ? html`<strong>${pointed.name}</strong> ${pointed.label}` : sum}
+        </p>
+        ${
+          legend.length > 1 &&
+          html`
+            <ul class="legend">
+              ${legend.map(
+                (entry) => html`
+                  <li key=${entry.name}>
+                    <i class=${entry.mark}></i>
+                    ${entry.name}
+                  </li>
+                `,
+              )}
+            </ul>
+          `
+        }
+      </div>
+      <div class="plot">
+        ${lines.map(
+          (line) => html`
+            <span key=${line} class="line-at" style=${{ bottom: `${(100 * line) / top}%` }}>
+              <span>${say(line)}</span>
+            </span>
+          `,
+        )}
+        <div class="bars" onMouseLeave=${() => setPointedIndex(-1)}>
+          ${bars.map(
+            (bar, index) => html`
+              <div key=${bar.name} class="column" onMouseEnter=${() => setPointedIndex(index)}>
+                ${bar.parts
+                  .filter((part) => part.value > 0)
+                  .map(
+                    (part) =>
+                      html`<b key=${part.mark} class=${part.mark} style=${{ height: `${(100 * part.value) / top}%` }}></b>`,
+                  )}
+              </div>
+            `,
+          )}
+        </div>
+      </div>
+      <div class="axis">
+        ${bars.map(
+          (bar, index) =>
+            index % every === 0 &&
+            html`
+              <span
+                key=${bar.name}
+                class=${(index / every) % 2 ? "second" : ""}
+                style=${namePosition(index / bars.length, (index + 1) / bars.length)}
+              >
+                ${bar.name}
+              </span>
+            `,
+        )}
+      </div>
+    </figure>
+  `;
 }
 
 /** The position of a bar's name: at the bar's left edge, or near the right end of the chart at its right edge. @param {number} from @param {number} to */
@@ -44,4 +98,5 @@ function stepOf(/** @type {number} */ maximum) {
 }
 
 /** A day as people write it: 24 Nov. @param {string} text as 2026-11-24 */
-export const dayName = (text) => new Date(`${text}T00:00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+export const dayName = (text) =>
+  new Date(`${text}T00:00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });

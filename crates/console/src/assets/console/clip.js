@@ -12,21 +12,38 @@ const MAX_PAGES = 5;
 export function Clip({ id, query, may }) {
   const task = query.get("task") || "";
   const clip = useLoad((signal) => read(id, task, signal), [id, task]);
-  return html`<${Load} of=${clip}>${(loaded) => html`<${Shown} loaded=${loaded} may=${may} />`}<//>${!clip.data && html`<p><a href="/console/library?show=clips">All clips</a></p>`}`;
+  return html`
+
+    <${Load} of=${clip}>${(loaded) => html`<${Shown} loaded=${loaded} may=${may} />`}<//>
+    ${
+      !clip.data &&
+      html`
+        <p>
+          <a href="/console/library?show=clips">All clips</a>
+        </p>
+      `
+    }
+
+  `;
 }
 
 /** A clip with the stems that belong to it. */
 async function read(id, task, signal) {
   const clip = await call("GET", `/${brand}/clips/${encodeURIComponent(id)}`, undefined, { signal });
   const root = clip.metadata.stem_from_id || clip.id;
-  const source = root === clip.id ? clip : await call("GET", `/${brand}/clips/${root}`, undefined, { signal }).catch(() => undefined);
+  const source =
+    root === clip.id
+      ? clip
+      : await call("GET", `/${brand}/clips/${root}`, undefined, { signal }).catch(() => undefined);
   let stems;
   if (task) {
     const record = await call("GET", `/${brand}/tasks/${encodeURIComponent(task)}`, undefined, { signal });
     stems = record.clips;
   } else {
     const all = await clips(signal);
-    const allStems = all.filter((stem) => stem.metadata.stem_from_id === root && stem.metadata.task === "gen_stem" && stem.status === "complete");
+    const allStems = all.filter(
+      (stem) => stem.metadata.stem_from_id === root && stem.metadata.task === "gen_stem" && stem.status === "complete",
+    );
     // All clips of a task have the same creation time.
     const moment = clip.metadata.stem_from_id ? clip.created_at : allStems[0]?.created_at;
     stems = allStems.filter((stem) => stem.created_at === moment);
@@ -40,7 +57,9 @@ export async function clips(signal, filter = {}) {
   const all = [];
   let after = "";
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const list = await call("GET", `/${brand}/clips${asQuery({ ...filter, limit: 100, after })}`, undefined, { signal });
+    const list = await call("GET", `/${brand}/clips${asQuery({ ...filter, limit: 100, after })}`, undefined, {
+      signal,
+    });
     all.push(...list.data);
     after = list.last_id;
     if (!list.has_more) break;
@@ -53,21 +72,84 @@ function Shown({ loaded, may }) {
   const [isNaming, setNaming] = useState(false);
   const song = (source || clip).title || "Untitled";
   const isSong = stems.length > 0;
-  const tracks = (isSong ? stems : [clip]).map((part) => ({ id: part.id, name: group(part) || song, url: address(part.audio_url) || "" })).filter((track) => track.url);
-  return html`<${Head} title=${isSong ? song : clip.title || "Untitled"} small=${isSong ? `${tracks.length} stems, played in sync` : "1 track"}>
-      ${may("music:create") && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(document.body.dataset.musicModel || "")}?clip=${(source || clip).id}`}>Separate</a>`}
-      ${may("persona:create") && html`<button type="button" class="quiet small" onClick=${() => setNaming(true)}>Create a persona</button>`}<//>
-    ${tracks.length ? html`<${MixerLoader} key=${tracks.map((track) => track.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />` : html`<${Empty} title="No audio"><p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p><//>`}
-    <section class="card"><h2>Details</h2><${Facts} of=${[["Title", clip.title], ["Kind", clip.metadata.type === "upload" ? "uploaded" : clip.metadata.task === "gen_stem" ? `stem: ${group(clip)}` : "generated"], ["Source", source && source.id !== clip.id && html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`],
-      ["Length", lasting(clip.metadata.duration)], ["Model", clip.model_name], ["Created", html`<${When} at=${clip.created_at} />`], ["Id", html`<code>${clip.id}</code>`]]} /></section>
-    ${isNaming && html`<${Persona} clip=${clip} close=${() => setNaming(false)} />`}`;
+  const tracks = (isSong ? stems : [clip])
+    .map((part) => ({ id: part.id, name: group(part) || song, url: address(part.audio_url) || "" }))
+    .filter((track) => track.url);
+  return html`
+
+    <${Head}
+      title=${isSong ? song : clip.title || "Untitled"}
+      small=${isSong ? `${tracks.length} stems, played in sync` : "1 track"}
+    >
+      ${
+        may("music:create") &&
+        html`
+          <a
+            class="button quiet small"
+            href=${`/console/create/${encodeURIComponent(document.body.dataset.musicModel || "")}?clip=${(source || clip).id}`}
+          >
+            Separate
+          </a>
+        `
+      }
+      ${
+        may("persona:create") &&
+        html`
+          <button type="button" class="quiet small" onClick=${() => setNaming(true)}>
+            Create a persona
+          </button>
+        `
+      }
+    <//>
+    ${
+      tracks.length
+        ? html`<${MixerLoader} key=${tracks.map((track) => track.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />`
+        : html`
+          <${Empty} title="No audio">
+            <p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p>
+          <//>
+        `
+    }
+    <section class="card">
+      <h2>Details</h2>
+      <${Facts}
+        of=${[
+          ["Title", clip.title],
+          [
+            "Kind",
+            clip.metadata.type === "upload"
+              ? "uploaded"
+              : clip.metadata.task === "gen_stem"
+                ? `stem: ${group(clip)}`
+                : "generated",
+          ],
+          [
+            "Source",
+            source &&
+              source.id !== clip.id &&
+              html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`,
+          ],
+          ["Length", lasting(clip.metadata.duration)],
+          ["Model", clip.model_name],
+          ["Created", html`<${When} at=${clip.created_at} />`],
+          ["Id", html`<code>${clip.id}</code>`],
+        ]}
+      />
+    </section>
+    ${isNaming && html`<${Persona} clip=${clip} close=${() => setNaming(false)} />`}
+
+  `;
 }
 
 const group = (clip) => (clip.metadata.stem_type_group_name || "").replaceAll("_", " ");
 
 function MixerLoader({ tracks, song, isSong }) {
   const loaded = useLoad((signal) => loadTracks(tracks, signal), []);
-  return html`<${Load} of=${loaded} rows=${tracks.length}>${(loadedTracks) => html`<${MixerView} tracks=${loadedTracks} song=${song} isSong=${isSong} />`}<//>`;
+  return html`
+    <${Load} of=${loaded} rows=${tracks.length}>
+      ${(loadedTracks) => html`<${MixerView} tracks=${loadedTracks} song=${song} isSong=${isSong} />`}
+    <//>
+  `;
 }
 
 function MixerView({ tracks, song, isSong }) {
@@ -94,20 +176,91 @@ function MixerView({ tracks, song, isSong }) {
   });
   const toggle = (list, set, id) => set(list.includes(id) ? list.filter((other) => other !== id) : [...list, id]);
   const name = (track) => fileName(isSong ? `${song} – ${track.name}` : song, track.blob);
-  const downloadAll = () => saving.run(() => download(`/${brand}/clips/${tracks[0].id}/stems.zip`, `${song} – stems.zip`));
-  return html`<div class="mixer" ref=${container}>
-    <div class="card transport"><button type="button" class="play" onClick=${() => (mixer.isPlaying ? mixer.pause() : mixer.play())}>${mixer.isPlaying ? "Pause" : "Play"}</button>
-      <input type="range" min="0" max=${mixer.seconds} step="0.01" aria-label="Position" data-position onInput=${(event) => mixer.seek(Number(event.target.value)).then(() => showPosition(container.current, mixer))} />
-      <span class="mono fine" data-clock>0:00 / ${timecode(mixer.seconds)}</span>
-      ${isSong && html`<button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${downloadAll}>Download all (zip)</button>`}</div>
-    <${Failed} error=${saving.error} />
-    ${tracks.map((track) => html`<div key=${track.id} class=${audible(track.id) ? "track" : "track silent"} role="group" aria-label=${track.name}>
-      <div><h2>${track.name}</h2><div class="knobs">
-        <button type="button" class="toggle" aria-pressed=${String(muted.includes(track.id))} aria-label=${`Mute ${track.name}`} onClick=${() => toggle(muted, setMuted, track.id)}>M</button>
-        <button type="button" class="toggle" aria-pressed=${String(solos.includes(track.id))} aria-label=${`Solo ${track.name}`} onClick=${() => toggle(solos, setSolos, track.id)}>S</button>
-        <input type="range" min="0" max="1" step="0.01" value=${volumes[track.id] ?? 1} aria-label=${`Volume of ${track.name}`} onInput=${(event) => setVolumes({ ...volumes, [track.id]: Number(event.target.value) })} /></div></div>
-      <${Wave} track=${track} mixer=${mixer} />
-      <button type="button" class="quiet small" aria-label=${`Download ${track.name}, ${size(track.blob.size)}`} onClick=${() => save(track.blob, name(track))}>Download</button></div>`)}</div>`;
+  const downloadAll = () =>
+    saving.run(() => download(`/${brand}/clips/${tracks[0].id}/stems.zip`, `${song} – stems.zip`));
+  return html`
+    <div class="mixer" ref=${container}>
+      <div class="card transport">
+        <button type="button" class="play" onClick=${() => (mixer.isPlaying ? mixer.pause() : mixer.play())}>
+          ${mixer.isPlaying ? "Pause" : "Play"}
+        </button>
+        <input
+          type="range"
+          min="0"
+          max=${mixer.seconds}
+          step="0.01"
+          aria-label="Position"
+          data-position
+          onInput=${(event) =>
+            mixer.seek(Number(event.target.value)).then(() => showPosition(container.current, mixer))}
+        />
+        <span class="mono fine" data-clock>
+          0:00 / ${timecode(mixer.seconds)}
+        </span>
+        ${
+          isSong &&
+          html`
+            <button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${downloadAll}>
+              Download all (zip)
+            </button>
+          `
+        }
+      </div>
+      <${Failed} error=${saving.error} />
+      ${tracks.map(
+        (track) => html`
+          <div
+            key=${track.id}
+            class=${audible(track.id) ? "track" : "track silent"}
+            role="group"
+            aria-label=${track.name}
+          >
+            <div>
+              <h2>${track.name}</h2>
+              <div class="knobs">
+                <button
+                  type="button"
+                  class="toggle"
+                  aria-pressed=${String(muted.includes(track.id))}
+                  aria-label=${`Mute ${track.name}`}
+                  onClick=${() => toggle(muted, setMuted, track.id)}
+                >
+                  M
+                </button>
+                <button
+                  type="button"
+                  class="toggle"
+                  aria-pressed=${String(solos.includes(track.id))}
+                  aria-label=${`Solo ${track.name}`}
+                  onClick=${() => toggle(solos, setSolos, track.id)}
+                >
+                  S
+                </button>
+                <input
+                  type="range"
+                  min="0"
+                  max="1"
+                  step="0.01"
+                  value=${volumes[track.id] ?? 1}
+                  aria-label=${`Volume of ${track.name}`}
+                  onInput=${(event) => setVolumes({ ...volumes, [track.id]: Number(event.target.value) })}
+                />
+              </div>
+            </div>
+            <${Wave} track=${track} mixer=${mixer} />
+            <button
+              type="button"
+              class="quiet small"
+              aria-label=${`Download ${track.name}, ${size(track.blob.size)}`}
+              onClick=${() => save(track.blob, name(track))}
+            >
+              Download
+            </button>
+          </div>
+        `,
+      )}
+    </div>
+  `;
 }
 
 /** The waveform. A click on it seeks; for the keyboard, the position slider above does the same. */
@@ -122,20 +275,34 @@ function Wave({ track, mixer }) {
     const rectangle = event.currentTarget.getBoundingClientRect();
     mixer.seek(((event.clientX - rectangle.left) / rectangle.width) * mixer.seconds);
   };
-  return html`<div class="wave" onClick=${seek}><svg viewBox=${`0 0 ${track.peaks.length / share} 100`} preserveAspectRatio="none" aria-hidden="true"><path d=${path} /></svg><i data-head></i></div>`;
+  return html`
+    <div class="wave" onClick=${seek}>
+      <svg viewBox=${`0 0 ${track.peaks.length / share} 100`} preserveAspectRatio="none" aria-hidden="true">
+        <path d=${path} />
+      </svg>
+      <i data-head></i>
+    </div>
+  `;
 }
 
 /** Updates the playheads, the position slider and the clock without drawing the view again. */
 function showPosition(container, mixer) {
   if (!container) return;
   const { position, seconds } = mixer;
-  for (const head of container.querySelectorAll("[data-head]")) head.style.transform = `translateX(${(position / (seconds || 1)) * head.parentElement.clientWidth}px)`;
+  for (const head of container.querySelectorAll("[data-head]"))
+    head.style.transform = `translateX(${(position / (seconds || 1)) * head.parentElement.clientWidth}px)`;
   container.querySelector("[data-position]").value = String(position);
   container.querySelector("[data-position]").setAttribute("aria-valuetext", timecode(position));
   container.querySelector("[data-clock]").textContent = `${timecode(position)} / ${timecode(seconds)}`;
 }
 
-const EXTENSIONS = { "audio/flac": "flac", "audio/wav": "wav", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/ogg": "ogg" };
+const EXTENSIONS = {
+  "audio/flac": "flac",
+  "audio/wav": "wav",
+  "audio/mpeg": "mp3",
+  "audio/mp4": "m4a",
+  "audio/ogg": "ogg",
+};
 
 /** A name that is valid on every file system. */
 function fileName(name, blob) {
@@ -149,13 +316,40 @@ function Persona({ clip, close }) {
   const make = (event) => {
     event.preventDefault();
     action.run(async (send) => {
-      await send("POST", `/${brand}/persona/create`, { root_clip_id: clip.id, name: form.name.trim(), description: form.description.trim() || undefined });
+      await send("POST", `/${brand}/persona/create`, {
+        root_clip_id: clip.id,
+        name: form.name.trim(),
+        description: form.description.trim() || undefined,
+      });
       go("/console/library?show=personas");
     });
   };
-  return html`<${Dialog} title="Create a persona" close=${close}><form class="stack" onSubmit=${make}>
-    <p class="muted">A voice based on “${clip.title || "this clip"}”, with its own picture.</p>
-    <${Field} name="persona-name" label="Name"><input id="persona-name" maxlength="80" required value=${form.name} onInput=${(event) => setForm({ ...form, name: event.target.value })} /><//>
-    <${Field} name="persona-description" label="Description (optional)"><textarea id="persona-description" maxlength="1000" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })}></textarea><//>
-    <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Create persona<//></div></form><//>`;
+  return html`
+    <${Dialog} title="Create a persona" close=${close}>
+      <form class="stack" onSubmit=${make}>
+        <p class="muted">A voice based on “${clip.title || "this clip"}”, with its own picture.</p>
+        <${Field} name="persona-name" label="Name">
+          <input
+            id="persona-name"
+            maxlength="80"
+            required
+            value=${form.name}
+            onInput=${(event) => setForm({ ...form, name: event.target.value })}
+          />
+        <//>
+        <${Field} name="persona-description" label="Description (optional)">
+          <textarea
+            id="persona-description"
+            maxlength="1000"
+            value=${form.description}
+            onInput=${(event) => setForm({ ...form, description: event.target.value })}
+          ></textarea>
+        <//>
+        <${Failed} error=${action.error} />
+        <div>
+          <${Submit} busy=${action.busy}>Create persona<//>
+        </div>
+      </form>
+    <//>
+  `;
 }

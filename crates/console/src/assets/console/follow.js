@@ -68,7 +68,10 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
         order.body = JSON.stringify(await fill());
         if (!signal.aborted) store(modelId, order);
       }
-      const answer = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), { onLost, signal });
+      const answer = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), {
+        onLost,
+        signal,
+      });
       id = taskOf(answer.id);
     } catch (error) {
       // A refused order made nothing, so the next attempt gets a new key.

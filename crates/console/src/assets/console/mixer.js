@@ -37,7 +37,8 @@ function peaks(buffer) {
   const result = [];
   for (let start = 0; start < samples.length; start += width) {
     let peak = 0;
-    for (let index = start; index < Math.min(start + width, samples.length); index += 1) peak = Math.max(peak, Math.abs(samples[index]));
+    for (let index = start; index < Math.min(start + width, samples.length); index += 1)
+      peak = Math.max(peak, Math.abs(samples[index]));
     result.push(Math.min(1, peak));
   }
   return result;

@@ -14,10 +14,25 @@ const PAUSE_MS = 1000;
 const get = (path, signal) => call("GET", path, undefined, { signal });
 /** The data of the page, and the events after which each part is read again. */
 const PARTS = {
-  routes: { of: ["route", "task"], read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data },
-  unconfirmed: { of: ["task"], read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal) },
+  routes: {
+    of: ["route", "task"],
+    read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data,
+  },
+  unconfirmed: {
+    of: ["task"],
+    read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal),
+  },
   tasks: { of: ["task"], read: async (signal) => (await get("/v1/admin/tasks?limit=15", signal)).data },
-  hours: { of: ["task"], read: async (signal) => (await get(`/v1/admin/usage?group_by=hour&from=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`, signal)).data },
+  hours: {
+    of: ["task"],
+    read: async (signal) =>
+      (
+        await get(
+          `/v1/admin/usage?group_by=hour&from=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`,
+          signal,
+        )
+      ).data,
+  },
   changes: { of: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
 };
 
@@ -27,7 +42,10 @@ export function Now() {
   const [newer, setNewer] = useState(/** @type {Record<string, any>} */ ({}));
   const [isLost, setLost] = useState(false);
   const state = useLoad(async (signal) => {
-    const [books, parts] = await Promise.all([get("/v1/admin/ledger/verify", signal), readAll(Object.keys(PARTS), signal)]);
+    const [books, parts] = await Promise.all([
+      get("/v1/admin/ledger/verify", signal),
+      readAll(Object.keys(PARTS), signal),
+    ]);
     return { books, ...Object.fromEntries(parts) };
   }, []);
   const isLoaded = Boolean(state.data);
@@ -46,7 +64,8 @@ export function Now() {
       if (outdated.size) timer = setTimeout(refresh, PAUSE_MS);
     };
     const onEvent = (subject) => {
-      for (const [name, part] of Object.entries(PARTS)) if (subject === "missed" || part.of.includes(subject)) outdated.add(name);
+      for (const [name, part] of Object.entries(PARTS))
+        if (subject === "missed" || part.of.includes(subject)) outdated.add(name);
       if (!timer) timer = setTimeout(refresh, PAUSE_MS);
     };
     follow("/v1/admin/events", { onEvent, onLost: setLost, signal: controller.signal }).catch(() => setLost(true));
@@ -55,50 +74,222 @@ export function Now() {
       clearTimeout(timer);
     };
   }, [isLoaded]);
-  return html`<div><${Head} title="Overview" small="The current state of the gateway, updated live." />
-    ${isLost && html`<p class="notice" role="status">Connection lost. Reconnecting.</p>`}
-    <${Load} of=${state}>${(loaded) => html`<${Health} of=${{ ...loaded, ...newer }} />`}<//></div>`;
+  return html`
+    <div>
+      <${Head} title="Overview" small="The current state of the gateway, updated live." />
+      ${
+        isLost &&
+        html`
+          <p class="notice" role="status">
+            Connection lost. Reconnecting.
+          </p>
+        `
+      }
+      <${Load} of=${state}>${(loaded) => html`<${Health} of=${{ ...loaded, ...newer }} />`}<//>
+    </div>
+  `;
 }
 
 const HOURS = 24;
 const HOUR_MS = 3_600_000;
-const ENDS = /** @type {[string, string][]} */ ([["succeeded", "good"], ["failed", "bad"], ["cancelled", "rest"]]);
+const ENDS = /** @type {[string, string][]} */ ([
+  ["succeeded", "good"],
+  ["failed", "bad"],
+  ["cancelled", "rest"],
+]);
 
 /** The last day by hour: how many tasks ended, and with which result. */
 function Hours({ of }) {
   const rowsByHour = new Map(of.map((row) => [Date.parse(row.hour), row]));
   const first = Math.floor(Date.now() / HOUR_MS) - HOURS + 1;
-  const rows = Array.from({ length: HOURS }, (_, index) => ({ at: (first + index) * HOUR_MS, row: rowsByHour.get((first + index) * HOUR_MS) }));
+  const rows = Array.from({ length: HOURS }, (_, index) => ({
+    at: (first + index) * HOUR_MS,
+    row: rowsByHour.get((first + index) * HOUR_MS),
+  }));
   const sum = (name) => rows.reduce((total, { row }) => total + (row ? row[name] : 0), 0);
   const bars = rows.map(({ at, row }) => ({
     name: new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }),
     parts: ENDS.map(([name, mark]) => ({ mark, value: row ? row[name] : 0 })),
-    label: row ? ENDS.filter(([name]) => row[name]).map(([name]) => `${row[name]} ${name}`).join(", ") : "nothing",
+    label: row
+      ? ENDS.filter(([name]) => row[name])
+          .map(([name]) => `${row[name]} ${name}`)
+          .join(", ")
+      : "nothing",
   }));
-  const legend = ENDS.filter(([name]) => sum(name)).map(([name, mark]) => ({ mark, name: `${sum(name)} ${name}` }));
-  return html`<section><h2>Last ${HOURS} hours</h2><div class="card"><${Bars} bars=${bars} legend=${legend} label=${`Tasks that ended, by hour: ${legend.map((entry) => entry.name).join(", ") || "none"}`} say=${String}
-    sum=${html`<strong>${ENDS.reduce((total, [name]) => total + sum(name), 0)}</strong> tasks ended`} /></div></section>`;
+  const legend = ENDS.filter(([name]) => sum(name)).map(([name, mark]) => ({
+    mark,
+    name: `${sum(name)} ${name}`,
+  }));
+  return html`
+    <section>
+      <h2>Last ${HOURS} hours</h2>
+      <div class="card">
+        <${Bars}
+          bars=${bars}
+          legend=${legend}
+          label=${`Tasks that ended, by hour: ${legend.map((entry) => entry.name).join(", ") || "none"}`}
+          say=${String}
+          sum=${html`<strong>${ENDS.reduce((total, [name]) => total + sum(name), 0)}</strong> tasks ended`}
+        />
+      </div>
+    </section>
+  `;
 }
 
-const problem = (route) => (route.key_refused_at ? "the provider rejects the key" : route.paused_at ? "paused by an operator" : `${stateText(route.breaker.state)}${affectedProcesses(route)}`);
+const problem = (route) =>
+  route.key_refused_at
+    ? "the provider rejects the key"
+    : route.paused_at
+      ? "paused by an operator"
+      : `${stateText(route.breaker.state)}${affectedProcesses(route)}`;
 
 function Health({ of }) {
   const sum = (pick) => of.routes.reduce((total, route) => total + pick(route), 0);
   const waiting = of.unconfirmed.data.filter((submission) => submission.state !== "ended");
   const faults = of.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
-  return html`<div><dl class="figures">
-      <div><dt>Jobs at providers</dt><dd>${sum((route) => route.open_jobs)}</dd></div>
-      <div><dt>Succeeded in the last hour</dt><dd>${sum((route) => route.last_hour.succeeded)}</dd></div>
-      <div><dt>Failed or rejected in the last hour</dt><dd>${sum((route) => route.last_hour.failed + route.last_hour.refused)}</dd></div>
-      <div><dt>Unconfirmed</dt><dd class=${waiting.length ? "wrong" : ""}>${waiting.length}${of.unconfirmed.has_more ? "+" : ""}</dd></div>
-      <div><dt>Ledger</dt><dd>${of.books.adds_up ? "adds up" : html`<span class="wrong">does not add up</span>`}</dd></div></dl>
-    ${faults.map((route) => html`<p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}><strong>${route.provider} (${route.model}):</strong> ${problem(route)}. <a href="/console/providers">Open the providers</a></p>`)}
-    <${Hours} of=${of.hours} />
-    ${waiting.length > 0 && html`<section><h2>Unconfirmed submissions</h2><${Table} label="Unconfirmed submissions" columns=${["Provider", "State", "Task", "Account", "Sent", "Error"]} rows=${waiting} row=${(submission) => [
-      html`<span><strong>${submission.provider}</strong> ${submission.model}</span>`, html`<${Status} of=${submission.state === "found" ? "failed" : "waiting"} label=${submission.state === "found" ? "job found" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${submission.task_id}`}>${short(submission.task_id)}</a>`, submission.account, html`<${When} at=${submission.sent_at} />`, submission.error?.message || ""]} /></section>`}
-    <section><div class="between"><h2>Newest tasks of all accounts</h2><a class="button quiet small" href="/console/tasks?of=all">All tasks</a></div>
-      ${of.tasks.length === 0 ? html`<${Empty} title="No tasks yet"><p>New tasks appear here.</p><//>` : html`<${Table} dense label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Created"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
-        html`<span><${Status} of=${task.status} />${ended(task) ? task.error && task.status === "failed" ? html`<br /><span class="fine wrong">${task.error.code}</span>` : "" : html` <${Progress} task=${task} />`}</span>`, cost(task.cost_usd), html`<${When} at=${task.created_at} />`]} />`}</section>
-    <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All changes</a></div>
-      ${of.changes.length === 0 ? html`<p class="muted">No changes yet.</p>` : html`<${Table} dense label="Newest changes" columns=${["Action", "Target", "Actor", "#When"]} rows=${of.changes} row=${(change) => [html`<code>${change.action}</code>`, html`<${Target} of=${change} />`, change.actor.name, html`<${When} at=${change.at} />`]} />`}</section></div>`;
+  return html`
+    <div>
+      <dl class="figures">
+        <div>
+          <dt>Jobs at providers</dt>
+          <dd>${sum((route) => route.open_jobs)}</dd>
+        </div>
+        <div>
+          <dt>Succeeded in the last hour</dt>
+          <dd>${sum((route) => route.last_hour.succeeded)}</dd>
+        </div>
+        <div>
+          <dt>Failed or rejected in the last hour</dt>
+          <dd>${sum((route) => route.last_hour.failed + route.last_hour.refused)}</dd>
+        </div>
+        <div>
+          <dt>Unconfirmed</dt>
+          <dd class=${waiting.length ? "wrong" : ""}>
+            ${waiting.length}
+            ${of.unconfirmed.has_more ? "+" : ""}
+          </dd>
+        </div>
+        <div>
+          <dt>Ledger</dt>
+          <dd>${of.books.adds_up ? "adds up" : html`<span class="wrong">does not add up</span>`}</dd>
+        </div>
+      </dl>
+      ${faults.map(
+        (route) => html`
+          <p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}>
+            <strong>
+              ${route.provider} (${route.model}):
+            </strong>${" "}
+            ${problem(route)}. <a href="/console/providers">Open the providers</a>
+          </p>
+        `,
+      )}
+      <${Hours} of=${of.hours} />
+      ${
+        waiting.length > 0 &&
+        html`
+          <section>
+            <h2>Unconfirmed submissions</h2>
+            <${Table}
+              label="Unconfirmed submissions"
+              columns=${["Provider", "State", "Task", "Account", "Sent", "Error"]}
+              rows=${waiting}
+              row=${(submission) => [
+                html`<span>
+                  <strong>${submission.provider}</strong> ${submission.model}
+                </span>`,
+                html`<${Status}
+                  of=${submission.state === "found" ? "failed" : "waiting"}
+                  label=${submission.state === "found" ? "job found" : "unknown"}
+                />`,
+                html`<a class="mono" href=${`/console/tasks/${submission.task_id}`}>
+                  ${short(submission.task_id)}
+                </a>`,
+                submission.account,
+                html`<${When} at=${submission.sent_at} />`,
+                submission.error?.message || "",
+              ]}
+            />
+          </section>
+        `
+      }
+      <section>
+        <div class="between">
+          <h2>Newest tasks of all accounts</h2>
+          <a class="button quiet small" href="/console/tasks?of=all">
+            All tasks
+          </a>
+        </div>
+        ${
+          of.tasks.length === 0
+            ? html`
+              <${Empty} title="No tasks yet">
+                <p>New tasks appear here.</p>
+              <//>
+            `
+            : html`
+              <${Table}
+                dense
+                label="Newest tasks"
+                columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Created"]}
+                rows=${of.tasks}
+                row=${(task) => [
+                  html`<${Thing} task=${task} />`,
+                  task.account,
+                  task.provider,
+                  html`<span>
+                    <${Status} of=${task.status} />
+                    ${
+                      ended(task)
+                        ? task.error && task.status === "failed"
+                          ? html`
+
+                            <br />
+                            <span class="fine wrong">${task.error.code}</span>
+
+                          `
+                          : ""
+                        : html`
+
+                          ${" "}
+                          <${Progress} task=${task} />
+
+                        `
+                    }
+                  </span>`,
+                  cost(task.cost_usd),
+                  html`<${When} at=${task.created_at} />`,
+                ]}
+              />
+            `
+        }
+      </section>
+      <section>
+        <div class="between">
+          <h2>Newest changes</h2>
+          <a class="button quiet small" href="/console/audit">
+            All changes
+          </a>
+        </div>
+        ${
+          of.changes.length === 0
+            ? html`<p class="muted">No changes yet.</p>`
+            : html`
+              <${Table}
+                dense
+                label="Newest changes"
+                columns=${["Action", "Target", "Actor", "#When"]}
+                rows=${of.changes}
+                row=${(change) => [
+                  html`<code>${change.action}</code>`,
+                  html`<${Target} of=${change} />`,
+                  change.actor.name,
+                  html`<${When} at=${change.at} />`,
+                ]}
+              />
+            `
+        }
+      </section>
+    </div>
+  `;
 }

@@ -77,7 +77,9 @@ function changed(before) {
 }
 
 export function focusHeading() {
-  const heading = /** @type {HTMLElement | null} */ (document.querySelector("main h1") || document.querySelector("main"));
+  const heading = /** @type {HTMLElement | null} */ (
+    document.querySelector("main h1") || document.querySelector("main")
+  );
   heading?.focus({ preventScroll: true });
 }
 

@@ -13,19 +13,30 @@ export function curl({ origin, intent, path, body, upload, uploadPath }) {
   const { text, files } = withPlaceholders(body);
   const source = JSON.stringify(JSON.parse(text), null, 2);
   const head = `-H "Authorization: Bearer $MEDIAGATE_KEY"`;
-  const start = upload ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -H "Idempotency-Key: $KEY-song" -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n` : "";
+  const start = upload
+    ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -H "Idempotency-Key: $KEY-song" -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n`
+    : "";
   const key = `# ${ADVICE}\nKEY=${intent}\n`;
   const call = `curl -sS ${origin}${path} \\\n  ${head} \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: $KEY" \\\n`;
   if (!files.length && !upload) return `${key}${call}  -d ${shell(source)}`;
   // The shell expands the files in the unquoted heredoc; everything else is escaped.
   const escaped = source.replace(/[\\$`]/g, "\\$&");
-  const filled = files.reduce((text, chosen, index) => text.replace(`@@FILE${index}@@`, `data:${chosen.type};base64,$(base64 < ${shell(chosen.file)} | tr -d '\\n')`), escaped);
+  const filled = files.reduce(
+    (text, chosen, index) =>
+      text.replace(`@@FILE${index}@@`, `data:${chosen.type};base64,$(base64 < ${shell(chosen.file)} | tr -d '\\n')`),
+    escaped,
+  );
   return `${key}${start}${call}  -d @- <<END\n${upload ? filled.replace("@@CLIP@@", "$CLIP") : filled}\nEND`;
 }
 
 /** @param {CodeRequest} request */
 export function python({ origin, intent, path, body, upload, uploadPath }) {
-  const value = literal(body, { true: "True", false: "False", null: "None" }, (chosen) => `data_url(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip[\"id\"]" : "");
+  const value = literal(
+    body,
+    { true: "True", false: "False", null: "None" },
+    (chosen) => `data_url(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`,
+    upload ? 'clip["id"]' : "",
+  );
   const hasFiles = withPlaceholders(body).files.length > 0;
   return `import ${hasFiles ? "base64, " : ""}os
 import requests
@@ -34,16 +45,24 @@ gateway = ${JSON.stringify(origin)}
 auth = {"Authorization": f"Bearer {os.environ['MEDIAGATE_KEY']}"}
 # ${ADVICE}
 key = ${JSON.stringify(intent)}
-${hasFiles ? `
+${
+  hasFiles
+    ? `
 def data_url(name, kind):
     with open(name, "rb") as file:
         return f"data:{kind};base64,{base64.b64encode(file.read()).decode()}"
-` : ""}${upload ? `
+`
+    : ""
+}${
+    upload
+      ? `
 with open(${JSON.stringify(upload)}, "rb") as song:
     clip = requests.post(gateway + ${JSON.stringify(uploadPath)}, headers=auth | {"Idempotency-Key": key + "-song"}, files={"file": song})
 clip.raise_for_status()
 clip = clip.json()
-` : ""}
+`
+      : ""
+  }
 made = requests.post(gateway + ${JSON.stringify(path)},
     headers=auth | {"Idempotency-Key": key},
     json=${indent(value, 4)})
@@ -57,21 +76,34 @@ print(task["output"] or task["error"])`;
 
 /** @param {CodeRequest} request */
 export function typescript({ origin, intent, path, body, upload, uploadPath }) {
-  const value = literal(body, {}, (chosen) => `await dataUrl(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip.id" : "");
+  const value = literal(
+    body,
+    {},
+    (chosen) => `await dataUrl(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`,
+    upload ? "clip.id" : "",
+  );
   const hasFiles = withPlaceholders(body).files.length > 0;
   return `${hasFiles || upload ? 'import { readFile } from "node:fs/promises";\n\n' : ""}const gateway = ${JSON.stringify(origin)};
 const auth = { Authorization: \`Bearer \${process.env.MEDIAGATE_KEY}\` };
 // ${ADVICE}
 const key = ${JSON.stringify(intent)};
-${hasFiles ? `const dataUrl = async (name: string, kind: string) =>
+${
+  hasFiles
+    ? `const dataUrl = async (name: string, kind: string) =>
   \`data:\${kind};base64,\${(await readFile(name)).toString("base64")}\`;
-` : ""}${upload ? `
+`
+    : ""
+}${
+    upload
+      ? `
 const song = new FormData();
 song.append("file", new Blob([await readFile(${JSON.stringify(upload)})]), ${JSON.stringify(upload)});
 const uploaded = await fetch(gateway + ${JSON.stringify(uploadPath)}, { method: "POST", headers: { ...auth, "Idempotency-Key": \`\${key}-song\` }, body: song });
 if (!uploaded.ok) throw new Error(await uploaded.text());
 const clip = await uploaded.json();
-` : ""}
+`
+      : ""
+  }
 const made = await fetch(gateway + ${JSON.stringify(path)}, {
   method: "POST",
   headers: { ...auth, "Content-Type": "application/json", "Idempotency-Key": key },
@@ -91,7 +123,17 @@ console.log(task.output ?? task.error);`;
 export function go({ origin, intent, path, body, upload, uploadPath }) {
   const value = goLiteral(body, upload ? 'clip["id"]' : "");
   const hasFiles = withPlaceholders(body).files.length > 0;
-  const imports = ["bytes", "encoding/json", "fmt", "io", "log", "net/http", "os", ...(hasFiles ? ["encoding/base64"] : []), ...(upload ? ["mime/multipart"] : [])].sort();
+  const imports = [
+    "bytes",
+    "encoding/json",
+    "fmt",
+    "io",
+    "log",
+    "net/http",
+    "os",
+    ...(hasFiles ? ["encoding/base64"] : []),
+    ...(upload ? ["mime/multipart"] : []),
+  ].sort();
   return `package main
 
 import (
@@ -125,7 +167,9 @@ func call(method, path, kind, intent string, body io.Reader) (map[string]any, st
 	}
 	return answer, response.Header.Get("x-task-id")
 }
-${hasFiles ? `
+${
+  hasFiles
+    ? `
 func dataURL(name, kind string) string {
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -133,9 +177,13 @@ func dataURL(name, kind string) string {
 	}
 	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(content)
 }
-` : ""}
+`
+    : ""
+}
 func main() {
-${upload ? `	song, err := os.ReadFile(${JSON.stringify(upload)})
+${
+  upload
+    ? `	song, err := os.ReadFile(${JSON.stringify(upload)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -145,7 +193,9 @@ ${upload ? `	song, err := os.ReadFile(${JSON.stringify(upload)})
 	part.Write(song)
 	parts.Close()
 	clip, _ := call("POST", ${JSON.stringify(uploadPath)}, parts.FormDataContentType(), key+"-song", &form)
-` : ""}	body, _ := json.Marshal(${indent(value, 0, "\t")})
+`
+    : ""
+}	body, _ := json.Marshal(${indent(value, 0, "\t")})
 	_, id := call("POST", ${JSON.stringify(path)}, "application/json", key, bytes.NewReader(body))
 	task, _ := call("GET", "/v1/tasks/"+id, "", "", nil)
 	for task["status"] == "queued" || task["status"] == "running" {
@@ -183,7 +233,9 @@ function goLiteral(value, clip, pad = "") {
   if (value === "@@CLIP@@") return clip;
   if (typeof value !== "object") return JSON.stringify(value);
   if ("file" in value) return `dataURL(${JSON.stringify(value.file)}, ${JSON.stringify(value.type)})`;
-  const lines = Object.entries(value).map(([name, item]) => `${pad}\t${JSON.stringify(name)}: ${goLiteral(item, clip, `${pad}\t`)},`);
+  const lines = Object.entries(value).map(
+    ([name, item]) => `${pad}\t${JSON.stringify(name)}: ${goLiteral(item, clip, `${pad}\t`)},`,
+  );
   return `map[string]any{\n${lines.join("\n")}\n${pad}}`;
 }
 

@@ -22,27 +22,122 @@ export function Spend({ query, may }) {
   const groups = isAll ? ALL_GROUPS : GROUPS;
   const requested = query.get("by") || "";
   const by = Object.keys(groups).includes(requested) ? requested : Object.keys(groups)[0];
-  const usagePath = (group_by, format) => `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
-  const usage = useLoad(async (signal) => {
-    const get = (path) => call("GET", path, undefined, { signal });
-    // Only short ranges are stacked by group; long ones would have too many parts.
-    const byDay = lengthOf(from, to) <= MAX_STACKED_DAYS ? `day,${by}` : "day";
-    const [account, days, sums] = await Promise.all([get("/v1/account"), get(usagePath(byDay)), get(usagePath(by))]);
-    return { account, days, sums };
-  }, [from, to, by, isAll]);
+  const usagePath = (group_by, format) =>
+    `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
+  const usage = useLoad(
+    async (signal) => {
+      const get = (path) => call("GET", path, undefined, { signal });
+      // Only short ranges are stacked by group; long ones would have too many parts.
+      const byDay = lengthOf(from, to) <= MAX_STACKED_DAYS ? `day,${by}` : "day";
+      const [account, days, sums] = await Promise.all([get("/v1/account"), get(usagePath(byDay)), get(usagePath(by))]);
+      return { account, days, sums };
+    },
+    [from, to, by, isAll],
+  );
   const saving = useAction();
   const csv = () => saving.run(async () => save(await file(usagePath(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
-  return html`<${Head} title="Spend" small=${isAll ? "Revenue and cost of all accounts, by day (UTC)." : "Cost of this account, by day (UTC)."}><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
+  return html`
+
+    <${Head}
+      title="Spend"
+      small=${isAll ? "Revenue and cost of all accounts, by day (UTC)." : "Cost of this account, by day (UTC)."}
+    >
+      <button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>
+        Download CSV
+      </button>
+    <//>
     <${Failed} error=${saving.error} />
     ${usage.data && html`<${Account} of=${usage.data.account} />`}
-    <div class="filters spend-filters">${may("admin") && html`<${Field} name="of" label="Accounts"><select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}><option value="all">all accounts</option><option value="own">my account</option></select><//>`}<${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
-      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(groups).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//><nav class="ranges" aria-label="Ranges">${ranges().map(([name, since, until]) => html`<a key=${name} href=${withQuery({ from: since, to: until })} aria-current=${since === from && until === to ? "true" : undefined}>${name}</a>`)}</nav></div>
-    <${Load} of=${usage}>${({ days, sums }) => (days.data.length === 0 ? html`<${Empty} title="No tasks ended in this period"><p>A task counts on the day on which it ended.</p><//>`
-      : html`<div class="card"><${Days} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} /></div>
-        <section><${Table} label="Totals" columns=${[groups[by], "#Tasks", "#Succeeded", "#Failed", "#Cancelled", "#Charged", ...(isAll ? ["#Provider cost", "#Margin"] : [])]} keyed=${(row) => name(row, by)} rows=${sums.data} total=${{ ...sums.total, isTotal: true }}
-          row=${(row) => [html`<strong>${row.isTotal ? "Total" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd), ...(isAll ? margin(row) : [])]} />${isAll && html`<${Unknown} of=${sums.total} />`}</section>`)}<//>
-    ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}`;
+    <div class="filters spend-filters">
+      ${
+        may("admin") &&
+        html`
+          <${Field} name="of" label="Accounts">
+            <select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}>
+              <option value="all">all accounts</option>
+              <option value="own">my account</option>
+            </select>
+          <//>
+        `
+      }
+      <${Field} name="from" label="From">
+        <input id="from" type="date" value=${from} max=${to} onChange=${set("from")} />
+      <//>
+      <${Field} name="to" label="To">
+        <input id="to" type="date" value=${to} min=${from} onChange=${set("to")} />
+      <//>
+      <${Field} name="by" label="Grouped by">
+        <select id="by" value=${by} onChange=${set("by")}>
+          ${Object.entries(groups).map(
+            ([group, name]) => html`
+              <option key=${group} value=${group}>
+                ${name}
+              </option>
+            `,
+          )}
+        </select>
+      <//>
+      <nav class="ranges" aria-label="Ranges">
+        ${ranges().map(
+          ([name, since, until]) => html`
+            <a
+              key=${name}
+              href=${withQuery({ from: since, to: until })}
+              aria-current=${since === from && until === to ? "true" : undefined}
+            >
+              ${name}
+            </a>
+          `,
+        )}
+      </nav>
+    </div>
+    <${Load} of=${usage}>
+      ${({ days, sums }) =>
+        days.data.length === 0
+          ? html`
+            <${Empty} title="No tasks ended in this period">
+              <p>A task counts on the day on which it ended.</p>
+            <//>
+          `
+          : html`
+
+            <div class="card">
+              <${Days} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} />
+            </div>
+            <section>
+              <${Table}
+                label="Totals"
+                columns=${[
+                  groups[by],
+                  "#Tasks",
+                  "#Succeeded",
+                  "#Failed",
+                  "#Cancelled",
+                  "#Charged",
+                  ...(isAll ? ["#Provider cost", "#Margin"] : []),
+                ]}
+                keyed=${(row) => name(row, by)}
+                rows=${sums.data}
+                total=${{ ...sums.total, isTotal: true }}
+                row=${(row) => [
+                  html`<strong>${row.isTotal ? "Total" : name(row, by)}</strong>`,
+                  row.tasks,
+                  row.succeeded,
+                  row.failed,
+                  row.cancelled,
+                  usd(row.cost_usd),
+                  ...(isAll ? margin(row) : []),
+                ]}
+              />
+              ${isAll && html`<${Unknown} of=${sums.total} />`}
+            </section>
+
+          `}
+    <//>
+    ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}
+
+  `;
 }
 
 function name(row, by) {
@@ -53,20 +148,32 @@ function name(row, by) {
 /** The cost of providers, and the margin. */
 function margin(row) {
   const paid = Number(row.provider_cost_usd) + Number(row.failed_cost_usd);
-  return [paid ? usd(paid.toFixed(6)) : "–", html`<span class=${row.margin_usd.startsWith("-") ? "wrong" : ""}>${usd(row.margin_usd)}</span>`];
+  return [
+    paid ? usd(paid.toFixed(6)) : "–",
+    html`<span class=${row.margin_usd.startsWith("-") ? "wrong" : ""}>${usd(row.margin_usd)}</span>`,
+  ];
 }
 
 function Unknown({ of }) {
   const count = of.unknown_cost_jobs;
   if (!count) return "";
-  return html`<p class="fine muted">The margin does not include ${count} ${count === 1 ? "job" : "jobs"} at providers, because the cost is unknown. Declare the <code>cost</code> of a route to include its successful jobs. The cost of failed jobs is known only to the provider.</p>`;
+  return html`
+    <p class="fine muted">
+      The margin does not include ${count} ${count === 1 ? "job" : "jobs"} at providers, because the cost is
+      unknown. Declare the <code>cost</code> of a route to include its successful jobs. The cost of failed jobs is
+      known only to the provider.
+    </p>
+  `;
 }
 
 /** Every day of the range, including days without tasks: in dollars, or in tasks if all of them were free. */
 function Days({ days, sums, by, from, to }) {
   const isFree = Number(sums.total.cost_usd) === 0;
   const value = (row) => (isFree ? row.tasks : Number(row.cost_usd));
-  const largest = sums.data.toSorted((a, b) => value(b) - value(a)).slice(0, MARKS.length - 1).map((row) => name(row, by));
+  const largest = sums.data
+    .toSorted((a, b) => value(b) - value(a))
+    .slice(0, MARKS.length - 1)
+    .map((row) => name(row, by));
   const mark = (row) => MARKS[largest.includes(name(row, by)) ? largest.indexOf(name(row, by)) : MARKS.length - 1];
   const isStacked = days.some((row) => name(row, by) !== "–");
   const rowsByDay = new Map();
@@ -74,14 +181,38 @@ function Days({ days, sums, by, from, to }) {
   const bars = Array.from({ length: Math.min(lengthOf(from, to), 400) }, (_, index) => {
     const date = day(new Date(Date.parse(from) + index * DAY_MS));
     const rows = rowsByDay.get(date) || [];
-    const parts = MARKS.map((group, order) => ({ mark: group, value: rows.filter((row) => (isStacked ? mark(row) === group : order === 0)).reduce((total, row) => total + value(row), 0) }));
+    const parts = MARKS.map((group, order) => ({
+      mark: group,
+      value: rows
+        .filter((row) => (isStacked ? mark(row) === group : order === 0))
+        .reduce((total, row) => total + value(row), 0),
+    }));
     const tasks = rows.reduce((total, row) => total + row.tasks, 0);
     const paid = rows.reduce((total, row) => total + Number(row.cost_usd), 0);
-    return { name: dayName(date), parts, label: rows.length ? `${usd(paid.toFixed(6))}, ${tasks} ${tasks === 1 ? "task" : "tasks"}` : "nothing" };
+    return {
+      name: dayName(date),
+      parts,
+      label: rows.length ? `${usd(paid.toFixed(6))}, ${tasks} ${tasks === 1 ? "task" : "tasks"}` : "nothing",
+    };
   });
-  const legend = isStacked ? [...largest.map((name, index) => ({ mark: MARKS[index], name })), ...(sums.data.length > largest.length ? [{ mark: "rest", name: "others" }] : [])] : [];
-  return html`<${Bars} bars=${bars} legend=${legend} label=${`${isFree ? "Tasks" : "Dollars"} by day, ${from} to ${to}`} say=${(line) => (isFree ? String(line) : `${line} USD`)}
-    sum=${html`<strong>${isFree ? sums.total.tasks : usd(sums.total.cost_usd)}</strong> ${isFree ? "tasks" : `in ${sums.total.tasks} tasks`}, ${dayName(from)} to ${dayName(to)}`} />`;
+  const legend = isStacked
+    ? [
+        ...largest.map((name, index) => ({ mark: MARKS[index], name })),
+        ...(sums.data.length > largest.length ? [{ mark: "rest", name: "others" }] : []),
+      ]
+    : [];
+  return html`
+    <${Bars}
+      bars=${bars}
+      legend=${legend}
+      label=${`${isFree ? "Tasks" : "Dollars"} by day, ${from} to ${to}`}
+      say=${(line) => (isFree ? String(line) : `${line} USD`)}
+      sum=${html`
+        <strong>${isFree ? sums.total.tasks : usd(sums.total.cost_usd)}</strong>${" "}
+        ${isFree ? "tasks" : `in ${sums.total.tasks} tasks`}, ${dayName(from)} to ${dayName(to)}
+      `}
+    />
+  `;
 }
 
 /** Number of days from one date to the other, both included. */
@@ -93,7 +224,12 @@ function ranges() {
   const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
   const ago = (days) => day(new Date(now.getTime() - days * DAY_MS));
   const date = (...parts) => day(new Date(Date.UTC(.../** @type {[number, number, number]} */ (parts))));
-  return [["This month", date(year, month, 1), day(now)], ["Last month", date(year, month - 1, 1), date(year, month, 0)], ["7 days", ago(6), day(now)], ["30 days", ago(29), day(now)]];
+  return [
+    ["This month", date(year, month, 1), day(now)],
+    ["Last month", date(year, month - 1, 1), date(year, month, 0)],
+    ["7 days", ago(6), day(now)],
+    ["30 days", ago(29), day(now)],
+  ];
 }
 
 const day = (date) => date.toISOString().slice(0, 10);
@@ -101,27 +237,146 @@ const day = (date) => date.toISOString().slice(0, 10);
 function Account({ of }) {
   const isPrepaid = of.policy === "prepaid";
   const budgets = of.keys.filter((key) => key.budget_usd && !key.revoked_at);
-  return html`<dl class="figures">
-    ${isPrepaid && html`<div><dt>Balance</dt><dd>${usd(of.balance_usd)}</dd></div>`}
-    <div><dt>Total spent</dt><dd>${usd(of.spent_usd)}</dd></div><div><dt>Held for open tasks</dt><dd>${usd(of.held_usd)}</dd></div>
-    <div><dt>Available</dt><dd>${of.available_usd === null ? "no limit" : usd(of.available_usd)}</dd></div></dl>
-    ${of.ledger_mismatches > 0 && html`<p class="notice bad" role="alert"><strong>The ledger has ${of.ledger_mismatches} ${of.ledger_mismatches === 1 ? "mismatch" : "mismatches"}.</strong> Run <code>mediagate ledger verify</code> for details.</p>`}
-    ${budgets.length > 0 && html`<section><h2>Budgets</h2><${Table} label="Budgets of keys" columns=${["Key", "Used", "#Left", "#Budget"]} rows=${budgets} row=${(key) => {
-      const used = 1 - Number(key.available_usd) / (Number(key.budget_usd) || 1);
-      return [html`<strong>${key.name}</strong>`, html`<span class="meter"><meter min="0" max="1" high="0.9" value=${used} aria-label=${`Budget of ${key.name}`}></meter> ${Math.round(100 * used)} %</span>`, usd(key.available_usd), `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}`];
-    }} /></section>`}`;
+  return html`
+
+    <dl class="figures">
+      ${
+        isPrepaid &&
+        html`
+          <div>
+            <dt>Balance</dt>
+            <dd>${usd(of.balance_usd)}</dd>
+          </div>
+        `
+      }
+      <div>
+        <dt>Total spent</dt>
+        <dd>${usd(of.spent_usd)}</dd>
+      </div>
+      <div>
+        <dt>Held for open tasks</dt>
+        <dd>${usd(of.held_usd)}</dd>
+      </div>
+      <div>
+        <dt>Available</dt>
+        <dd>${of.available_usd === null ? "no limit" : usd(of.available_usd)}</dd>
+      </div>
+    </dl>
+    ${
+      of.ledger_mismatches > 0 &&
+      html`
+        <p class="notice bad" role="alert">
+          <strong>
+            The ledger has ${of.ledger_mismatches} ${of.ledger_mismatches === 1 ? "mismatch" : "mismatches"}.
+          </strong>${" "}
+          Run <code>mediagate ledger verify</code> for details.
+        </p>
+      `
+    }
+    ${
+      budgets.length > 0 &&
+      html`
+        <section>
+          <h2>Budgets</h2>
+          <${Table}
+            label="Budgets of keys"
+            columns=${["Key", "Used", "#Left", "#Budget"]}
+            rows=${budgets}
+            row=${(key) => {
+              const used = 1 - Number(key.available_usd) / (Number(key.budget_usd) || 1);
+              return [
+                html`<strong>${key.name}</strong>`,
+                html`<span class="meter">
+                  <meter min="0" max="1" high="0.9" value=${used} aria-label=${`Budget of ${key.name}`}></meter>${" "}
+                  ${Math.round(100 * used)} %
+                </span>`,
+                usd(key.available_usd),
+                `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}`,
+              ];
+            }}
+          />
+        </section>
+      `
+    }
+
+  `;
 }
 
 const amount = (text) => (Number(text) ? usd(text) : "–");
 
 function Ledger({ after }) {
-  const list = useLoad(async (signal) => {
-    const [entries, check] = await Promise.all([call("GET", `/v1/admin/ledger${asQuery({ limit: 25, after })}`, undefined, { signal }), call("GET", "/v1/admin/ledger/verify", undefined, { signal })]);
-    return { entries, check };
-  }, [after]);
-  return html`<section><div class="between"><h2>Ledger</h2>${list.data && html`<p class=${list.data.check.adds_up ? "status ok" : "status bad"}>${list.data.check.adds_up ? "adds up" : "does not add up"}</p>`}</div>
-    ${list.data?.check.mismatches.length > 0 && html`<ul>${list.data.check.mismatches.map((mismatch) => html`<li key=${mismatch.what + mismatch.id}>${mismatch.what} <code>${mismatch.id}</code>: ${mismatch.why}</li>`)}</ul>`}
-    <${Load} of=${list} rows=${3}>${(loaded) => (loaded.entries.data.length === 0 ? html`<${Empty} title="No ledger entries yet" />`
-      : html`<${Table} label="Ledger, newest first" columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]} rows=${loaded.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || "", amount(entry.held_usd), amount(entry.spent_usd), amount(entry.credit_usd)]} />
-        <${Pager} list=${loaded.entries} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: loaded.entries.last_id })} />`)}<//></section>`;
+  const list = useLoad(
+    async (signal) => {
+      const [entries, check] = await Promise.all([
+        call("GET", `/v1/admin/ledger${asQuery({ limit: 25, after })}`, undefined, { signal }),
+        call("GET", "/v1/admin/ledger/verify", undefined, { signal }),
+      ]);
+      return { entries, check };
+    },
+    [after],
+  );
+  return html`
+    <section>
+      <div class="between">
+        <h2>Ledger</h2>
+        ${
+          list.data &&
+          html`
+            <p class=${list.data.check.adds_up ? "status ok" : "status bad"}>
+              ${list.data.check.adds_up ? "adds up" : "does not add up"}
+            </p>
+          `
+        }
+      </div>
+      ${
+        list.data?.check.mismatches.length > 0 &&
+        html`
+          <ul>
+            ${list.data.check.mismatches.map(
+              (mismatch) => html`
+                <li key=${mismatch.what + mismatch.id}>
+                  ${mismatch.what} <code>${mismatch.id}</code>: ${mismatch.why}
+                </li>
+              `,
+            )}
+          </ul>
+        `
+      }
+      <${Load} of=${list} rows=${3}>
+        ${(loaded) =>
+          loaded.entries.data.length === 0
+            ? html`<${Empty} title="No ledger entries yet" />`
+            : html`
+
+              <${Table}
+                label="Ledger, newest first"
+                columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]}
+                rows=${loaded.entries.data}
+                row=${(entry) => [
+                  html`<${When} at=${entry.created_at} />`,
+                  entry.kind,
+                  entry.account,
+                  entry.task_id
+                    ? html`
+                      <a class="mono" href=${`/console/tasks/${entry.task_id}`}>
+                        ${short(entry.task_id)}
+                      </a>
+                    `
+                    : entry.note || "",
+                  amount(entry.held_usd),
+                  amount(entry.spent_usd),
+                  amount(entry.credit_usd),
+                ]}
+              />
+              <${Pager}
+                list=${loaded.entries}
+                after=${after}
+                newest=${withQuery({ after: undefined })}
+                older=${withQuery({ after: loaded.entries.last_id })}
+              />
+
+            `}
+      <//>
+    </section>
+  `;
 }

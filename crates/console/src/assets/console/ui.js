@@ -5,8 +5,17 @@ import { ApiError } from "./api.js";
 import { focusHeading } from "./router.js";
 
 /** Loads data for a view; the old data stays while it is loaded again. `reload` resolves when the new data is shown. */
-export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ load, /** @type {readonly unknown[]} */ dependencies) {
-  const [state, setState] = useState(/** @type {{data: any, error: any, isLoading: boolean}} */ ({ data: undefined, error: undefined, isLoading: true }));
+export function useLoad(
+  /** @type {(signal: AbortSignal) => Promise<any>} */ load,
+  /** @type {readonly unknown[]} */ dependencies,
+) {
+  const [state, setState] = useState(
+    /** @type {{data: any, error: any, isLoading: boolean}} */ ({
+      data: undefined,
+      error: undefined,
+      isLoading: true,
+    }),
+  );
   const [reloads, setReloads] = useState(0);
   const lastDependencies = useRef(dependencies);
   const failures = useRef(0);
@@ -19,7 +28,12 @@ export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ loa
     // Data of another address is not shown under this one.
     const isSame = lastDependencies.current.every((value, index) => value === dependencies[index]);
     lastDependencies.current = dependencies;
-    setState((before) => ({ ...before, data: isSame ? before.data : undefined, error: isSame ? before.error : undefined, isLoading: true }));
+    setState((before) => ({
+      ...before,
+      data: isSame ? before.data : undefined,
+      error: isSame ? before.error : undefined,
+      isLoading: true,
+    }));
     load(controller.signal).then(
       (data) => {
         failures.current = 0;
@@ -42,11 +56,16 @@ export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ loa
       clearTimeout(timer);
     };
   }, [...dependencies, reloads]);
-  const reload = () => new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
-    waiting.current.push(resolve);
-    setReloads((count) => count + 1);
-  });
-  return { ...state, reload, set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
+  const reload = () =>
+    new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+      waiting.current.push(resolve);
+      setReloads((count) => count + 1);
+    });
+  return {
+    ...state,
+    reload,
+    set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }),
+  };
 }
 
 /** The title of a view, which gets the focus when the view is opened. */
@@ -56,29 +75,72 @@ export function Head({ title, small, children }) {
     // The page was opened before its title was known; until now the whole page had the focus.
     if (document.activeElement?.id === "main") focusHeading();
   }, [title]);
-  return html`<div class="head"><div><h1 tabindex="-1">${title}</h1>${small && html`<p class="muted">${small}</p>`}</div><div class="acts">${children}</div></div>`;
+  return html`
+    <div class="head">
+      <div>
+        <h1 tabindex="-1">${title}</h1>
+        ${small && html`<p class="muted">${small}</p>`}
+      </div>
+      <div class="acts">${children}</div>
+    </div>
+  `;
 }
 
 /** Shows data, or a placeholder while it is loading, or the error. */
 export function Load({ of, rows = 5, children }) {
-  if (of.data !== undefined && of.error) return html`<${Failed} error=${of.error} again=${of.reload} />${children(of.data)}`;
+  if (of.data !== undefined && of.error)
+    return html`
+
+      <${Failed} error=${of.error} again=${of.reload} />
+      ${children(of.data)}
+
+    `;
   if (of.data !== undefined) return children(of.data);
   if (of.error) return html`<${Failed} error=${of.error} again=${of.reload} />`;
-  return html`<div class="skeleton" role="status"><span class="unseen">Loading</span>${Array.from({ length: rows }, (_, row) => html`<div key=${row} class="bone"></div>`)}</div>`;
+  return html`
+    <div class="skeleton" role="status">
+      <span class="unseen">Loading</span>
+      ${Array.from({ length: rows }, (_, row) => html`<div key=${row} class="bone"></div>`)}
+    </div>
+  `;
 }
 
 export function Failed({ error, again }) {
   if (!error) return null;
   const isRetried = error instanceof ApiError && error.isTemporary;
-  return html`<div class="notice bad" role="alert">
-    <p><strong>${error.message}</strong>${isRetried ? " Retrying automatically." : ""}</p>
-    ${error.requestId && html`<p class="fine">Request <code>${error.requestId}</code></p>`}
-    ${again && html`<button type="button" class="quiet small" onClick=${again}>Try again</button>`}
-  </div>`;
+  return html`
+    <div class="notice bad" role="alert">
+      <p>
+        <strong>${error.message}</strong>
+        ${isRetried ? " Retrying automatically." : ""}
+      </p>
+      ${
+        error.requestId &&
+        html`
+          <p class="fine">
+            Request <code>${error.requestId}</code>
+          </p>
+        `
+      }
+      ${
+        again &&
+        html`
+          <button type="button" class="quiet small" onClick=${again}>
+            Try again
+          </button>
+        `
+      }
+    </div>
+  `;
 }
 
 export function Empty({ title, children }) {
-  return html`<div class="empty"><p class="empty-title">${title}</p>${children}</div>`;
+  return html`
+    <div class="empty">
+      <p class="empty-title">${title}</p>
+      ${children}
+    </div>
+  `;
 }
 
 const MARKS = { succeeded: "ok", delivered: "ok", failed: "bad", cancelled: "off", held: "off" };
@@ -89,21 +151,43 @@ export function Status({ of, label }) {
 
 export function Progress({ task }) {
   const isEstimated = task.progress_estimated;
-  return html`<span class="progress"><progress max="100" value=${task.progress || 0} aria-label=${isEstimated ? "Progress, estimated" : "Progress"}></progress>
-    <span class="fine">${isEstimated ? "about " : ""}${task.progress || 0} %</span></span>`;
+  return html`
+    <span class="progress">
+      <progress
+        max="100"
+        value=${task.progress || 0}
+        aria-label=${isEstimated ? "Progress, estimated" : "Progress"}
+      ></progress>
+      <span class="fine">
+        ${isEstimated ? "about " : ""}
+        ${task.progress || 0} %
+      </span>
+    </span>
+  `;
 }
 
 /** How long ago; the exact time as its title. */
 export function When({ at }) {
   if (!at) return "–";
-  return html`<time datetime=${at} title=${new Date(at).toLocaleString()}>${ago(at)}</time>`;
+  return html`
+    <time datetime=${at} title=${new Date(at).toLocaleString()}>
+      ${ago(at)}
+    </time>
+  `;
 }
 
 /** @param {string} at */
 export function ago(at) {
   const elapsed = Math.round((Date.now() - Date.parse(at)) / 1000);
   const distance = Math.abs(elapsed);
-  const text = distance < 60 ? `${distance} s` : distance < 3570 ? `${Math.round(distance / 60)} min` : distance < 84_600 ? `${Math.round(distance / 3600)} h` : `${Math.round(distance / 86_400)} d`;
+  const text =
+    distance < 60
+      ? `${distance} s`
+      : distance < 3570
+        ? `${Math.round(distance / 60)} min`
+        : distance < 84_600
+          ? `${Math.round(distance / 3600)} h`
+          : `${Math.round(distance / 86_400)} d`;
   if (distance >= 30 * 86_400) return new Date(at).toLocaleDateString();
   return distance < 5 ? "just now" : elapsed < 0 ? `in ${text}` : `${text} ago`;
 }
@@ -112,7 +196,8 @@ export function ago(at) {
 export const moment = (at) => new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 
 /** @param {string} at */
-export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+export const clock = (at) =>
+  new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** A length in seconds as text: `3 min 7 s`. */
 export function lasting(/** @type {number} */ seconds) {
@@ -148,7 +233,8 @@ export function size(bytes) {
 /** The end of an id. Its beginning is the time, in which neighbouring ids hardly differ. */
 export const short = (/** @type {string | null | undefined} */ id) => (id ? id.slice(-8) : "");
 
-export const ended = (/** @type {{status: string}} */ task) => ["succeeded", "failed", "cancelled"].includes(task.status);
+export const ended = (/** @type {{status: string}} */ task) =>
+  ["succeeded", "failed", "cancelled"].includes(task.status);
 
 export function Copy({ text, label = "Copy" }) {
   const [message, setMessage] = useState("");
@@ -163,16 +249,28 @@ export function Copy({ text, label = "Copy" }) {
   };
   // The clipboard exists on secure pages only; elsewhere the text can be selected and copied by hand.
   if (!navigator.clipboard) return null;
-  return html`<button type="button" class="copy" onClick=${copy}><span aria-live="polite">${message || label}</span></button>`;
+  return html`
+    <button type="button" class="copy" onClick=${copy}>
+      <span aria-live="polite">${message || label}</span>
+    </button>
+  `;
 }
 
 export function Code({ text, label }) {
-  return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre><${Copy} text=${text} /></div>`;
+  return html`
+    <div class="code">
+      <pre tabindex="0" role="region" aria-label=${label}>
+        <code>${text}</code>
+      </pre>
+      <${Copy} text=${text} />
+    </div>
+  `;
 }
 
 /** What a task that made nothing costs, by its bill: a cancelled job may have been made by its provider. */
 export function chargeOf({ billing }) {
-  if (billing?.status === "held") return `${usd(billing.reserved_usd)} stay reserved until the provider's job has ended.`;
+  if (billing?.status === "held")
+    return `${usd(billing.reserved_usd)} stay reserved until the provider's job has ended.`;
   return Number(billing?.charged_usd) > 0 ? `${usd(billing.charged_usd)} were charged.` : "Nothing was charged.";
 }
 
@@ -193,25 +291,58 @@ export function Field({ name, label, hint, error, children }) {
     if (error) input.setAttribute("aria-invalid", "true");
     if (hint || error) input.setAttribute("aria-describedby", `${name}-hint`);
   }, [hint, error]);
-  return html`<div class="field" ref=${field}><label for=${name}>${label}</label>${children}
-    ${(hint || error) && html`<p id=${`${name}-hint`} class=${error ? "fine wrong" : "fine"}>${error || hint}</p>`}</div>`;
+  return html`
+    <div class="field" ref=${field}>
+      <label for=${name}>${label}</label>
+      ${children}
+      ${
+        (hint || error) &&
+        html`
+          <p id=${`${name}-hint`} class=${error ? "fine wrong" : "fine"}>
+            ${error || hint}
+          </p>
+        `
+      }
+    </div>
+  `;
 }
 
 /** @param {{name: string, tabs: [string, string][], chosen: string, choose: (id: string) => void}} tabs */
 export function Tabs({ name, tabs, chosen, choose }) {
   const move = (/** @type {KeyboardEvent} */ event) => {
     const index = tabs.findIndex(([id]) => id === chosen);
-    const steps = /** @type {Record<string, number>} */ ({ ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: tabs.length - 1 });
+    const steps = /** @type {Record<string, number>} */ ({
+      ArrowRight: index + 1,
+      ArrowLeft: index - 1,
+      Home: 0,
+      End: tabs.length - 1,
+    });
     if (!(event.key in steps)) return;
     event.preventDefault();
     const [next] = tabs[(steps[event.key] + tabs.length) % tabs.length];
     choose(next);
     document.getElementById(`tab-${name}-${next}`)?.focus();
   };
-  return html`<div class="tabs" role="tablist" aria-label=${name} onKeyDown=${move}>${tabs.map(
-    ([id, label]) => html`<button key=${id} type="button" role="tab" id=${`tab-${name}-${id}`} aria-selected=${String(id === chosen)}
-      aria-controls=${`panel-${name}`} tabindex=${id === chosen ? 0 : -1} onClick=${() => choose(id)}>${label}</button>`,
-  )}</div>`;
+  return html`
+    <div class="tabs" role="tablist" aria-label=${name} onKeyDown=${move}>
+      ${tabs.map(
+        ([id, label]) => html`
+          <button
+            key=${id}
+            type="button"
+            role="tab"
+            id=${`tab-${name}-${id}`}
+            aria-selected=${String(id === chosen)}
+            aria-controls=${`panel-${name}`}
+            tabindex=${id === chosen ? 0 : -1}
+            onClick=${() => choose(id)}
+          >
+            ${label}
+          </button>
+        `,
+      )}
+    </div>
+  `;
 }
 
 /** A modal window; when it closes, the focus returns to where it was. */
@@ -227,33 +358,109 @@ export function Dialog({ title, close, children }) {
       element?.close();
     };
   }, []);
-  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => isGone.current || close()}>
-    <div class="dialog-head"><h2 id="dialog-title">${title}</h2><button type="button" class="quiet small" onClick=${() => dialog.current?.close()}>Close</button></div>
-    ${children}</dialog>`;
+  return html`
+    <dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => isGone.current || close()}>
+      <div class="dialog-head">
+        <h2 id="dialog-title">${title}</h2>
+        <button type="button" class="quiet small" onClick=${() => dialog.current?.close()}>
+          Close
+        </button>
+      </div>
+      ${children}
+    </dialog>
+  `;
 }
 
 /**
  * A table that becomes a list of cards on a phone. Columns whose name begins with `#` contain numbers. A `dense`
  * table shows its cells in lines on a phone, without the columns' names.
  */
-export function Table({ label, columns, rows, row, total = undefined, dense = false, keyed = (/** @type {any} */ item) => item.id }) {
+export function Table({
+  label,
+  columns,
+  rows,
+  row,
+  total = undefined,
+  dense = false,
+  keyed = (/** @type {any} */ item) => item.id,
+}) {
   const names = columns.map((/** @type {string} */ column) => column.replace(/^#/, ""));
-  const classOf = (/** @type {number} */ index) => (names[index] === "" ? "act" : columns[index] !== names[index] ? "figure" : "");
-  const cellsOf = (/** @type {any} */ cells) => cells.map((/** @type {any} */ cell, /** @type {number} */ index) => html`<td data-label=${names[index]} class=${classOf(index)}>${cell}</td>`);
-  return html`<table class=${dense ? "list dense" : "list"}><caption class="unseen">${label}</caption>
-    <thead><tr>${names.map((/** @type {string} */ name, /** @type {number} */ index) => html`<th key=${name} scope="col" class=${classOf(index)}>${name || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
-    <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${cellsOf(row(item))}</tr>`)}</tbody>
-    ${total && html`<tfoot><tr>${cellsOf(row(total))}</tr></tfoot>`}</table>`;
+  const classOf = (/** @type {number} */ index) =>
+    names[index] === "" ? "act" : columns[index] !== names[index] ? "figure" : "";
+  const cellsOf = (/** @type {any} */ cells) =>
+    cells.map(
+      (/** @type {any} */ cell, /** @type {number} */ index) => html`
+        <td data-label=${names[index]} class=${classOf(index)}>
+          ${cell}
+        </td>
+      `,
+    );
+  return html`
+    <table class=${dense ? "list dense" : "list"}>
+      <caption class="unseen">${label}</caption>
+      <thead>
+        <tr>
+          ${names.map(
+            (/** @type {string} */ name, /** @type {number} */ index) => html`
+              <th key=${name} scope="col" class=${classOf(index)}>
+                ${name || html`<span class="unseen">Actions</span>`}
+              </th>
+            `,
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map((item) => html`<tr key=${keyed(item)}>${cellsOf(row(item))}</tr>`)}
+      </tbody>
+      ${
+        total &&
+        html`
+          <tfoot>
+            <tr>${cellsOf(row(total))}</tr>
+          </tfoot>
+        `
+      }
+    </table>
+  `;
 }
 
 /** Links to the neighbouring pages; the address contains the position. */
 export function Pager({ list, after, older, newest }) {
   if (!after && !list.has_more) return null;
-  return html`<nav class="pager" aria-label="Pages">${after && html`<a class="button quiet small" href=${newest}>Newest</a>`}
-    ${list.has_more && html`<a class="button quiet small" href=${older}>Older</a>`}</nav>`;
+  return html`
+    <nav class="pager" aria-label="Pages">
+      ${
+        after &&
+        html`
+          <a class="button quiet small" href=${newest}>
+            Newest
+          </a>
+        `
+      }
+      ${
+        list.has_more &&
+        html`
+          <a class="button quiet small" href=${older}>
+            Older
+          </a>
+        `
+      }
+    </nav>
+  `;
 }
 
 export function Facts({ of }) {
   const lines = of.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
-  return html`<dl class="facts">${lines.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`
+    <dl class="facts">
+      ${lines.map(
+        ([name, value]) => html`
+          <div key=${name}>
+            <dt>${name}</dt>
+            <dd>${value}</dd>
+          </div>
+        `,
+      )}
+    </dl>
+  `;
 }

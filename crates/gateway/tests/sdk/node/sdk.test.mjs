@@ -111,7 +111,10 @@ test("a stream ends with the address and the usage", async () => {
   assert.equal(deltas.at(-1).finish_reason, "stop");
   assert.ok(chunks.at(-1).usage.total_tokens > 0);
   const progress = chunks.filter((chunk) => chunk.task).map((chunk) => chunk.task.progress);
-  assert.deepEqual(progress, [...progress].sort((a, b) => a - b));
+  assert.deepEqual(
+    progress,
+    [...progress].sort((a, b) => a - b),
+  );
   await assertIsVideo(deltas.map((choice) => choice.delta.content ?? "").join(""));
 });
 
@@ -133,7 +136,10 @@ test("videos are made, polled, downloaded and deleted", async () => {
   ]);
   for (const video of videos) {
     const completed = await finished(video);
-    assert.deepEqual([completed.status, completed.progress, completed.size, completed.seconds], ["completed", 100, "480x480", "1"]);
+    assert.deepEqual(
+      [completed.status, completed.progress, completed.size, completed.seconds],
+      ["completed", 100, "480x480", "1"],
+    );
     assert.equal((await bytes(await gateway.videos.downloadContent(video.id))).toString("latin1", 4, 8), "ftyp");
     for (const variant of ["thumbnail", "spritesheet"]) {
       const content = await bytes(await gateway.videos.downloadContent(video.id, { variant }));
@@ -250,7 +256,9 @@ test("the guides' examples run", async () => {
     for (const [, code] of page.matchAll(/^```js run\n(.*?)^```/gms)) {
       // In this folder, so that its imports are found.
       const args = ["--input-type=module", "--eval", code];
-      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: fileURLToPath(new globalThis.URL(".", import.meta.url)) });
+      const { stdout } = await promisify(execFile)(process.execPath, args, {
+        cwd: fileURLToPath(new globalThis.URL(".", import.meta.url)),
+      });
       assert.match(stdout, /\S/, name);
       count += 1;
     }

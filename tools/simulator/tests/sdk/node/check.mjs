@@ -19,7 +19,9 @@ const KEY = "sk-check";
 const PROMPT = "a lighthouse in a storm";
 const PICTURE = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
 const PICTURE_DATA = "data:image/png;base64,iVBORw0KGgo=";
-const LARGE_PICTURE = new File([PICTURE, Buffer.alloc(5_000_000 - PICTURE.length)], "picture.png", { type: "image/png" });
+const LARGE_PICTURE = new File([PICTURE, Buffer.alloc(5_000_000 - PICTURE.length)], "picture.png", {
+  type: "image/png",
+});
 const VEO = { prompt: PROMPT, resolution: "720p", aspect_ratio: "16:9" };
 
 const recorded = [];
