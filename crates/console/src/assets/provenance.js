@@ -77,10 +77,10 @@ function facts(answer) {
 }
 
 function matchText(match) {
-  const method = { exact: "identical file", watermark: "matched by its watermark", near: `similar ${match.of}` }[
-    match.match
-  ];
-  const result = `a ${KINDS[match.kind] || match.kind} of ${match.made_by === "hosted" ? "a hosted" : "an embedded"} model`;
+  const methods = { exact: "identical file", watermark: "matched by its watermark", near: `similar ${match.of}` };
+  const method = methods[match.match];
+  const model = match.made_by === "hosted" ? "a hosted model" : "an embedded model";
+  const result = `a ${KINDS[match.kind] || match.kind} of ${model}`;
   const owner = match.own ? `, yours: ${match.clip_id || match.task_id}` : "";
   return `${result}, ${new Date(match.made_at).toLocaleString()}, ${method}${owner}`;
 }

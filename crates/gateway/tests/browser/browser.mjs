@@ -113,8 +113,7 @@ export async function assertAccessible(page) {
     const { violations } = await globalThis.axe.run();
     return violations.flatMap((violation) =>
       violation.nodes.map(
-        (node) =>
-          `${violation.id} at ${node.target}: ${[...node.any, ...node.all, ...node.none].map((check) => check.message)[0]}`,
+        (node) => `${violation.id} at ${node.target}: ${[...node.any, ...node.all, ...node.none][0]?.message}`,
       ),
     );
   });

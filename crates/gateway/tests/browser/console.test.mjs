@@ -180,7 +180,10 @@ see("a song is separated, mixed and downloaded", { ...DESKTOP, key: KEY, acceptD
     "python3",
     [
       "-c",
-      "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')",
+      `import sys, zipfile
+z = zipfile.ZipFile(sys.argv[1])
+assert z.testzip() is None
+print(*sorted(z.namelist()), sep="\\n")`,
       await all.path(),
     ],
     { encoding: "utf8" },
@@ -399,7 +402,7 @@ function isFlac(file) {
   return file.subarray(tag, tag + 4).toString() === "fLaC";
 }
 
-/** The error codes of docs/errors.md that a form can get: the key is valid, and the console does not retry by itself. */
+/** The error codes of docs/errors.md that a form can get: the key is valid, and the console does not retry itself. */
 const FORM_CODES = readFileSync(new URL("../../../../docs/errors.md", import.meta.url), "utf8")
   .split("\n")
   .map((line) => line.match(/^\| `([a-z_]+)` \| (\d{3}) \|/))

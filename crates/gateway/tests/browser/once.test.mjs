@@ -205,8 +205,10 @@ test("no button writes twice, however it is clicked", () =>
         href.startsWith("/console/"),
       );
     };
-    const runningTask = async () =>
-      `/console/tasks/${idOf(await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A slow river", seconds: "20", size: "1920x1080" }))}`;
+    const runningTask = async () => {
+      const order = { model: "animatic-1", prompt: "A slow river", seconds: "20", size: "1920x1080" };
+      return `/console/tasks/${idOf(await program.call("POST", "/v1/videos", order))}`;
+    };
     const places = [
       ...(await links()),
       "/console/create/stems-dsp-1",

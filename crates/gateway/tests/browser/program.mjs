@@ -32,7 +32,10 @@ api_key  = "test"
 [models.veo]
 kind   = "video"
 price  = { unit = "second", usd = "0.40" }
-routes = [{ provider = "fal", model = "fal-ai/veo3.1", cost = { unit = "second", usd = "0.25" } }, { provider = "acme", model = "sora-2", cost = { unit = "second", usd = "0.30" } }]
+routes = [
+  { provider = "fal", model = "fal-ai/veo3.1", cost = { unit = "second", usd = "0.25" } },
+  { provider = "acme", model = "sora-2", cost = { unit = "second", usd = "0.30" } },
+]
 `,
   );
   const program = {
@@ -95,13 +98,15 @@ const MULTIPLY = `
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
 database.row_factory = sqlite3.Row
-row = dict(database.execute("SELECT * FROM tasks WHERE state = 'succeeded' AND money = 'free' ORDER BY id LIMIT 1").fetchone())
+free = "SELECT * FROM tasks WHERE state = 'succeeded' AND money = 'free' ORDER BY id LIMIT 1"
+row = dict(database.execute(free).fetchone())
 begin = row["created_at"] // 1000 - 40 * 86400000
 def copies():
     for number in range(int(sys.argv[2])):
         at = begin + number * 20000
         stamp = f"{at:012x}"
-        copy = {**row, "id": f"{stamp[:8]}-{stamp[8:]}-7000-8000-{number:012x}", "created_at": at * 1000, "started_at": at * 1000, "finished_at": at * 1000}
+        times = {name: at * 1000 for name in ("created_at", "started_at", "finished_at")}
+        copy = {**row, "id": f"{stamp[:8]}-{stamp[8:]}-7000-8000-{number:012x}", **times}
         yield list(copy.values())
 database.executemany(f"INSERT INTO tasks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", copies())
 database.commit()

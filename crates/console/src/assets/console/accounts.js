@@ -209,7 +209,11 @@ function Edit({ of, close, done }) {
           </label>
         </div>
         ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
-        ${action.error && !["handle", "name", "budget_usd"].includes(action.error.param) && html`<${Failed} error=${action.error} />`}
+        ${
+          action.error &&
+          !["handle", "name", "budget_usd"].includes(action.error.param) &&
+          html`<${Failed} error=${action.error} />`
+        }
         <div>
           <${Submit} busy=${action.busy}>${isNew ? "Create account" : "Save"}<//>
         </div>

@@ -83,7 +83,7 @@ export function whenDenied(action) {
  * @param {string} method
  * @param {string} path
  * @param {any} [body] sent as JSON, a form as it is
- * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: for every write, the same for all of its attempts
+ * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: for every write, the same for all its attempts
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, options = {}) {
@@ -172,7 +172,10 @@ export function save(blob, name) {
  * Follows a stream of server-sent events until `onEvent` returns true. A lost connection is resumed where it ended; a
  * hidden tab requests nothing.
  * @param {string} path
- * @param {{onEvent: (name: string, data: any) => boolean | void, onLost?: (isLost: boolean) => void, signal: AbortSignal}} options
+ * @param {object} options
+ * @param {(name: string, data: any) => boolean | void} options.onEvent
+ * @param {(isLost: boolean) => void} [options.onLost]
+ * @param {AbortSignal} options.signal
  */
 export async function follow(path, { onEvent, onLost = () => {}, signal }) {
   let lastId = "";

@@ -96,10 +96,8 @@ function Console() {
         ${
           state.error
             ? html`
-
               <${Head} title="Console" />
               <${Failed} error=${state.error} again=${enter} />
-
             `
             : html`
               <div class="skeleton" role="status">
@@ -201,7 +199,6 @@ function Shell({ account, leave, children }) {
   `;
   const isBeyond = entries.slice(IN_BAR).some((view) => view.path === parts[0]);
   return html`
-
     <a class="skip" href="#main">
       Skip to content
     </a>
@@ -263,7 +260,6 @@ function Shell({ account, leave, children }) {
       </main>
     </div>
     ${isHelp && html`<${Help} entries=${entries} close=${() => setHelp(false)} />`}
-
   `;
 }
 
@@ -277,10 +273,8 @@ function View({ account, refresh }) {
   }, [parts.join("/")]);
   if (error)
     return html`
-
       <${Head} title="This page has failed" />
       <${Failed} error=${error} again=${reset} />
-
     `;
   const props = {
     account,
@@ -316,12 +310,10 @@ function View({ account, refresh }) {
       return html`<${Audit} ...${props} />`;
     default:
       return html`
-
         <${Head} title="Page not found" />
         <p>
           <a href="/console/create">Create something</a> or see your <a href="/console/tasks">tasks</a>.
         </p>
-
       `;
   }
 }

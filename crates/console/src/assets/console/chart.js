@@ -11,8 +11,14 @@ const NAMES = 8;
 export const MARKS = ["c1", "c2", "c3", "c4", "c5", "rest"];
 
 /**
- * @param {{bars: {name: string, parts: {mark: string, value: number}[], label: string}[], legend?: {mark: string, name: string}[],
- *   label: string, sum: any, say: (value: number) => string}} chart `sum` is shown above the bars while no bar is pointed at
+ * @typedef {{mark: string, value: number}} Part
+ * @typedef {{name: string, parts: Part[], label: string}} Bar
+ * @typedef {{mark: string, name: string}} LegendEntry
+ */
+
+/**
+ * @param {{bars: Bar[], legend?: LegendEntry[], label: string, sum: any, say: (value: number) => string}} chart
+ *   `sum` is shown above the bars while no bar is pointed at
  */
 export function Bars({ bars, legend = [], label, sum, say }) {
   const [pointedIndex, setPointedIndex] = useState(-1);
@@ -59,8 +65,8 @@ export function Bars({ bars, legend = [], label, sum, say }) {
                 ${bar.parts
                   .filter((part) => part.value > 0)
                   .map(
-                    (part) =>
-                      html`<b key=${part.mark} class=${part.mark} style=${{ height: `${(100 * part.value) / top}%` }}></b>`,
+                    ({ mark, value }) =>
+                      html`<b key=${mark} class=${mark} style=${{ height: `${(100 * value) / top}%` }}></b>`,
                   )}
               </div>
             `,
@@ -86,7 +92,11 @@ export function Bars({ bars, legend = [], label, sum, say }) {
   `;
 }
 
-/** The position of a bar's name: at the bar's left edge, or near the right end of the chart at its right edge. @param {number} from @param {number} to */
+/**
+ * The position of a bar's name: at the bar's left edge, or near the right end of the chart at its right edge.
+ * @param {number} from
+ * @param {number} to
+ */
 const namePosition = (from, to) => (from > 0.8 ? { right: `${100 * (1 - to)}%` } : { left: `${100 * from}%` });
 
 /** The distance between the lines: 1, 2 or 5 times a power of ten. */

@@ -13,7 +13,6 @@ export function Clip({ id, query, may }) {
   const task = query.get("task") || "";
   const clip = useLoad((signal) => read(id, task, signal), [id, task]);
   return html`
-
     <${Load} of=${clip}>${(loaded) => html`<${Shown} loaded=${loaded} may=${may} />`}<//>
     ${
       !clip.data &&
@@ -23,7 +22,6 @@ export function Clip({ id, query, may }) {
         </p>
       `
     }
-
   `;
 }
 
@@ -75,8 +73,8 @@ function Shown({ loaded, may }) {
   const tracks = (isSong ? stems : [clip])
     .map((part) => ({ id: part.id, name: group(part) || song, url: address(part.audio_url) || "" }))
     .filter((track) => track.url);
+  const model = encodeURIComponent(document.body.dataset.musicModel || "");
   return html`
-
     <${Head}
       title=${isSong ? song : clip.title || "Untitled"}
       small=${isSong ? `${tracks.length} stems, played in sync` : "1 track"}
@@ -86,7 +84,7 @@ function Shown({ loaded, may }) {
         html`
           <a
             class="button quiet small"
-            href=${`/console/create/${encodeURIComponent(document.body.dataset.musicModel || "")}?clip=${(source || clip).id}`}
+            href=${`/console/create/${model}?clip=${(source || clip).id}`}
           >
             Separate
           </a>
@@ -103,7 +101,14 @@ function Shown({ loaded, may }) {
     <//>
     ${
       tracks.length
-        ? html`<${MixerLoader} key=${tracks.map((track) => track.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />`
+        ? html`
+          <${MixerLoader}
+            key=${tracks.map((track) => track.id).join()}
+            tracks=${tracks}
+            song=${song}
+            isSong=${isSong}
+          />
+        `
         : html`
           <${Empty} title="No audio">
             <p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p>
@@ -137,7 +142,6 @@ function Shown({ loaded, may }) {
       />
     </section>
     ${isNaming && html`<${Persona} clip=${clip} close=${() => setNaming(false)} />`}
-
   `;
 }
 
@@ -307,7 +311,7 @@ const EXTENSIONS = {
 /** A name that is valid on every file system. */
 function fileName(name, blob) {
   const extension = EXTENSIONS[blob.type.split(";")[0]] || "flac";
-  return `${name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, " ").trim()}.${extension}`;
+  return `${name.replace(/[\\/:*?"<>|\p{Cc}]+/gu, " ").trim()}.${extension}`;
 }
 
 function Persona({ clip, close }) {

@@ -47,28 +47,24 @@ export function Create({ id, query, may }) {
         );
         if (!usable.length)
           return html`
-
             <${Head} title="Create" />
             <${Empty} title="This key cannot create anything">
               <p>
                 It needs the scope <code>video:create</code> or <code>music:create</code>.
               </p>
             <//>
-
           `;
         const model =
           usable.find((candidate) => candidate.id === id) ||
           (!id && (usable.find((candidate) => candidate.id === settings.videoModel) || usable[0]));
         if (!model)
           return html`
-
             <${Head} title="Create" />
             <${Empty} title=${`There is no model "${id}"`}>
               <p>
                 <a href="/console/create">Choose another model</a>
               </p>
             <//>
-
           `;
         return html`<${Bench} key=${model.id} model=${model} models=${usable} query=${query} may=${may} />`;
       }}
@@ -134,11 +130,15 @@ function Bench({ model, models, query, may }) {
     };
   }, []);
 
-  /** Sends an order, or continues it. `onStart` is called once with the task. */
-  const track = async (
-    order,
-    { fill = async (/** @type {any} */ _options) => ({}), isFirst = false, onStart = (/** @type {any} */ _task) => {} },
-  ) => {
+  /**
+   * Sends an order, or continues it. `onStart` is called once with the task.
+   * @param {any} order
+   * @param {object} options
+   * @param {(options: any) => Promise<any>} [options.fill]
+   * @param {boolean} [options.isFirst]
+   * @param {(task: any) => void} [options.onStart]
+   */
+  const track = async (order, { fill = async () => ({}), isFirst = false, onStart = () => {} }) => {
     running.current?.stop.abort();
     const stop = new AbortController();
     const { signal } = stop;
@@ -230,7 +230,6 @@ function Bench({ model, models, query, may }) {
   const code = (name) => snippets[name]({ origin, intent: codeKey, ...request.code });
 
   return html`
-
     <${Head} title="Create" small=${model.summary}>
       <${Field} name="model" label=${html`<span class="unseen">Model</span>`}>
         <select
@@ -324,7 +323,6 @@ function Bench({ model, models, query, may }) {
           ${
             tab === "result"
               ? html`
-
                 <${Outcome} state=${state} again=${again} kind=${kind} />
                 ${
                   state.isFirst &&
@@ -338,10 +336,8 @@ function Bench({ model, models, query, may }) {
                     </section>
                   `
                 }
-
               `
               : html`
-
                 <${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
                 <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}>
                   <${Code} text=${code(language)} label=${`The form as ${language}`} />
@@ -350,13 +346,11 @@ function Bench({ model, models, query, may }) {
                   This code sends the form as it is. Set <code>MEDIAGATE_KEY</code> to your key first. Running it
                   again does not create another task. To create another, change the <code>Idempotency-Key</code>.
                 </p>
-
               `
           }
         </div>
       </div>
     </div>
-
   `;
 }
 
@@ -380,7 +374,6 @@ function First({ model, make }) {
 function VideoFields({ model, form, set, fault }) {
   const can = model.capabilities;
   return html`
-
     <div class="wide">
       <${Field} name="prompt" label="Prompt" error=${fault("prompt")}>
         <textarea
@@ -512,7 +505,6 @@ function VideoFields({ model, form, set, fault }) {
       `
     }
     <${Extra} form=${form} set=${set} fault=${fault} />
-
   `;
 }
 
@@ -587,7 +579,6 @@ function Seconds({ can, value, set, error }) {
 function StemFields({ model, form, set, fault }) {
   const groups = model.capabilities.stems || ["Vocals"];
   return html`
-
     ${
       form.clip && !form.song && isAbsent(form.clip)
         ? html`
@@ -648,13 +639,11 @@ function StemFields({ model, form, set, fault }) {
         </div>
       `
     }
-
   `;
 }
 
 function SongFields({ form, set, fault }) {
   return html`
-
     <div class="wide">
       <${Field} name="prompt" label="Topic or lyrics" error=${fault("prompt")}>
         <textarea
@@ -683,7 +672,6 @@ function SongFields({ form, set, fault }) {
       ]}
     />
     <${Extra} form=${form} set=${set} fault=${fault} />
-
   `;
 }
 
@@ -765,7 +753,11 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
         >
           ${preview && html`<img src=${preview} alt="" />`}
           <p>
-            ${file && !absent ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop a file here, or <strong>choose one</strong>`}
+            ${
+              file && !absent
+                ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>`
+                : html`Drop a file here, or <strong>choose one</strong>`
+            }
           </p>
           <input
             id=${name}
@@ -819,7 +811,8 @@ function Outcome({ state, again, kind }) {
                 ${
                   task
                     ? "This page reconnects automatically."
-                    : "The gateway may not have received the order. This page sends it again with the same key, so it is made only once."
+                    : `The gateway may not have received the order. This page sends it again with the same key, so it is
+                      made only once.`
                 }
               </p>
             `
@@ -842,10 +835,8 @@ function Outcome({ state, again, kind }) {
         ${
           task &&
           html`
-
             <${Progress} task=${task} />
             ${open}
-
           `
         }
       </div>
@@ -896,7 +887,6 @@ function Outcome({ state, again, kind }) {
 export function Made({ task }) {
   const { videos = [], clips = [] } = task.output || {};
   return html`
-
     ${videos.map((video) => {
       const source = address(video.url);
       if (!source || video.removed)
@@ -944,12 +934,15 @@ export function Made({ task }) {
           <p>
             <strong>${name}</strong>
           </p>
-          ${source && !clip.removed ? html`<audio src=${source} controls preload="metadata" aria-label=${name}></audio>` : html`<p class="muted">The file is no longer stored.</p>`}
+          ${
+            source && !clip.removed
+              ? html`<audio src=${source} controls preload="metadata" aria-label=${name}></audio>`
+              : html`<p class="muted">The file is no longer stored.</p>`
+          }
           <${Origin} of=${clip.provenance} />
         </div>
       `;
     })}
-
   `;
 }
 

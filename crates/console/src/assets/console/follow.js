@@ -57,8 +57,11 @@ export function orderFor(modelId, path, mark) {
  * Fills and sends an order, unless it already has a task, and follows the task to its end.
  * @param {string} modelId
  * @param {Order} order
- * @param {{fill: () => Promise<Record<string, any>>, onTask: (task: any) => void, onLost: (isLost: boolean) => void, signal: AbortSignal}} options
- *   `fill` reads and uploads the files and returns the body
+ * @param {object} options
+ * @param {() => Promise<Record<string, any>>} options.fill reads and uploads the files and returns the body
+ * @param {(task: any) => void} options.onTask
+ * @param {(isLost: boolean) => void} options.onLost
+ * @param {AbortSignal} options.signal
  */
 export async function sendAndFollow(modelId, order, { fill, onTask, onLost, signal }) {
   let id = order.task;
@@ -107,7 +110,10 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
   return task;
 }
 
-/** The task id for the id in an answer. A video's id is `video_` and its task's id without dashes. @param {string} id */
+/**
+ * The task id for the id in a response. A video's id is `video_` and its task's id without dashes.
+ * @param {string} id
+ */
 function taskOf(id) {
   const digits = id.replace(/^video_/, "");
   return /^[0-9a-f]{32}$/i.test(digits) ? digits.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5") : id;

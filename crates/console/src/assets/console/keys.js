@@ -42,8 +42,8 @@ export function Keys({ account, query, may, refresh }) {
 
 function Own({ account }) {
   const { key } = account;
+  const period = key.budget_period ? ` a ${key.budget_period}` : "";
   return html`
-
     <${Head} title="Keys" small="The key of this session. A key with the scope admin can manage all keys." />
     <div class="card">
       <h2>${key.name}</h2>
@@ -52,19 +52,13 @@ function Own({ account }) {
           ["Prefix", html`<code>${key.prefix}…</code>`],
           ["Scopes", key.scopes.join(", ")],
           ["Spent", usd(key.spent_usd)],
-          [
-            "Budget",
-            key.budget_usd
-              ? `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}, ${usd(key.available_usd)} left`
-              : "none",
-          ],
+          ["Budget", key.budget_usd ? `${usd(key.budget_usd)}${period}, ${usd(key.available_usd)} left` : "none"],
           ["Requests per minute", String(key.limits.requests_per_minute)],
           ["Open tasks", `${key.limits.open_tasks} of ${key.limits.max_running_tasks}`],
           ["Expires", key.expires_at ? html`<${When} at=${key.expires_at} />` : "never"],
         ]}
       />
     </div>
-
   `;
 }
 
@@ -81,7 +75,6 @@ function All({ account, query, refresh }) {
     refresh();
   };
   return html`
-
     <${Head}
       title="Keys"
       small="Use one key for each program or person, so that you can revoke each one separately."
@@ -95,7 +88,6 @@ function All({ account, query, refresh }) {
         page.data.length === 0
           ? html`<${Empty} title="No keys" />`
           : html`
-
             <${Table}
               label="Keys, newest first"
               columns=${["Key", "Account", "State", "#Spent", "#Budget", "Last used", ""]}
@@ -158,15 +150,18 @@ function All({ account, query, refresh }) {
               newest=${withQuery({ after: undefined })}
               older=${withQuery({ after: page.last_id })}
             />
-
           `}
     <//>
     ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
     ${window_?.rotate && html`<${Rotate} of=${window_.rotate} close=${close} done=${done} />`}
-    ${window_?.revoke && html`<${Revoke} of=${window_.revoke} isOwn=${window_.revoke.id === account.key.id} close=${close} done=${done} />`}
+    ${
+      window_?.revoke &&
+      html`
+        <${Revoke} of=${window_.revoke} isOwn=${window_.revoke.id === account.key.id} close=${close} done=${done} />
+      `
+    }
     ${window_?.issued && html`<${Issued} of=${window_.issued} close=${close} />`}
     ${window_?.ended && html`<${Ended} of=${window_.ended} close=${close} done=${done} />`}
-
   `;
 }
 
@@ -179,12 +174,10 @@ function State({ of }) {
       ${
         of.expires_at &&
         html`
-
           <br />
           <span class="fine">
             expires <${When} at=${of.expires_at} />
           </span>
-
         `
       }
     </span>
@@ -192,7 +185,12 @@ function State({ of }) {
 }
 
 function Issued({ of, close }) {
-  const call_ = `export MEDIAGATE_KEY=${of.key}\n\ncurl -sS ${origin}/v1/videos \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
+  const call_ = `export MEDIAGATE_KEY=${of.key}
+
+curl -sS ${origin}/v1/videos \\
+  -H "Authorization: Bearer $MEDIAGATE_KEY" \\
+  -H "Content-Type: application/json" \\
+  -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
   return html`
     <${Dialog} title=${`The key “${of.name}”`} close=${close}>
       <div class="stack">
@@ -215,8 +213,10 @@ function Dependents({ of }) {
     deleted: "is deleted",
   };
   return html`
-
-    ${of.sessions_ended > 0 && html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of this key ended.</p>`}
+    ${
+      of.sessions_ended > 0 &&
+      html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of this key ended.</p>`
+    }
     ${
       webhooks.length > 0 &&
       html`
@@ -234,7 +234,6 @@ function Dependents({ of }) {
         </div>
       `
     }
-
   `;
 }
 
@@ -249,7 +248,8 @@ function Ended({ of, close, done }) {
   `;
 }
 
-// What became of the tasks of keys that were revoked. The request that ended them, repeated, cancels those that continue.
+// What became of the tasks of keys that were revoked. The request that ended them, repeated, cancels those that
+// continue.
 export function EndedTasks({ of, path, done }) {
   const action = useAction();
   const { cancelled, continuing, held_usd: held } = of;
@@ -262,7 +262,6 @@ export function EndedTasks({ of, path, done }) {
       ${
         continuing > 0 &&
         html`
-
           <p>
             ${continuing === 1 ? "One task continues and holds" : `${continuing} tasks continue and hold`}${" "}
             ${usd(held)}. What their providers make anyway is charged.
@@ -277,7 +276,6 @@ export function EndedTasks({ of, path, done }) {
               Cancel ${continuing === 1 ? "it" : "them"} too
             <//>
           </div>
-
         `
       }
     </div>

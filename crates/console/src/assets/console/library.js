@@ -31,7 +31,6 @@ export function Library({ query }) {
   };
   const Show = { videos: Videos, clips: Clips, uploads: Clips, personas: Personas }[show];
   return html`
-
     <${Head} title="Library" small="Results, uploads and personas." />
     <div class="filters" role="search">
       <div class="field grow">
@@ -55,7 +54,6 @@ export function Library({ query }) {
     <div role="tabpanel" id="panel-Library" aria-labelledby=${`tab-Library-${show}`}>
       <${Show} key=${show} show=${show} words=${words} after=${query.get("after") || ""} />
     </div>
-
   `;
 }
 
@@ -68,7 +66,6 @@ function Videos({ words, after }) {
         page.data.length === 0
           ? html`<${None} words=${words} what="video" />`
           : html`
-
             <ul class="tiles-grid">
               ${page.data.map((task) => {
                 const video = task.output?.videos?.[0];
@@ -107,7 +104,6 @@ function Videos({ words, after }) {
               newest=${withQuery({ after: undefined })}
               older=${withQuery({ after: page.last_id })}
             />
-
           `}
     <//>
   `;
@@ -123,13 +119,16 @@ function Clips({ show, words }) {
         );
         if (!matching.length) return html`<${None} words=${words} what=${show === "uploads" ? "upload" : "clip"} />`;
         return html`
-
           <ul class="tiles-grid">
             ${matching.map((clip) => {
               const picture = address(clip.image_large_url || clip.image_url);
               return html`
                 <li key=${clip.id} class="tile square">
-                  ${picture ? html`<img src=${picture} alt="" loading="lazy" />` : html`<span class="thumb">${clip.status}</span>`}
+                  ${
+                    picture
+                      ? html`<img src=${picture} alt="" loading="lazy" />`
+                      : html`<span class="thumb">${clip.status}</span>`
+                  }
                   <div>
                     <a href=${`/console/library/clips/${clip.id}`}>${clip.title || "Untitled"}</a>
                     <span class="fine">
@@ -142,7 +141,6 @@ function Clips({ show, words }) {
             })}
           </ul>
           ${all.length >= 500 && html`<p class="fine">Only the newest 500 clips are searched.</p>`}
-
         `;
       }}
     <//>
@@ -158,7 +156,6 @@ function Personas({ words, after }) {
         const matching = page.data.filter((persona) => matches(`${persona.name} ${persona.description}`, words));
         if (!matching.length) return html`<${None} words=${words} what="persona" />`;
         return html`
-
           <ul class="tiles-grid">
             ${matching.map((persona) => {
               const picture = [persona.image_s3_id, persona.clip?.image_large_url, persona.clip?.image_url].find(
@@ -181,7 +178,6 @@ function Personas({ words, after }) {
             newest=${withQuery({ after: undefined })}
             older=${withQuery({ after: page.last_id })}
           />
-
         `;
       }}
     <//>

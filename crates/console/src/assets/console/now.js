@@ -243,17 +243,13 @@ function Health({ of }) {
                       ended(task)
                         ? task.error && task.status === "failed"
                           ? html`
-
                             <br />
                             <span class="fine wrong">${task.error.code}</span>
-
                           `
                           : ""
                         : html`
-
                           ${" "}
                           <${Progress} task=${task} />
-
                         `
                     }
                   </span>`,

@@ -3,7 +3,15 @@
 // generated key, each run would be another paid order.
 
 /** A file in a body, by its name. @typedef {{file: string, type: string}} Chosen */
-/** @typedef {{origin: string, intent: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} CodeRequest */
+/**
+ * @typedef {object} CodeRequest
+ * @property {string} origin
+ * @property {string} intent
+ * @property {string} path
+ * @property {Record<string, any>} body
+ * @property {string} [upload]
+ * @property {string} [uploadPath]
+ */
 
 /** The comment above the key. */
 const ADVICE = "Running this again does not create another task. To create another, change the key.";
@@ -14,10 +22,16 @@ export function curl({ origin, intent, path, body, upload, uploadPath }) {
   const source = JSON.stringify(JSON.parse(text), null, 2);
   const head = `-H "Authorization: Bearer $MEDIAGATE_KEY"`;
   const start = upload
-    ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -H "Idempotency-Key: $KEY-song" -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n`
+    ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\
+  -H "Idempotency-Key: $KEY-song" -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+`
     : "";
   const key = `# ${ADVICE}\nKEY=${intent}\n`;
-  const call = `curl -sS ${origin}${path} \\\n  ${head} \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: $KEY" \\\n`;
+  const call = `curl -sS ${origin}${path} \\
+  ${head} \\
+  -H "Content-Type: application/json" \\
+  -H "Idempotency-Key: $KEY" \\
+`;
   if (!files.length && !upload) return `${key}${call}  -d ${shell(source)}`;
   // The shell expands the files in the unquoted heredoc; everything else is escaped.
   const escaped = source.replace(/[\\$`]/g, "\\$&");
@@ -57,7 +71,11 @@ def data_url(name, kind):
     upload
       ? `
 with open(${JSON.stringify(upload)}, "rb") as song:
-    clip = requests.post(gateway + ${JSON.stringify(uploadPath)}, headers=auth | {"Idempotency-Key": key + "-song"}, files={"file": song})
+    clip = requests.post(
+        gateway + ${JSON.stringify(uploadPath)},
+        headers=auth | {"Idempotency-Key": key + "-song"},
+        files={"file": song},
+    )
 clip.raise_for_status()
 clip = clip.json()
 `
@@ -83,7 +101,8 @@ export function typescript({ origin, intent, path, body, upload, uploadPath }) {
     upload ? "clip.id" : "",
   );
   const hasFiles = withPlaceholders(body).files.length > 0;
-  return `${hasFiles || upload ? 'import { readFile } from "node:fs/promises";\n\n' : ""}const gateway = ${JSON.stringify(origin)};
+  const readFile = hasFiles || upload ? 'import { readFile } from "node:fs/promises";\n\n' : "";
+  return `${readFile}const gateway = ${JSON.stringify(origin)};
 const auth = { Authorization: \`Bearer \${process.env.MEDIAGATE_KEY}\` };
 // ${ADVICE}
 const key = ${JSON.stringify(intent)};
@@ -98,7 +117,11 @@ ${
       ? `
 const song = new FormData();
 song.append("file", new Blob([await readFile(${JSON.stringify(upload)})]), ${JSON.stringify(upload)});
-const uploaded = await fetch(gateway + ${JSON.stringify(uploadPath)}, { method: "POST", headers: { ...auth, "Idempotency-Key": \`\${key}-song\` }, body: song });
+const uploaded = await fetch(gateway + ${JSON.stringify(uploadPath)}, {
+  method: "POST",
+  headers: { ...auth, "Idempotency-Key": \`\${key}-song\` },
+  body: song,
+});
 if (!uploaded.ok) throw new Error(await uploaded.text());
 const clip = await uploaded.json();
 `
@@ -217,7 +240,12 @@ function withPlaceholders(/** @type {any} */ body) {
   return { text, files };
 }
 
-/** @param {any} value @param {Record<string, string>} words @param {(chosen: Chosen) => string} file @param {string} clip */
+/**
+ * @param {any} value
+ * @param {Record<string, string>} words
+ * @param {(chosen: Chosen) => string} file
+ * @param {string} clip
+ */
 function literal(value, words, file, clip) {
   const { text, files } = withPlaceholders(value);
   return JSON.stringify(JSON.parse(text), null, 2)

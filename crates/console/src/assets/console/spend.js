@@ -38,7 +38,6 @@ export function Spend({ query, may }) {
   const csv = () => saving.run(async () => save(await file(usagePath(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
   return html`
-
     <${Head}
       title="Spend"
       small=${isAll ? "Revenue and cost of all accounts, by day (UTC)." : "Cost of this account, by day (UTC)."}
@@ -101,7 +100,6 @@ export function Spend({ query, may }) {
             <//>
           `
           : html`
-
             <div class="card">
               <${Days} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} />
             </div>
@@ -132,11 +130,9 @@ export function Spend({ query, may }) {
               />
               ${isAll && html`<${Unknown} of=${sums.total} />`}
             </section>
-
           `}
     <//>
     ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}
-
   `;
 }
 
@@ -238,7 +234,6 @@ function Account({ of }) {
   const isPrepaid = of.policy === "prepaid";
   const budgets = of.keys.filter((key) => key.budget_usd && !key.revoked_at);
   return html`
-
     <dl class="figures">
       ${
         isPrepaid &&
@@ -298,7 +293,6 @@ function Account({ of }) {
         </section>
       `
     }
-
   `;
 }
 
@@ -347,7 +341,6 @@ function Ledger({ after }) {
           loaded.entries.data.length === 0
             ? html`<${Empty} title="No ledger entries yet" />`
             : html`
-
               <${Table}
                 label="Ledger, newest first"
                 columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]}
@@ -374,7 +367,6 @@ function Ledger({ after }) {
                 newest=${withQuery({ after: undefined })}
                 older=${withQuery({ after: loaded.entries.last_id })}
               />
-
             `}
       <//>
     </section>

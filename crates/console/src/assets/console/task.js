@@ -38,7 +38,6 @@ export function TaskPage({ id, may }) {
     return () => controller.abort();
   }, [path, isOpen]);
   return html`
-
     <${Load} of=${task}>
       ${(loaded) => html`<${Shown} task=${loaded} may=${may} isLost=${isLost} reload=${task.reload} path=${path} />`}
     <//>
@@ -50,7 +49,6 @@ export function TaskPage({ id, may }) {
         </p>
       `
     }
-
   `;
 }
 
@@ -84,7 +82,6 @@ function Shown({ task, may, isLost, reload, path }) {
   );
   const title = named(task);
   return html`
-
     <${Head} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
       ${
         isOpen &&
@@ -101,7 +98,8 @@ function Shown({ task, may, isLost, reload, path }) {
     <//>
     <${Failed} error=${cancel.error} />
     <p class="row">
-      <${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`} <span class="fine mono">${task.id}</span>${" "}
+      <${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`}${" "}
+      <span class="fine mono">${task.id}</span>${" "}
       <${Copy} text=${task.id} label="Copy the id" />
     </p>
     ${
@@ -195,7 +193,6 @@ function Shown({ task, may, isLost, reload, path }) {
         </div>
       </div>
     </div>
-
   `;
 }
 

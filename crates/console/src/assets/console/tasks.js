@@ -5,6 +5,10 @@ import { address, call, follow, query as asQuery } from "./api.js";
 import { go, withQuery } from "./router.js";
 import { Empty, Field, Head, Load, Pager, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
 
+// Icons, as paths of SVG.
+const FILM = "M4 5h16v14H4zM10 9l5 3-5 3z";
+const NOTE = "M9 18V6l10-2v12M9 18a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM19 16a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z";
+
 const FILTERS = ["q", "kind", "status", "model", "key", "error", "since", "until"];
 // Further filters for operators, who can see every account.
 const OPERATOR_FILTERS = ["account", "provider"];
@@ -28,7 +32,6 @@ export function Tasks({ query, may }) {
   useLive(list, after, !isWide);
   const isFiltered = names.some((name) => filters[name]);
   return html`
-
     <${Head} title="Tasks" small="All tasks with their status and cost.">
       <button type="button" class="quiet small" onClick=${list.reload}>
         Refresh
@@ -50,20 +53,17 @@ export function Tasks({ query, may }) {
                     </p>
                   `
                   : html`
-
                     <p>Tasks of this account appear here.</p>
                     <p class="acts">
                       <a class="button" href="/console/create">
                         Create something
                       </a>
                     </p>
-
                   `
               }
             <//>
           `
           : html`
-
             <${Table}
               dense
               label="Tasks, newest first"
@@ -77,10 +77,8 @@ export function Tasks({ query, may }) {
               newest=${withQuery({ after: undefined })}
               older=${withQuery({ after: page.last_id })}
             />
-
           `}
     <//>
-
   `;
 }
 
@@ -201,17 +199,16 @@ function cells(task, isWide) {
       ${task.model}
     </a>`,
     html`
-      ${ended(task) || task.status === "queued" ? html`<${Status} of=${task.status} />` : html`<${Status} of=${task.status} /> <${Progress} task=${task} />`}
+      <${Status} of=${task.status} />
+      ${!ended(task) && task.status !== "queued" && html` <${Progress} task=${task} />`}
       ${
         task.error &&
         task.status === "failed" &&
         html`
-
           <br />
           <a class="plain fine wrong" href=${withQuery({ error: task.error.code, after: undefined })}>
             ${task.error.code}
           </a>
-
         `
       }
     `,
@@ -245,11 +242,7 @@ export function Thing({ task }) {
             <span class="thumb" aria-hidden="true">
               <svg viewBox="0 0 24 24">
                 <path
-                  d=${
-                    task.kind === "music"
-                      ? "M9 18V6l10-2v12M9 18a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM19 16a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z"
-                      : "M4 5h16v14H4zM10 9l5 3-5 3z"
-                  }
+                  d=${task.kind === "music" ? NOTE : FILM}
                 />
               </svg>
             </span>

@@ -90,10 +90,8 @@ export function Head({ title, small, children }) {
 export function Load({ of, rows = 5, children }) {
   if (of.data !== undefined && of.error)
     return html`
-
       <${Failed} error=${of.error} again=${of.reload} />
       ${children(of.data)}
-
     `;
   if (of.data !== undefined) return children(of.data);
   if (of.error) return html`<${Failed} error=${of.error} again=${of.reload} />`;

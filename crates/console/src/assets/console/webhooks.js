@@ -31,7 +31,6 @@ export function Webhooks({ query }) {
   const list = useLoad((signal) => call("GET", `/v1/webhooks${search}`, undefined, { signal }), [search]);
   const [window_, setWindow] = useState(/** @type {any} */ (undefined));
   return html`
-
     <${Head}
       title="Webhooks"
       small="Endpoints that get an event when a task ends. A request can also name its own callback."
@@ -57,7 +56,6 @@ export function Webhooks({ query }) {
             <//>
           `
           : html`
-
             <${Table}
               label="Endpoints"
               columns=${["Endpoint", "Events", "State", "Created"]}
@@ -70,10 +68,8 @@ export function Webhooks({ query }) {
                   ${
                     endpoint.description &&
                     html`
-
                       <br />
                       <span class="fine">${endpoint.description}</span>
-
                     `
                   }
                 </div>`,
@@ -88,7 +84,6 @@ export function Webhooks({ query }) {
               newest=${withQuery({ after: undefined })}
               older=${withQuery({ after: page.last_id })}
             />
-
           `}
     <//>
     ${
@@ -105,7 +100,6 @@ export function Webhooks({ query }) {
       `
     }
     ${window_?.made && html`<${Secret} of=${window_.made} close=${() => setWindow(undefined)} />`}
-
   `;
 }
 
@@ -137,14 +131,12 @@ export function Endpoint({ id, query }) {
   const path = `/v1/webhooks/${encodeURIComponent(id)}`;
   const endpoint = useLoad((signal) => call("GET", path, undefined, { signal }), [path]);
   return html`
-
     <${Load} of=${endpoint}>
       ${(loaded) => html`<${Shown} of=${loaded} path=${path} query=${query} reload=${endpoint.reload} />`}
     <//>
     <p>
       <a href="/console/webhooks">All endpoints</a>
     </p>
-
   `;
 }
 
@@ -169,7 +161,6 @@ function Shown({ of, path, query, reload }) {
     await Promise.all([reload(), list.reload()]);
   };
   return html`
-
     <${Head} title=${of.url} small=${of.description}>
       <${Act}
         of=${action}
@@ -261,7 +252,6 @@ function Shown({ of, path, query, reload }) {
           page.data.length === 0
             ? html`<${Empty} title=${state ? `No deliveries are ${state}` : "No deliveries yet"} />`
             : html`
-
               <${Table}
                 label="Deliveries, newest first"
                 columns=${["Event", "State", "#Attempts", "Task", "When", ""]}
@@ -298,7 +288,6 @@ function Shown({ of, path, query, reload }) {
                 newest=${withQuery({ after: undefined })}
                 older=${withQuery({ after: page.last_id })}
               />
-
             `}
       <//>
     </section>
@@ -354,7 +343,6 @@ function Shown({ of, path, query, reload }) {
         <//>
       `
     }
-
   `;
 }
 
