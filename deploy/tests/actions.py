@@ -91,8 +91,13 @@ def task_of(video):
 def picture():
     """A PNG with a gradient."""
     width, height = 320, 240
-    rows = b"".join(b"\0" + bytes(value for x in range(width) for value in (x % 256, y % 256, 90)) for y in range(height))
-    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(
+        b"\0" + bytes(value for x in range(width) for value in (x % 256, y % 256, 90)) for y in range(height)
+    )
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
@@ -105,7 +110,10 @@ def recording():
         out.setsampwidth(2)
         out.setframerate(44100)
         tones = [220.0, 277.2, 329.6]
-        sample = lambda at: int(9000 * sum(math.sin(2 * math.pi * tone * at / 44100) for tone in tones) / len(tones))
+
+        def sample(at):
+            return int(9000 * sum(math.sin(2 * math.pi * tone * at / 44100) for tone in tones) / len(tones))
+
         out.writeframes(b"".join(struct.pack("<hh", sample(at), sample(at)) for at in range(3 * 44100)))
     return file.getvalue()
 
@@ -208,7 +216,10 @@ def main(command, *arguments):
         except (OSError, KeyError, IndexError, TypeError, ValueError) as error:
             outcome, note = "NO", repr(error)
         failed += outcome == "NO"
-        print("\t".join([name, outcome, f"{time.monotonic() - began:.1f}", note.replace("\t", " ").replace("\n", " ")]), flush=True)
+        print(
+            "\t".join([name, outcome, f"{time.monotonic() - began:.1f}", note.replace("\t", " ").replace("\n", " ")]),
+            flush=True,
+        )
     return 1 if failed else 0
 
 

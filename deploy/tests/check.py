@@ -19,11 +19,10 @@ import sys
 import tempfile
 import tomllib
 
+import forgeries
 import jsonschema
 import kubernetes_validate
 import yaml
-
-import forgeries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -64,6 +63,7 @@ def program(name):
 
 # --- The chart ----------------------------------------------------------------
 
+
 def merged(base, over):
     if not (isinstance(base, dict) and isinstance(over, dict)):
         return over
@@ -87,7 +87,7 @@ def render(renderer, values):
     chart = read(CHART / "Chart.yaml")
     chart = {"Name": chart["name"], "Version": chart["version"], "AppVersion": chart["appVersion"]}
     context = json.dumps({"Values": values, "Release": RELEASE, "Chart": chart})
-    return subprocess.run([renderer, CHART], input=context, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run([renderer, CHART], input=context, capture_output=True, text=True)
 
 
 def objects(text):
@@ -139,7 +139,10 @@ def compare_with_helm(work, name, values, ours):
     path = work / "values.yaml"
     path.write_text(yaml.safe_dump(values))
     command = ["helm", "template", RELEASE["Name"], CHART, "--values", path]
-    by_name = lambda object: (object["kind"], object["metadata"]["name"])
+
+    def by_name(object):
+        return (object["kind"], object["metadata"]["name"])
+
     theirs = objects(run(*command))
     expect(sorted(theirs, key=by_name) == sorted(ours, key=by_name), f"helm renders {name} otherwise")
 
@@ -227,7 +230,10 @@ def check_deployment(title, values, object, pod):
         get = container[probe]["httpGet"]
         expect(get == {"path": path, "port": "metrics"} and "metrics" in ports, f"{title}: {probe} asks {get}")
     longest = values["drainSeconds"] + values["graceSeconds"] + 10
-    expect(pod["terminationGracePeriodSeconds"] == longest, f"{title} is killed after {pod['terminationGracePeriodSeconds']} s")
+    expect(
+        pod["terminationGracePeriodSeconds"] == longest,
+        f"{title} is killed after {pod['terminationGracePeriodSeconds']} s",
+    )
     # A draining pod must fail its readiness probe in time, while it still accepts requests.
     readiness = container["readinessProbe"]
     noticed = readiness["periodSeconds"] * readiness["failureThreshold"]
@@ -247,6 +253,7 @@ def check_deployment(title, values, object, pod):
 
 
 # --- The rest -----------------------------------------------------------------
+
 
 def check_compose(_work):
     path = DEPLOY / "compose.yaml"
@@ -288,7 +295,10 @@ def check_compose(_work):
 
 def check_units(work):
     analyze = program("systemd-analyze")
-    filters = {re.search(r"^SystemCallFilter=.*$", unit.read_text(), re.M)[0] for unit in (DEPLOY / "systemd").glob("*.service")}
+    filters = {
+        re.search(r"^SystemCallFilter=.*$", unit.read_text(), re.M)[0]
+        for unit in (DEPLOY / "systemd").glob("*.service")
+    }
     expect(len(filters) == 1, f"the tests run under one of these filters: {filters}")
     for unit in sorted((DEPLOY / "systemd").glob("*.service")):
         text = unit.read_text()
@@ -320,7 +330,10 @@ def check_container(_work):
         expect("cargo" not in line or "--locked" in line, "Containerfile builds with other versions")
     oldest = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
     used = re.match(r"rust:([\d.]+)-", said["FROM"][0][0])[1]
-    number = lambda version: tuple(map(int, version.split(".")))
+
+    def number(version):
+        return tuple(map(int, version.split(".")))
+
     expect(number(used) >= number(oldest), f"Containerfile builds with Rust {used}, older than {oldest}")
 
 
@@ -346,8 +359,22 @@ def check_alerts(work):
 
 def check_proxies(work):
     """Each proxy reads its settings, and lets no caller forge where a request comes from."""
-    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=media.example.com",
-        "-keyout", work / "key.pem", "-out", work / "certificate.pem")
+    run(
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=media.example.com",
+        "-keyout",
+        work / "key.pem",
+        "-out",
+        work / "certificate.pem",
+    )
     with forgeries.server() as (gateway, arrived):
         for name, settings in [("haproxy", haproxy_trial), ("caddy", caddy_trial), ("nginx", nginx_trial)]:
             if found := program(name):
@@ -382,7 +409,9 @@ def haproxy_trial(haproxy, work, port, gateway):
 def caddy_trial(caddy, work, port, gateway):
     path = DEPLOY / "proxy/Caddyfile"
     certificate = f"tls {work}/certificate.pem {work}/key.pem"
-    text = replaced(path.read_text(), r"^media\.example\.com \{$", f"https://media.example.com:{port} {{\n\t{certificate}")
+    text = replaced(
+        path.read_text(), r"^media\.example\.com \{$", f"https://media.example.com:{port} {{\n\t{certificate}"
+    )
     text = replaced(text, r"reverse_proxy 127\.0\.0\.1:8080 ", f"reverse_proxy 127.0.0.1:{gateway} ")
     trial = work / "Caddyfile"
     # No redirects from port 80, and no port for its administration.
@@ -406,7 +435,8 @@ def nginx_trial(nginx, work, port, gateway):
     folders = "".join(f"{kind}_temp_path {work}/{kind};\n" for kind in kinds)
     trial.write_text(
         f"daemon off;\npid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\n"
-        f"http {{\naccess_log {work}/access.log;\n{folders}{text}}}\n")
+        f"http {{\naccess_log {work}/access.log;\n{folders}{text}}}\n"
+    )
     command = [nginx, "-p", work, "-c", trial]
     return [[*command, "-t", "-q"]], command, True
 
@@ -434,7 +464,16 @@ def check_scripts(_work):
 
 
 def main():
-    for check in [check_chart, check_compose, check_units, check_container, check_alerts, check_proxies, check_trust, check_scripts]:
+    for check in [
+        check_chart,
+        check_compose,
+        check_units,
+        check_container,
+        check_alerts,
+        check_proxies,
+        check_trust,
+        check_scripts,
+    ]:
         before = len(faults)
         with tempfile.TemporaryDirectory() as work:
             check(pathlib.Path(work))

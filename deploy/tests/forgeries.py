@@ -1,7 +1,7 @@
 """Speaks through a proxy as a caller who forges the headers that say where a request comes from.
 
-Behind the proxy is a small server of our own, which keeps what arrives. The proxy must have set each header once, to the
-address and the scheme of its caller.
+Behind the proxy is a small server of our own, which keeps what arrives. The proxy must have set each header once, to
+the address and the scheme of its caller.
 """
 
 import contextlib

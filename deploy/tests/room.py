@@ -103,9 +103,15 @@ def seccomp_filter():
     if platform.machine() != "x86_64" or not header.exists():
         return None
     numbers = {name: int(number) for name, number in re.findall(r"#define __NR_(\w+)\s+(\d+)", header.read_text())}
-    step = lambda code, yes, no, value: struct.pack("HBBI", code, yes, no, value)
+
+    def step(code, yes, no, value):
+        return struct.pack("HBBI", code, yes, no, value)
+
     load, equal, any_bit, end = 0x20, 0x15, 0x45, 0x06
-    refuse = lambda error: step(end, 0, 0, ERRNO | error)
+
+    def refuse(error):
+        return step(end, 0, 0, ERRNO | error)
+
     steps = [step(load, 0, 0, 0)]
     for name in DENIED:
         if name in numbers:
@@ -113,8 +119,13 @@ def seccomp_filter():
     steps += [step(equal, 0, 1, numbers["clone3"]), refuse(ENOSYS)]
     # The first argument: flags of clone, the family of a socket.
     for name, test, value in [("clone", any_bit, NEW_NAMESPACES), ("socket", equal, AF_VSOCK)]:
-        steps += [step(equal, 0, 4, numbers[name]), step(load, 0, 0, 16), step(test, 0, 1, value), refuse(EPERM),
-                  step(end, 0, 0, ALLOW)]
+        steps += [
+            step(equal, 0, 4, numbers[name]),
+            step(load, 0, 0, 16),
+            step(test, 0, 1, value),
+            refuse(EPERM),
+            step(end, 0, 0, ALLOW),
+        ]
     steps.append(step(end, 0, 0, ALLOW))
     return b"".join(steps), len(steps)
 
@@ -145,6 +156,7 @@ def main(path, *command):
         if made is None:
             say(False, "the default seccomp profile: the numbers of this machine's calls are not known")
         else:
+
             class Program(ctypes.Structure):
                 _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
 

@@ -19,21 +19,24 @@ import c2pa
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID as Use, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID as Use
+from cryptography.x509.oid import NameOID
 
 DATA = pathlib.Path(__file__).parent.parent / "data"
 TRAINED = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
-BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 # Without a time stamp, readers check certificates against the clock, and the tests should pass for years.
 END = BEGIN.replace(year=2056)
 
 
 def name(common):
-    return x509.Name([
-        x509.NameAttribute(NameOID.COUNTRY_NAME, "AT"),
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Elsewhere Films"),
-        x509.NameAttribute(NameOID.COMMON_NAME, common),
-    ])
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.COUNTRY_NAME, "AT"),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Elsewhere Films"),
+            x509.NameAttribute(NameOID.COMMON_NAME, common),
+        ]
+    )
 
 
 def certificate(common, use, issuer=None):
@@ -41,15 +44,29 @@ def certificate(common, use, issuer=None):
     key = ec.generate_private_key(ec.SECP256R1())
     by_name, by_key = (issuer[1].subject, issuer[0]) if issuer else (name(common), key)
     authority = use is None
-    usage = dict.fromkeys([
-        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
-        "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-    ], False)
+    usage = dict.fromkeys(
+        [
+            "digital_signature",
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "key_cert_sign",
+            "crl_sign",
+            "encipher_only",
+            "decipher_only",
+        ],
+        False,
+    )
     usage.update({"key_cert_sign": True, "crl_sign": True} if authority else {"digital_signature": True})
     builder = (
         x509.CertificateBuilder()
-        .subject_name(name(common)).issuer_name(by_name).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(BEGIN).not_valid_after(END)
+        .subject_name(name(common))
+        .issuer_name(by_name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(BEGIN)
+        .not_valid_after(END)
         .add_extension(x509.BasicConstraints(authority, None), critical=True)
         .add_extension(x509.KeyUsage(**usage), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -89,7 +106,8 @@ def time_stamps(folder, root):
             request.write_bytes(self.rfile.read(int(self.headers["content-length"])))
             reply = subprocess.run(
                 ["openssl", "ts", "-reply", "-config", folder / "tsa.cnf", "-section", "tsa", "-queryfile", request],
-                check=True, capture_output=True,
+                check=True,
+                capture_output=True,
             ).stdout
             self.send_response(200)
             self.send_header("content-type", "application/timestamp-reply")
@@ -106,27 +124,67 @@ def time_stamps(folder, root):
 
 
 def film(to):
-    subprocess.run([
-        "ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=s=160x96:r=12:d=2", "-f", "lavfi",
-        "-i", "sine=330:r=44100:d=2", "-c:v", "libx264", "-b:v", "60k", "-pix_fmt", "yuv420p", "-c:a", "aac",
-        "-b:a", "32k", "-shortest", "-movflags", "+faststart", to,
-    ], check=True)
+    subprocess.run(
+        [
+            "ffmpeg",
+            "-v",
+            "error",
+            "-y",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=s=160x96:r=12:d=2",
+            "-f",
+            "lavfi",
+            "-i",
+            "sine=330:r=44100:d=2",
+            "-c:v",
+            "libx264",
+            "-b:v",
+            "60k",
+            "-pix_fmt",
+            "yuv420p",
+            "-c:a",
+            "aac",
+            "-b:a",
+            "32k",
+            "-shortest",
+            "-movflags",
+            "+faststart",
+            to,
+        ],
+        check=True,
+    )
 
 
 def signed(source, to, folder):
     root = certificate("Elsewhere Root", None)
     key, signing = certificate("Elsewhere Signing", Use.EMAIL_PROTECTION, root)
-    signer = c2pa.Signer.from_info(c2pa.C2paSignerInfo(
-        alg=b"es256", sign_cert=pem(signing) + pem(root[1]), private_key=pem_key(key),
-        ta_url=time_stamps(folder, root).encode(),
-    ))
+    signer = c2pa.Signer.from_info(
+        c2pa.C2paSignerInfo(
+            alg=b"es256",
+            sign_cert=pem(signing) + pem(root[1]),
+            private_key=pem_key(key),
+            ta_url=time_stamps(folder, root).encode(),
+        )
+    )
     manifest = {
         "claim_generator_info": [{"name": "Elsewhere Video", "version": "3.2"}],
         "title": "output.mp4",
-        "assertions": [{"label": "c2pa.actions.v2", "data": {"actions": [{
-            "action": "c2pa.created", "digitalSourceType": TRAINED,
-            "softwareAgent": {"name": "elsewhere-film-3"},
-        }]}}],
+        "assertions": [
+            {
+                "label": "c2pa.actions.v2",
+                "data": {
+                    "actions": [
+                        {
+                            "action": "c2pa.created",
+                            "digitalSourceType": TRAINED,
+                            "softwareAgent": {"name": "elsewhere-film-3"},
+                        }
+                    ]
+                },
+            }
+        ],
     }
     to.with_name("elsewhere_root.pem").write_bytes(pem(root[1]))
     to.unlink(missing_ok=True)

@@ -37,7 +37,11 @@ OURS_ONLY = [
 # Whole requests that only one side makes: SDK, "METHOD path", why.
 REQUESTS = [
     ("google-genai", r"POST /token", "is given a token, so it fetches none"),
-    ("musicai_sdk", r"GET /job/[^/]+/status", "polls only the status until the job ends, then the job; we always poll the job"),
+    (
+        "musicai_sdk",
+        r"GET /job/[^/]+/status",
+        "polls only the status until the job ends, then the job; we always poll the job",
+    ),
 ]
 
 IGNORED_HEADERS = re.compile(
@@ -137,7 +141,10 @@ def exception(table, sdk, where):
 
 def differences(sdk, ours, theirs, used):
     if [(one["method"], one["path"]) for one in ours] != [(one["method"], one["path"]) for one in theirs]:
-        return [f"{who}: {' │ '.join(one['method'] + ' ' + one['path'] for one in all)}" for who, all in (("we ", ours), ("SDK", theirs))]
+        return [
+            f"{who}: {' │ '.join(one['method'] + ' ' + one['path'] for one in all)}"
+            for who, all in (("we ", ours), ("SDK", theirs))
+        ]
     found = []
     for own, their in zip(ours, theirs):
         request = f"{own['method']} {own['path']}"

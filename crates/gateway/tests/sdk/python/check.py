@@ -158,7 +158,9 @@ class Webhooks(unittest.TestCase):
                 "timestamp": self.headers["webhook-timestamp"],
                 "signatures": self.headers["webhook-signature"],
             }
-            result = subprocess.run(["bash", "-c", snippet("bash")], env={**os.environ, **variables}, capture_output=True)
+            result = subprocess.run(
+                ["bash", "-c", snippet("bash")], env={**os.environ, **variables}, capture_output=True
+            )
             return result.stdout.decode().strip()
 
         self.assertEqual(run(self.body), "from the gateway")
@@ -349,7 +351,9 @@ class Errors(unittest.TestCase):
         gateway, statuses = counting_client(key)
         messages = [{"role": "user", "content": "A lake"}]
         with self.assertRaises(kind) as raised:
-            gateway.chat.completions.create(**{"model": "animatic-1", "messages": messages, "extra_body": body} | options)
+            gateway.chat.completions.create(
+                **{"model": "animatic-1", "messages": messages, "extra_body": body} | options
+            )
         self.assertEqual(statuses, [raised.exception.status_code])
         self.assertEqual(raised.exception.body["request_id"], raised.exception.request_id)
         return raised.exception

@@ -20,8 +20,6 @@ import musicai_sdk
 import openai
 import replicate
 import runwayml
-from google import genai
-
 from common import (
     DESCRIPTION,
     HTTPS,
@@ -37,6 +35,7 @@ from common import (
     fetch,
     main,
 )
+from google import genai
 
 
 class OpenAI(Check):
@@ -234,9 +233,7 @@ class Runway(Check):
         self.assert_video(fetch(done.output[0]))
 
     def test_text(self):
-        self.finish(
-            self.client.text_to_video.create(model="veo3.1", prompt_text=PROMPT, ratio="1280:720", duration=8)
-        )
+        self.finish(self.client.text_to_video.create(model="veo3.1", prompt_text=PROMPT, ratio="1280:720", duration=8))
 
     def test_picture(self):
         self.finish(self.start())
@@ -384,9 +381,7 @@ class DashScope(Check):
         self.finish("wan2.6-i2v", img_url=PICTURE_DATA, resolution="720P")
 
     def test_frames(self):
-        self.finish(
-            "wan2.2-kf2v-flash", first_frame_url=PICTURE_DATA, last_frame_url=PICTURE_DATA, resolution="720P"
-        )
+        self.finish("wan2.2-kf2v-flash", first_frame_url=PICTURE_DATA, last_frame_url=PICTURE_DATA, resolution="720P")
 
     def test_list_of_pictures(self):
         self.finish("wan2.7-i2v", media=[{"type": "first_frame", "url": PICTURE_DATA}], resolution="720P")

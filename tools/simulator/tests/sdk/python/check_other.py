@@ -5,10 +5,9 @@ OpenAI's sent JSON before it sent forms; Google's has moved to other interfaces.
 import base64
 
 import openai
+from common import DESCRIPTION, HTTPS, KEY, PICTURE, PROMPT, Check, main
 from google import genai
 from google.oauth2.credentials import Credentials
-
-from common import DESCRIPTION, HTTPS, KEY, PICTURE, PROMPT, Check, main
 
 
 class OpenAI(Check):

@@ -11,10 +11,11 @@ import collections.abc
 import json
 import sys
 import typing
+from typing import Required
 
 from runwayml import types
 from runwayml._utils import PropertyInfo
-from typing_extensions import Required, get_type_hints, is_typeddict
+from typing_extensions import get_type_hints, is_typeddict
 
 # The type of the body, by path.
 TYPES = {
@@ -61,9 +62,20 @@ def fault(value, shape):
     if origin in (list, collections.abc.Iterable):
         if not isinstance(value, list):
             return f"{value!r} is no list"
-        return next((f"[{place}]: {wrong}" for place, one in enumerate(value) if (wrong := fault(one, typing.get_args(shape)[0]))), None)
+        return next(
+            (
+                f"[{place}]: {wrong}"
+                for place, one in enumerate(value)
+                if (wrong := fault(one, typing.get_args(shape)[0]))
+            ),
+            None,
+        )
     kinds = {float: (int, float)}.get(shape, shape)
-    return None if isinstance(value, kinds) and (shape is bool or not isinstance(value, bool)) else f"{value!r} is no {shape}"
+    return (
+        None
+        if isinstance(value, kinds) and (shape is bool or not isinstance(value, bool))
+        else f"{value!r} is no {shape}"
+    )
 
 
 def of_union(value, shapes):
