@@ -2,47 +2,57 @@
 
 Everything is drawn from random numbers seeded by the preset, so that a preset always gives the same song.
 """
+
 import hashlib
 
 import numpy as np
 
-SCALES = {"major": [0, 2, 4, 5, 7, 9, 11], "minor": [0, 2, 3, 5, 7, 8, 10],
-          "dorian": [0, 2, 3, 5, 7, 9, 10], "mixo": [0, 2, 4, 5, 7, 9, 10]}
+SCALES = {
+    "major": [0, 2, 4, 5, 7, 9, 11],
+    "minor": [0, 2, 3, 5, 7, 8, 10],
+    "dorian": [0, 2, 3, 5, 7, 9, 10],
+    "mixo": [0, 2, 4, 5, 7, 9, 10],
+}
 
 # ----------------------------------------------------------------- drum grids
 # 16 steps a bar, by General MIDI drum note: X strong, x medium, o soft and sometimes left out.
 # The letters of FILLS are drums: S snare, T high tom, F floor tom.
 DRUMS = {
-    "rock":   {36: "X.....X.X.......", 38: "....X.......X...", 42: "x.x.x.x.x.x.x.x."},
-    "drive":  {36: "X..X..X.X..X....", 38: "....X.......X..o", 46: "x...x...x...x...", 42: "..x...x...x...x."},
+    "rock": {36: "X.....X.X.......", 38: "....X.......X...", 42: "x.x.x.x.x.x.x.x."},
+    "drive": {36: "X..X..X.X..X....", 38: "....X.......X..o", 46: "x...x...x...x...", 42: "..x...x...x...x."},
     "ballad": {36: "X.........X.....", 37: "........X.......", 42: "x...o...x...o..."},
-    "funk":   {36: "X..X....o.X..X..", 38: "....X..o.o..X..o", 42: "xoxoxoxoxoxoxoxo", 46: "..............x."},
-    "edm":    {36: "X...X...X...X...", 39: "....X.......X...", 46: "..x...x...x...x.", 42: "ooooooooooooooox"},
+    "funk": {36: "X..X....o.X..X..", 38: "....X..o.o..X..o", 42: "xoxoxoxoxoxoxoxo", 46: "..............x."},
+    "edm": {36: "X...X...X...X...", 39: "....X.......X...", 46: "..x...x...x...x.", 42: "ooooooooooooooox"},
     "hiphop": {36: "X.....X..X......", 38: "....X.......X...", 42: "x.x.x.xox.x.xoxo"},
-    "bossa":  {36: "X..xX..xX..xX..x", 37: "X..X..X...X..X..", 42: "xoxoxoxoxoxoxoxo"},
-    "folk":   {36: "X.......X.......", 38: "....o.......o...", 70: "x.o.x.o.x.o.x.o."},
+    "bossa": {36: "X..xX..xX..xX..x", 37: "X..X..X...X..X..", 42: "xoxoxoxoxoxoxoxo"},
+    "folk": {36: "X.......X.......", 38: "....o.......o...", 70: "x.o.x.o.x.o.x.o."},
     "reggae": {36: "........X.......", 37: "........X.......", 42: "x.x.x.xxx.x.x.x.", 38: "...............o"},
-    "disco":  {36: "X...X...X...X...", 38: "....X.......X...", 46: "..X...X...X...X.", 42: "xx.xxx.xxx.xxx.x"},
-    "swing":  {36: "X.....o...o.....", 51: "X...X..xX...X..x", 44: "....X.......X...", 38: "..o....o......o."},
-    "half":   {36: "X.........X.....", 38: "........X.......", 42: "x.x.x.x.x.x.x.x.", 51: "x...x...x...x..."},
+    "disco": {36: "X...X...X...X...", 38: "....X.......X...", 46: "..X...X...X...X.", 42: "xx.xxx.xxx.xxx.x"},
+    "swing": {36: "X.....o...o.....", 51: "X...X..xX...X..x", 44: "....X.......X...", 38: "..o....o......o."},
+    "half": {36: "X.........X.....", 38: "........X.......", 42: "x.x.x.x.x.x.x.x.", 51: "x...x...x...x..."},
 }
 FILLS = ["S.S.SSSS", "SSTTTFFF", "S.ST.TF.", "..S.S.SS"]
 BASS = {
-    "root8":  [(i, 2, 0) for i in range(0, 16, 2)],
-    "roots":  [(0, 6, 0), (6, 2, 0), (8, 6, 0), (14, 2, 7)],
+    "root8": [(i, 2, 0) for i in range(0, 16, 2)],
+    "roots": [(0, 6, 0), (6, 2, 0), (8, 6, 0), (14, 2, 7)],
     "octave": [(0, 2, 0), (2, 2, 12), (4, 2, 0), (6, 2, 12), (8, 2, 0), (10, 2, 12), (12, 2, 0), (14, 2, 12)],
-    "funk":   [(0, 2, 0), (3, 1, 0), (5, 1, 12), (7, 2, 10), (10, 2, 0), (13, 1, 7), (14, 2, 12)],
-    "long":   [(0, 12, 0), (12, 4, 7)],
-    "walk":   [(0, 4, 0), (4, 4, 4), (8, 4, 7), (12, 4, 9)],
-    "offb":   [(2, 2, 0), (6, 2, 0), (10, 2, 0), (14, 2, 0)],
-    "bossa":  [(0, 5, 0), (6, 2, 7), (8, 5, 7), (14, 2, 0)],
-    "dub":    [(0, 3, 0), (4, 2, 0), (8, 3, 7), (12, 2, 3)],
+    "funk": [(0, 2, 0), (3, 1, 0), (5, 1, 12), (7, 2, 10), (10, 2, 0), (13, 1, 7), (14, 2, 12)],
+    "long": [(0, 12, 0), (12, 4, 7)],
+    "walk": [(0, 4, 0), (4, 4, 4), (8, 4, 7), (12, 4, 9)],
+    "offb": [(2, 2, 0), (6, 2, 0), (10, 2, 0), (14, 2, 0)],
+    "bossa": [(0, 5, 0), (6, 2, 7), (8, 5, 7), (14, 2, 0)],
+    "dub": [(0, 3, 0), (4, 2, 0), (8, 3, 7), (12, 2, 3)],
 }
 RHYTHMS = [  # melody: (start step, length) inside a bar
-    [(0, 4), (4, 2), (6, 2), (8, 6)], [(0, 2), (2, 2), (4, 4), (8, 2), (10, 4)],
-    [(0, 6), (6, 2), (8, 4), (12, 4)], [(2, 2), (4, 2), (6, 4), (10, 6)],
-    [(0, 3), (3, 3), (6, 4), (10, 2), (12, 4)], [(0, 8), (8, 6)],
-    [(4, 2), (6, 2), (8, 2), (10, 6)], [(0, 4), (4, 4), (8, 8)]]
+    [(0, 4), (4, 2), (6, 2), (8, 6)],
+    [(0, 2), (2, 2), (4, 4), (8, 2), (10, 4)],
+    [(0, 6), (6, 2), (8, 4), (12, 4)],
+    [(2, 2), (4, 2), (6, 4), (10, 6)],
+    [(0, 3), (3, 3), (6, 4), (10, 2), (12, 4)],
+    [(0, 8), (8, 6)],
+    [(4, 2), (6, 2), (8, 2), (10, 6)],
+    [(0, 4), (4, 4), (8, 8)],
+]
 
 
 def rng_for(*keys):
@@ -92,12 +102,12 @@ class Song:
                     if c == "o" and r.random() < 0.25:
                         continue
                     vel = {"X": 112, "x": 86, "o": 52}[c] + r.normal(0, 7)
-                    ev.append((self.t(b, i) + r.normal(0, .004), .12, note, vel))
+                    ev.append((self.t(b, i) + r.normal(0, 0.004), 0.12, note, vel))
             if fill:
                 for i, c in enumerate(FILLS[r.integers(len(FILLS))]):
                     n = {"S": 38, "T": 48, "F": 43}.get(c)
                     if n:
-                        ev.append((self.t(b, 8 + i) + r.normal(0, .005), .15, n, 88 + 3 * i + r.normal(0, 6)))
+                        ev.append((self.t(b, 8 + i) + r.normal(0, 0.005), 0.15, n, 88 + 3 * i + r.normal(0, 6)))
             if b % 8 == start % 8 and b > 0 or (b == start and start > 0):
                 ev.append((self.t(b, 0), 1.0, 49, 98))
         return ev
@@ -116,8 +126,14 @@ class Song:
                     n = root + (ch[1] - ch[0])
                 if r.random() < 0.07:
                     n += int(r.choice([-2, 2, 12, 7]))
-                ev.append((self.t(b, st) + r.normal(0, .005), ln * self.step * r.uniform(.75, .97),
-                           int(np.clip(n, 28, 55)), 92 + r.normal(0, 8)))
+                ev.append(
+                    (
+                        self.t(b, st) + r.normal(0, 0.005),
+                        ln * self.step * r.uniform(0.75, 0.97),
+                        int(np.clip(n, 28, 55)),
+                        92 + r.normal(0, 8),
+                    )
+                )
         return ev
 
     def voicing(self, ch, centre):
@@ -134,24 +150,35 @@ class Song:
         for b in range(tr.get("enter", 0), self.nbars):
             d, ch = self.chord(b)
             v = self.voicing(ch, centre)
-            hum = lambda s=.007: r.normal(0, s)
-            vel = lambda m: m + r.normal(0, 8)
+
+            def hum(s=0.007):
+                return r.normal(0, s)
+
+            def vel(m):
+                return m + r.normal(0, 8)
+
             if role == "pad":
                 for n in v:
-                    ev.append((self.t(b, 0) + hum(), self.bar * .98, n, vel(72)))
+                    ev.append((self.t(b, 0) + hum(), self.bar * 0.98, n, vel(72)))
             elif role == "comp":
-                for st, ln in [[(0, 6), (6, 4), (10, 6)], [(0, 4), (4, 4), (8, 4), (12, 4)], [(2, 2), (6, 2), (10, 2), (14, 2)]][(b // 4) % 3 if tr.get("vary", 1) else 1]:
+                for st, ln in [
+                    [(0, 6), (6, 4), (10, 6)],
+                    [(0, 4), (4, 4), (8, 4), (12, 4)],
+                    [(2, 2), (6, 2), (10, 2), (14, 2)],
+                ][(b // 4) % 3 if tr.get("vary", 1) else 1]:
                     for n in v:
-                        ev.append((self.t(b, st) + hum(), ln * self.step * .9, n, vel(78)))
+                        ev.append((self.t(b, st) + hum(), ln * self.step * 0.9, n, vel(78)))
             elif role == "strum":
                 for i, st in enumerate([0, 3, 4, 6, 8, 11, 12, 14]):
-                    if r.random() < .12:
+                    if r.random() < 0.12:
                         continue
                     notes = v + [v[0] + 12] + ([v[1] + 12] if len(v) > 1 else [])
                     if i % 2:
                         notes = notes[::-1]
                     for k, n in enumerate(notes):
-                        ev.append((self.t(b, st) + .011 * k + hum(), 2.2 * self.step, n, vel(84 if i in (0, 4) else 68)))
+                        ev.append(
+                            (self.t(b, st) + 0.011 * k + hum(), 2.2 * self.step, n, vel(84 if i in (0, 4) else 68))
+                        )
             elif role == "arp":
                 seq = v + [v[0] + 12] + v[::-1]
                 for i in range(0, 16, tr.get("every", 2)):
@@ -160,12 +187,12 @@ class Song:
             elif role == "skank":
                 for st in (2, 6, 10, 14):
                     for n in v:
-                        ev.append((self.t(b, st) + hum(), .8 * self.step, n, vel(88)))
+                        ev.append((self.t(b, st) + hum(), 0.8 * self.step, n, vel(88)))
             elif role == "power":
                 root = 40 + (ch[0] - 40) % 12
                 for st in range(0, 16, 2):
                     for n in (root, root + 7, root + 12):
-                        ev.append((self.t(b, st) + hum(.005), 1.9 * self.step, n, vel(88)))
+                        ev.append((self.t(b, st) + hum(0.005), 1.9 * self.step, n, vel(88)))
             elif role == "riff":
                 rr = rng_for(self.seed, self.s["name"], "riff", tr["program"], b % 2)
                 for st in sorted(rr.choice(16, 6, replace=False)):
@@ -174,7 +201,7 @@ class Song:
             elif role == "counter":
                 if b % 2 == 1:
                     for st in (4, 8, 12):
-                        ev.append((self.t(b, st) + hum(.012), 4 * self.step, v[r.integers(len(v))] + 12, vel(76)))
+                        ev.append((self.t(b, st) + hum(0.012), 4 * self.step, v[r.integers(len(v))] + 12, vel(76)))
         return ev
 
     def melody(self):
@@ -192,15 +219,24 @@ class Song:
             for half in (0, 1):
                 rh = RHYTHMS[r.integers(len(RHYTHMS))]
                 if half:
-                    rh = rh[:max(2, len(rh) - r.integers(0, 2))]
+                    rh = rh[: max(2, len(rh) - r.integers(0, 2))]
                 d, ch = self.chord(b + half)
                 pcs = {c % 12 for c in ch}
                 for st, ln in rh:
                     cand = [n for n in pool if abs(n - cur) <= 7]
-                    w = np.array([np.exp(-abs(n - cur) / 2.2) * (3 if n % 12 in pcs and st % 4 == 0 else 1)
-                                  * (1.6 if (n - self.key) % 12 in pent else .6) * (0.5 if n == cur else 1)
-                                  * np.exp(-((n - (lo + hi) / 2) / 6) ** 2) for n in cand])
+                    w = np.array(
+                        [
+                            np.exp(-abs(n - cur) / 2.2)
+                            * (3 if n % 12 in pcs and st % 4 == 0 else 1)
+                            * (1.6 if (n - self.key) % 12 in pent else 0.6)
+                            * (0.5 if n == cur else 1)
+                            * np.exp(-(((n - (lo + hi) / 2) / 6) ** 2))
+                            for n in cand
+                        ]
+                    )
                     cur = int(r.choice(cand, p=w / w.sum()))
-                    out.append([self.t(b + half, st) + r.normal(0, .012), ln * self.step * .97, cur, r.random() > .12])
+                    out.append(
+                        [self.t(b + half, st) + r.normal(0, 0.012), ln * self.step * 0.97, cur, r.random() > 0.12]
+                    )
             b += 2
         return out

@@ -2,6 +2,7 @@
 
 Sounds are arrays of two rows (left, right) at 44.1 kHz.
 """
+
 import numpy as np
 from scipy.signal import butter, fftconvolve, sosfilt
 
@@ -9,7 +10,9 @@ SR = 44100
 
 
 def fit(x, n):
-    y = np.zeros((2, n)); m = min(n, x.shape[1]); y[:, :m] = x[:, :m]
+    y = np.zeros((2, n))
+    m = min(n, x.shape[1])
+    y[:, :m] = x[:, :m]
     return y
 
 
@@ -31,16 +34,16 @@ def reverb(x, r, rt, pre, wet, bright=6000, width=1.0):
     mixw = np.clip((t - pre) / rt, 0, 1)
     ir = filt(ir * (1 - mixw) + dark * mixw, "low", bright, 1)
     for k in range(6):
-        p = int((pre * .5 + r.uniform(.004, .04)) * SR)
-        ir[r.integers(2), p] += r.choice([-1, 1]) * 8 * .7 ** k
+        p = int((pre * 0.5 + r.uniform(0.004, 0.04)) * SR)
+        ir[r.integers(2), p] += r.choice([-1, 1]) * 8 * 0.7**k
     ir = filt(ir, "high", 180, 1)
-    ir /= np.sqrt((ir ** 2).sum() / 2)
-    send = x if width > .5 else np.repeat(x.mean(0, keepdims=True), 2, 0)
+    ir /= np.sqrt((ir**2).sum() / 2)
+    send = x if width > 0.5 else np.repeat(x.mean(0, keepdims=True), 2, 0)
     w = np.stack([fftconvolve(send[c], ir[c])[: x.shape[1]] for c in (0, 1)])
     return x + wet * w
 
 
-def comp_gain(level_db, thr, ratio, att=.01, rel=.15, hop=64):
+def comp_gain(level_db, thr, ratio, att=0.01, rel=0.15, hop=64):
     over = np.maximum(level_db - thr, 0) * (1 - 1 / ratio)
     a, b = np.exp(-hop / SR / att), np.exp(-hop / SR / rel)
     g, out = 0.0, np.empty_like(over)
@@ -52,7 +55,7 @@ def comp_gain(level_db, thr, ratio, att=.01, rel=.15, hop=64):
 
 
 def envelope_db(x, hop=64, win=8):
-    p = (x ** 2).mean(0)
+    p = (x**2).mean(0)
     n = -(-len(p) // hop)
     p = np.pad(p, (0, n * hop - len(p))).reshape(n, hop).mean(1)
     p = np.convolve(p, np.ones(win) / win, "same")
@@ -60,7 +63,7 @@ def envelope_db(x, hop=64, win=8):
 
 
 def apply_gain(x, g, hop=64):
-    full = np.interp(np.arange(x.shape[1]), (np.arange(len(g)) + .5) * hop, g)
+    full = np.interp(np.arange(x.shape[1]), (np.arange(len(g)) + 0.5) * hop, g)
     return x * full
 
 

@@ -7,6 +7,7 @@ SONGS/<song>/<stem>.wav are true, STEMS/<song>/<stem>.wav are estimates, all fiv
 measure is the signal-to-distortion ratio of the music demixing challenges (Mitsufuji et al. 2022):
 10 log10(|s|^2 / |s - e|^2) over both channels of the whole song, in dB.
 """
+
 import sys
 from pathlib import Path
 
@@ -46,7 +47,10 @@ def main():
         print(f"{song:16}" + "".join(f"{ratio:14.2f}" for ratio in ratios))
     mean = np.mean(rows, axis=0)
     print(f"{'mean':16}" + "".join(f"{ratio:14.2f}" for ratio in mean))
-    print(f"mean of the four {mean[:4].mean():.2f} dB, lowest of all {np.min(rows):.2f} dB, sums within {worst:.1e} of the mix")
+    print(
+        f"mean of the four {mean[:4].mean():.2f} dB, lowest of all {np.min(rows):.2f} dB, "
+        f"sums within {worst:.1e} of the mix"
+    )
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ import time
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
-
 import reference
+from onnx import TensorProto, helper, numpy_helper
 
 RATE = 44100
 
@@ -42,7 +41,10 @@ def main():
 
 def save(path, inputs, outputs, nodes, constants=(), kind=TensorProto.FLOAT):
     """Ports are (name, shape). A dimension that is text is dynamic."""
-    port = lambda name_shape: helper.make_tensor_value_info(name_shape[0], kind, name_shape[1])
+
+    def port(name_shape):
+        return helper.make_tensor_value_info(name_shape[0], kind, name_shape[1])
+
     graph = helper.make_graph(
         [helper.make_node(op, list(takes), list(gives), **more) for op, takes, gives, more in nodes],
         "test",
@@ -120,7 +122,9 @@ def mdx_models(folder):
 
 
 def manifest(folder, name, kind, stems, settings):
-    as_text = lambda value: str(value).lower() if isinstance(value, bool) else repr(value)
+    def as_text(value):
+        return str(value).lower() if isinstance(value, bool) else repr(value)
+
     lines = [f'name = "{name}"', f'kind = "{kind}"', f'file = "{name}.onnx"']
     lines += [f"stems = {stems}".replace("'", '"'), f"[{kind}]"]
     lines += [f"{key} = {as_text(value)}".replace("'", '"') for key, value in settings.items()]
