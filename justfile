@@ -11,6 +11,12 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
     cargo test --package mediagate --test tidy
 
+# Format everything: Rust, JavaScript, TypeScript, Python
+format:
+    cargo fmt --all
+    npm ci && npm run format
+    if command -v ruff >/dev/null; then ruff format && ruff check --fix; else echo "ruff is missing: pip install ruff"; fi
+
 # The tests of one crate: just test providers, just test mediagate the_demo
 test crate="mediagate" *filter:
     if command -v cargo-nextest >/dev/null; then cargo nextest run --package "$@"; else cargo test --package "$@"; fi

@@ -454,15 +454,6 @@ def check_trust(_work):
     expect(trusting >= 5, f"only {trusting} files set trusted_proxies")
 
 
-def check_scripts(_work):
-    paths = [path for folder in ["scripts", "deploy/tests"] for path in (ROOT / folder).iterdir() if path.is_file()]
-    scripts = [path for path in paths if path.read_bytes().startswith(b"#!/usr/bin/env bash")]
-    for script in scripts:
-        run("bash", "-n", script)
-    if shellcheck := program("shellcheck"):
-        run(shellcheck, "--severity=warning", *scripts)
-
-
 def main():
     for check in [
         check_chart,
@@ -472,7 +463,6 @@ def main():
         check_alerts,
         check_proxies,
         check_trust,
-        check_scripts,
     ]:
         before = len(faults)
         with tempfile.TemporaryDirectory() as work:
