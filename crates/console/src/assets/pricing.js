@@ -37,11 +37,11 @@ async function refresh() {
   timer = setTimeout(refresh, INTERVAL_MS);
 }
 
-/** Shows an answer of the price list; `date` is when the gateway sent it, by its own clock. */
-function update(answer, date) {
-  // Something else answered, for example a proxy. The old data is better than wrong data.
-  if (!Array.isArray(answer.data)) return;
-  const models = new Map(answer.data.map((model) => [model.id, model]));
+/** Shows a price list; `date` is when the gateway sent it, by its own clock. */
+function update(list, date) {
+  // Something else responded, for example a proxy. The old data is better than wrong data.
+  if (!Array.isArray(list.data)) return;
+  const models = new Map(list.data.map((model) => [model.id, model]));
   let availableCount = 0;
   for (const card of cards) {
     const model = models.get(card.dataset.model);

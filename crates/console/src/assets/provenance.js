@@ -15,15 +15,15 @@ if (form) {
     event.preventDefault();
     check(byId("file").files[0]);
   });
-  for (const name of ["dragenter", "dragover"]) form.addEventListener(name, (event) => mark(event, true));
-  for (const name of ["dragleave", "drop"]) form.addEventListener(name, (event) => mark(event, false));
+  for (const name of ["dragenter", "dragover"]) form.addEventListener(name, (event) => highlight(event, true));
+  for (const name of ["dragleave", "drop"]) form.addEventListener(name, (event) => highlight(event, false));
   form.addEventListener("drop", (event) => {
     if (event.dataTransfer.files.length) byId("file").files = event.dataTransfer.files;
     check(byId("file").files[0]);
   });
 }
 
-function mark(event, over) {
+function highlight(event, over) {
   event.preventDefault();
   form.classList.toggle("over", over);
 }
@@ -38,15 +38,15 @@ async function check(file) {
   const headers = enteredKey ? { Authorization: `Bearer ${enteredKey}` } : {};
   try {
     const response = await fetch("/v1/provenance/check", { method: "POST", headers, body, cache: "no-store" });
-    const answer = await response.json().catch(() => ({}));
+    const report = await response.json().catch(() => ({}));
     if (!response.ok) {
-      byId("said").textContent = (answer.error && answer.error.message) || `The gateway returned ${response.status}.`;
+      byId("said").textContent = (report.error && report.error.message) || `The gateway returned ${response.status}.`;
       // This installation requires a key; now one can be entered.
       if (response.status === 401) byId("key-box").hidden = false;
       return;
     }
-    byId("said").textContent = verdict(answer);
-    byId("found").replaceChildren(facts(answer));
+    byId("said").textContent = verdict(report);
+    byId("found").replaceChildren(facts(report));
   } catch {
     byId("said").textContent = "The gateway cannot be reached.";
   }
@@ -60,15 +60,15 @@ function verdict({ ours, matches }) {
   return "No evidence was found that this gateway made this file.";
 }
 
-function facts(answer) {
+function facts(report) {
   const lines = [
-    ...provenanceLines(answer.provenance),
-    ...answer.actions.map((step) => ["Action", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
-    ...(answer.prompt ? [["Prompt", answer.prompt]] : []),
-    ...answer.ingredients.map((title) => ["Ingredient", title]),
-    ...answer.matches.map((match) => ["Match", matchText(match)]),
-    ...answer.notes.map((note) => ["Note", note]),
-    ["SHA-256", answer.sha256],
+    ...provenanceLines(report.provenance),
+    ...report.actions.map((step) => ["Action", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
+    ...(report.prompt ? [["Prompt", report.prompt]] : []),
+    ...report.ingredients.map((title) => ["Ingredient", title]),
+    ...report.matches.map((match) => ["Match", matchText(match)]),
+    ...report.notes.map((note) => ["Note", note]),
+    ["SHA-256", report.sha256],
   ];
   const list = element("dl", "");
   list.className = "found card";

@@ -1,36 +1,48 @@
 // Accounts: their credit and budgets.
 
 import { html, useState } from "../vendor/preact-htm.js";
-import { Act, Submit, useAction } from "./act.js";
-import { call, query as asQuery } from "./api.js";
-import { EndedTasks } from "./keys.js";
+import { ActionButton, SubmitButton, useAction } from "./act.js";
+import { call, queryString } from "./api.js";
+import { TaskSummary } from "./keys.js";
 import { withQuery } from "./router.js";
-import { Dialog, Empty, Failed, Field, faultOf, Head, Load, Pager, Table, useLoad, usd } from "./ui.js";
+import {
+  Dialog,
+  EmptyState,
+  ErrorNotice,
+  Field,
+  fieldError,
+  PageHeader,
+  Loader,
+  Pager,
+  Table,
+  useLoad,
+  usd,
+} from "./ui.js";
 
 export function Accounts({ query }) {
   const after = query.get("after") || "";
-  const search = asQuery({ after, limit: 50 });
+  const search = queryString({ after, limit: 50 });
   const list = useLoad((signal) => call("GET", `/v1/admin/accounts${search}`, undefined, { signal }), [search]);
-  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
-  const close = () => setWindow(undefined);
+  const [dialog, setDialog] = useState(/** @type {any} */ (undefined));
+  const close = () => setDialog(undefined);
   const done = (account) => {
-    setWindow(account?.tasks ? { closed: account } : undefined);
+    setDialog(account?.tasks ? { closed: account } : undefined);
     list.reload();
   };
   return html`
     <div>
-      <${Head} title="Accounts" small="Accounts pay for tasks. Each key belongs to an account.">
+      <${PageHeader} title="Accounts" small="Accounts pay for tasks. Each key belongs to an account.">
         <a class="button quiet" href="/console/spend?by=account">
           Margins
         </a>
-        <button type="button" onClick=${() => setWindow({ edit: {} })}>
+        <button type="button" onClick=${() => setDialog({ edit: {} })}>
           New account
         </button>
       <//>
-      <${Load} of=${list}>
+      <${Loader} load=${list}>
         ${(page) =>
           page.data.length === 0
-            ? html`<${Empty} title="No accounts" />`
+            ? html`<${EmptyState} title="No accounts" />`
             : html`
               <div>
                 <${Table}
@@ -63,7 +75,7 @@ export function Accounts({ query }) {
                         type="button"
                         class="quiet small"
                         aria-label=${`Credit ${account.handle}`}
-                        onClick=${() => setWindow({ credit: account })}
+                        onClick=${() => setDialog({ credit: account })}
                       >
                         Credit
                       </button>
@@ -71,7 +83,7 @@ export function Accounts({ query }) {
                         type="button"
                         class="quiet small"
                         aria-label=${`Edit ${account.handle}`}
-                        onClick=${() => setWindow({ edit: account })}
+                        onClick=${() => setDialog({ edit: account })}
                       >
                         Edit
                       </button>
@@ -83,7 +95,7 @@ export function Accounts({ query }) {
                               type="button"
                               class="danger small"
                               aria-label=${`Close ${account.handle}`}
-                              onClick=${() => setWindow({ end: account })}
+                              onClick=${() => setDialog({ end: account })}
                             >
                               Close
                             </button>
@@ -101,40 +113,36 @@ export function Accounts({ query }) {
               </div>
             `}
       <//>
-      ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
-      ${window_?.credit && html`<${Credit} of=${window_.credit} close=${close} done=${done} />`}
-      ${window_?.end && html`<${End} of=${window_.end} close=${close} done=${done} />`}
-      ${window_?.closed && html`<${Closed} of=${window_.closed} close=${close} done=${done} />`}
+      ${dialog?.edit && html`<${AccountDialog} account=${dialog.edit} close=${close} onDone=${done} />`}
+      ${dialog?.credit && html`<${CreditDialog} account=${dialog.credit} close=${close} onDone=${done} />`}
+      ${dialog?.end && html`<${CloseDialog} account=${dialog.end} close=${close} onDone=${done} />`}
+      ${dialog?.closed && html`<${RemainingTasksDialog} account=${dialog.closed} close=${close} onDone=${done} />`}
     </div>
   `;
 }
 
-function End({ of, close, done }) {
+function CloseDialog({ account, close, onDone }) {
   const action = useAction();
   const [keeps, setKeeps] = useState(false);
+  const search = queryString({ keep_tasks: keeps ? "true" : "" });
   return html`
-    <${Dialog} title=${`Close “${of.handle}”`} close=${close}>
+    <${Dialog} title=${`Close “${account.handle}”`} close=${close}>
       <div class="stack">
         <p>
-          All ${of.keys} of its keys are revoked, and it gets no new ones. This cannot be undone. Its tasks that
+          All ${account.keys} of its keys are revoked, and it gets no new ones. This cannot be undone. Its tasks that
           have not begun are cancelled. Its money, tasks and results remain.
         </p>
         <label class="row">
           <input type="checkbox" checked=${keeps} onChange=${() => setKeeps(!keeps)} />
           Let all its tasks continue
         </label>
-        <${Failed} error=${action.error} />
+        <${ErrorNotice} error=${action.error} />
         <div>
-          <${Act}
-            of=${action}
+          <${ActionButton}
+            action=${action}
             kind="danger"
-            does=${async (send) =>
-              done(
-                await send(
-                  "DELETE",
-                  `/v1/admin/accounts/${encodeURIComponent(of.handle)}${asQuery({ keep_tasks: keeps ? "true" : "" })}`,
-                ),
-              )}
+            request=${async (send) =>
+              onDone(await send("DELETE", `/v1/admin/accounts/${encodeURIComponent(account.handle)}${search}`))}
           >
             Close the account
           <//>
@@ -144,23 +152,27 @@ function End({ of, close, done }) {
   `;
 }
 
-function Closed({ of, close, done }) {
+function RemainingTasksDialog({ account, close, onDone }) {
   return html`
-    <${Dialog} title=${`“${of.handle}” is closed`} close=${close}>
+    <${Dialog} title=${`“${account.handle}” is closed`} close=${close}>
       <div class="stack">
-        <${EndedTasks} of=${of.tasks} path=${`/v1/admin/accounts/${encodeURIComponent(of.handle)}`} done=${done} />
+        <${TaskSummary}
+          tasks=${account.tasks}
+          path=${`/v1/admin/accounts/${encodeURIComponent(account.handle)}`}
+          onDone=${onDone}
+        />
       </div>
     <//>
   `;
 }
 
-function Edit({ of, close, done }) {
-  const isNew = !of.id;
+function AccountDialog({ account, close, onDone }) {
+  const isNew = !account.id;
   const [form, setForm] = useState({
-    handle: of.handle || "",
-    name: of.name || "",
-    prepaid: Boolean(of.prepaid),
-    budget_usd: of.budget_usd || "",
+    handle: account.handle || "",
+    name: account.name || "",
+    prepaid: Boolean(account.prepaid),
+    budget_usd: account.budget_usd || "",
   });
   const action = useAction();
   const save = (event) => {
@@ -174,13 +186,13 @@ function Edit({ of, close, done }) {
       };
       await send(
         isNew ? "POST" : "PATCH",
-        `/v1/admin/accounts${isNew ? "" : `/${encodeURIComponent(of.handle)}`}`,
+        `/v1/admin/accounts${isNew ? "" : `/${encodeURIComponent(account.handle)}`}`,
         body,
       );
-      done();
+      onDone();
     });
   };
-  const fault = (name) => faultOf(action.error, name);
+  const fault = (name) => fieldError(action.error, name);
   const text = (name, label, options = {}) => html`
     <${Field} name=${`account-${name}`} label=${label} hint=${options.hint} error=${fault(name)}>
       <input
@@ -194,7 +206,7 @@ function Edit({ of, close, done }) {
     <//>
   `;
   return html`
-    <${Dialog} title=${isNew ? "New account" : `Edit “${of.handle}”`} close=${close}>
+    <${Dialog} title=${isNew ? "New account" : `Edit “${account.handle}”`} close=${close}>
       <form class="stack" onSubmit=${save}>
         ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique. It cannot be changed later." })}
         ${text("name", "Name")}
@@ -212,37 +224,37 @@ function Edit({ of, close, done }) {
         ${
           action.error &&
           !["handle", "name", "budget_usd"].includes(action.error.param) &&
-          html`<${Failed} error=${action.error} />`
+          html`<${ErrorNotice} error=${action.error} />`
         }
         <div>
-          <${Submit} busy=${action.busy}>${isNew ? "Create account" : "Save"}<//>
+          <${SubmitButton} busy=${action.busy}>${isNew ? "Create account" : "Save"}<//>
         </div>
       </form>
     <//>
   `;
 }
 
-function Credit({ of, close, done }) {
+function CreditDialog({ account, close, onDone }) {
   const [form, setForm] = useState({ amount_usd: "", note: "" });
   const action = useAction();
   const save = (event) => {
     event.preventDefault();
     action.run(async (send) => {
-      await send("POST", `/v1/admin/accounts/${encodeURIComponent(of.handle)}/credits`, {
+      await send("POST", `/v1/admin/accounts/${encodeURIComponent(account.handle)}/credits`, {
         amount_usd: form.amount_usd.trim(),
         note: form.note.trim() || undefined,
       });
-      done();
+      onDone();
     });
   };
   return html`
-    <${Dialog} title=${`Add credit to “${of.handle}”`} close=${close}>
+    <${Dialog} title=${`Add credit to “${account.handle}”`} close=${close}>
       <form class="stack" onSubmit=${save}>
         <${Field}
           name="amount"
           label="Amount in USD"
           hint="A negative amount withdraws credit."
-          error=${faultOf(action.error, "amount_usd")}
+          error=${fieldError(action.error, "amount_usd")}
         >
           <input
             id="amount"
@@ -259,9 +271,9 @@ function Credit({ of, close, done }) {
             onInput=${(event) => setForm({ ...form, note: event.target.value })}
           />
         <//>
-        ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}
+        ${action.error && action.error.param !== "amount_usd" && html`<${ErrorNotice} error=${action.error} />`}
         <div>
-          <${Submit} busy=${action.busy}>Add credit<//>
+          <${SubmitButton} busy=${action.busy}>Add credit<//>
         </div>
       </form>
     <//>

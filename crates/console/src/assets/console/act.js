@@ -10,7 +10,7 @@ import { ApiError, call, newIntent } from "./api.js";
 
 /**
  * Runs one action at a time; its error is shown beside the button. The writes of an action get their keys at the first
- * click: a click after a lost answer sends them again with the same keys, and nothing is made twice.
+ * click: a click after a lost response sends them again with the same keys, and nothing is made twice.
  */
 export function useAction() {
   const [state, setState] = useState(/** @type {{busy: boolean, error: any}} */ ({ busy: false, error: undefined }));
@@ -52,13 +52,13 @@ export function useAction() {
 const isRepeated = (/** @type {MouseEvent} */ event) => event.detail > 1;
 
 /** A button that sends a write and shows when it is in progress. */
-export function Act({ of, does, kind = "", label = undefined, children }) {
+export function ActionButton({ action, request, kind = "", label = undefined, children }) {
   const [isMine, setMine] = useState(false);
-  const isBusy = of.busy && isMine;
+  const isBusy = action.busy && isMine;
   const press = (/** @type {MouseEvent} */ event) => {
     if (isRepeated(event) || isBusy) return;
     setMine(true);
-    of.run(does).finally(() => setMine(false));
+    action.run(request).finally(() => setMine(false));
   };
   return html`
     <button
@@ -66,7 +66,7 @@ export function Act({ of, does, kind = "", label = undefined, children }) {
       data-writes
       class=${kind}
       aria-label=${label}
-      aria-disabled=${of.busy}
+      aria-disabled=${action.busy}
       aria-busy=${isBusy}
       onClick=${press}
     >
@@ -76,7 +76,7 @@ export function Act({ of, does, kind = "", label = undefined, children }) {
 }
 
 /** The button of a form that sends a write. With `joins` it can be pressed again while the write is in progress. */
-export function Submit({ busy, joins = false, children }) {
+export function SubmitButton({ busy, joins = false, children }) {
   const press = (/** @type {MouseEvent} */ event) => {
     if (isRepeated(event)) event.preventDefault();
   };

@@ -11,7 +11,7 @@ export const origin = settings.origin || location.origin;
 /** An error of the API, with its message. */
 export class ApiError extends Error {
   /**
-   * @param {number} status 0 if the gateway did not answer
+   * @param {number} status 0 if the gateway did not respond
    * @param {Record<string, any>} error
    * @param {string} [requestId]
    */
@@ -87,13 +87,13 @@ export function whenDenied(action) {
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, options = {}) {
-  const response = await ask(method, path, body, options);
+  const response = await request(method, path, body, options);
   if (response.status === 204) return {};
   try {
     return await response.json();
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    // The connection ended within the answer, so its content is not known: the same as no answer.
+    // The connection ended within the response, so its content is not known: the same as no response.
     throw new ApiError(0, { message: "The gateway's response was incomplete." });
   }
 }
@@ -104,7 +104,7 @@ export async function call(method, path, body, options = {}) {
  * @param {any} [body]
  * @param {{signal?: AbortSignal, intent?: string, headers?: Record<string, string>}} [options]
  */
-async function ask(method, path, body, { signal, intent, headers: extraHeaders } = {}) {
+async function request(method, path, body, { signal, intent, headers: extraHeaders } = {}) {
   if (method !== "GET" && !intent && !REPEATABLE.includes(path))
     throw new Error(`${method} ${path} could be done twice.`);
   const sentKey = key.read();
@@ -126,9 +126,9 @@ async function ask(method, path, body, { signal, intent, headers: extraHeaders }
     throw new ApiError(0, { message: "The gateway cannot be reached." });
   }
   if (response.ok) return response;
-  const answer = await response.json().catch(() => ({}));
-  const error = new ApiError(response.status, answer.error || {}, response.headers.get("x-request-id") || "");
-  // An answer to an older key says nothing about the current one.
+  const content = await response.json().catch(() => ({}));
+  const error = new ApiError(response.status, content.error || {}, response.headers.get("x-request-id") || "");
+  // A response to an older key says nothing about the current one.
   if (response.status === 401 && sentKey === key.read()) onDenied(error);
   throw error;
 }
@@ -138,7 +138,7 @@ async function ask(method, path, body, { signal, intent, headers: extraHeaders }
  * @param {string} path
  */
 export async function file(path) {
-  const response = await ask("GET", path, undefined, { headers: { Accept: "*/*" } });
+  const response = await request("GET", path, undefined, { headers: { Accept: "*/*" } });
   return response.blob();
 }
 
@@ -148,7 +148,7 @@ export async function file(path) {
  * @param {string} name used if the API gives none
  */
 export async function download(path, name) {
-  const response = await ask("GET", path, undefined, { headers: { Accept: "*/*" } });
+  const response = await request("GET", path, undefined, { headers: { Accept: "*/*" } });
   const match = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") || "");
   save(await response.blob(), match ? decodeURIComponent(match[1]) : name);
 }
@@ -191,10 +191,10 @@ export async function follow(path, { onEvent, onLost = () => {}, signal }) {
       /** @type {Record<string, string>} */
       const headers = { Accept: "text/event-stream" };
       if (lastId) headers["Last-Event-ID"] = lastId;
-      const response = await ask("GET", path, undefined, { signal: connection.signal, headers });
+      const response = await request("GET", path, undefined, { signal: connection.signal, headers });
       onLost(false);
       pause = 500;
-      for await (const event of events(response)) {
+      for await (const event of eventsIn(response)) {
         if (event.id) lastId = event.id;
         if (onEvent(event.name, JSON.parse(event.data))) return;
       }
@@ -212,7 +212,7 @@ export async function follow(path, { onEvent, onLost = () => {}, signal }) {
 }
 
 /** @param {Response} response */
-async function* events(response) {
+async function* eventsIn(response) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   const decoder = new TextDecoder();
   let text = "";
@@ -240,18 +240,18 @@ async function* events(response) {
 }
 
 /**
- * Repeats an action until the gateway answers. The action must be safe to repeat.
+ * Repeats an action until the gateway responds. The action must be safe to repeat.
  * @template T
  * @param {() => Promise<T>} action
  * @param {{onLost: (isLost: boolean) => void, signal: AbortSignal}} options
  * @returns {Promise<T>}
  */
-export async function insist(action, { onLost, signal }) {
+export async function retryUntilResponse(action, { onLost, signal }) {
   for (let pause = 500; ; pause = Math.min(2 * pause, SLOWEST_MS)) {
     try {
-      const answer = await action();
+      const result = await action();
       onLost(false);
-      return answer;
+      return result;
     } catch (error) {
       if (!(error instanceof ApiError) || !error.isTemporary || signal.aborted) throw error;
       onLost(true);
@@ -305,11 +305,11 @@ export function newIntent(name = "console") {
 }
 
 /**
- * An address from an answer, if a browser may follow it. The gateway writes its public name into addresses, but a page
- * may load only from its own origin. The signature covers only the path, so the path is requested from this origin.
+ * A URL from a response, if a browser may follow it. The gateway writes its public name into URLs, but a page may load
+ * only from its own origin. The signature covers only the path, so the path is requested from this origin.
  * @param {string | null | undefined} text
  */
-export function address(text) {
+export function safeUrl(text) {
   if (!text) return undefined;
   try {
     const parsed = new URL(text, location.href);
@@ -321,7 +321,7 @@ export function address(text) {
 }
 
 /** @param {Record<string, any>} values */
-export function query(values) {
+export function queryString(values) {
   const present = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = new URLSearchParams(present.map(([name, value]) => [name, String(value)])).toString();
   return text ? `?${text}` : "";

@@ -1,21 +1,21 @@
-// The console's entry: the sign-in, the navigation, and the view that belongs to the address.
+// The console's entry: the sign-in, the navigation, and the view that belongs to the URL.
 
 import { html, render, useEffect, useErrorBoundary, useState } from "../vendor/preact-htm.js";
 import { ApiError, call, key, session, whenDenied } from "./api.js";
-import { focusHeading, go, startRouter, useAddress } from "./router.js";
+import { focusHeading, go, startRouter, useLocation } from "./router.js";
 import { Accounts } from "./accounts.js";
-import { Submit, useAction } from "./act.js";
+import { SubmitButton, useAction } from "./act.js";
 import { Audit } from "./audit.js";
 import { Clip } from "./clip.js";
 import { Create } from "./create.js";
 import { Keys } from "./keys.js";
 import { Library } from "./library.js";
-import { Now } from "./now.js";
+import { Overview } from "./now.js";
 import { Providers } from "./providers.js";
 import { Spend } from "./spend.js";
 import { TaskPage } from "./task.js";
 import { Tasks } from "./tasks.js";
-import { Dialog, Failed, Head } from "./ui.js";
+import { Dialog, ErrorNotice, PageHeader } from "./ui.js";
 import { Endpoint, Webhooks } from "./webhooks.js";
 
 /** The views: their path, name, icon, letter for the shortcut with `g`, and the scope that they need. */
@@ -54,7 +54,8 @@ const ICON = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=ic
 const IN_BAR = 4;
 
 /** Whether the key has a scope. */
-const may = (account, scope) => !scope || account.key.scopes.includes(scope) || account.key.scopes.includes("admin");
+const hasScope = (account, scope) =>
+  !scope || account.key.scopes.includes(scope) || account.key.scopes.includes("admin");
 
 function Console() {
   const [state, setState] = useState(
@@ -84,7 +85,7 @@ function Console() {
     return html`
       <${SignIn}
         error=${state.error}
-        done=${() => {
+        onDone=${() => {
           setState({ isSignedIn: true });
           enter();
         }}
@@ -96,8 +97,8 @@ function Console() {
         ${
           state.error
             ? html`
-              <${Head} title="Console" />
-              <${Failed} error=${state.error} again=${enter} />
+              <${PageHeader} title="Console" />
+              <${ErrorNotice} error=${state.error} retry=${enter} />
             `
             : html`
               <div class="skeleton" role="status">
@@ -121,7 +122,7 @@ function Console() {
   `;
 }
 
-function SignIn({ error, done }) {
+function SignIn({ error, onDone }) {
   const action = useAction();
   const [value, setValue] = useState("");
   const [stays, setStays] = useState(false);
@@ -135,7 +136,7 @@ function SignIn({ error, done }) {
       key.store(value.trim());
       if (stays) await session.begin();
       else await call("GET", "/v1/account");
-      done();
+      onDone();
     });
   };
   const failed = action.error || error;
@@ -165,8 +166,8 @@ function SignIn({ error, done }) {
           <input type="checkbox" checked=${stays} onChange=${() => setStays(!stays)} /> Stay signed in for 12 hours,
           in every tab
         </label>
-        <${Failed} error=${failed} />
-        <${Submit} busy=${action.busy}>${action.busy ? "Signing in" : "Sign in"}<//>
+        <${ErrorNotice} error=${failed} />
+        <${SubmitButton} busy=${action.busy}>${action.busy ? "Signing in" : "Sign in"}<//>
         <p class="fine" id="key-help">
           ${
             stays
@@ -181,12 +182,12 @@ function SignIn({ error, done }) {
 }
 
 function Shell({ account, leave, children }) {
-  const { parts } = useAddress();
+  const { parts } = useLocation();
   const [isHelp, setHelp] = useState(false);
-  const entries = VIEWS.filter((view) => may(account, view.scope));
+  const entries = VIEWS.filter((view) => hasScope(account, view.scope));
   const [isMore, setMore] = useState(false);
   useEffect(() => setMore(false), [parts[0]]);
-  useEffect(() => startKeys(entries, () => setHelp(true)), [entries.length]);
+  useEffect(() => startShortcuts(entries, () => setHelp(true)), [entries.length]);
   const entry = (view) => html`
     <li key=${view.path}>
       <a href=${`/console/${view.path}`} aria-current=${parts[0] === view.path ? "page" : undefined}>
@@ -259,12 +260,12 @@ function Shell({ account, leave, children }) {
         ${children}
       </main>
     </div>
-    ${isHelp && html`<${Help} entries=${entries} close=${() => setHelp(false)} />`}
+    ${isHelp && html`<${ShortcutHelp} entries=${entries} close=${() => setHelp(false)} />`}
   `;
 }
 
 function View({ account, refresh }) {
-  const { parts, query } = useAddress();
+  const { parts, query } = useLocation();
   const [error, reset] = useErrorBoundary((error) => console.error(error));
   const [name, ...rest] = parts;
   useEffect(() => {
@@ -273,14 +274,14 @@ function View({ account, refresh }) {
   }, [parts.join("/")]);
   if (error)
     return html`
-      <${Head} title="This page has failed" />
-      <${Failed} error=${error} again=${reset} />
+      <${PageHeader} title="This page has failed" />
+      <${ErrorNotice} error=${error} retry=${reset} />
     `;
   const props = {
     account,
     query,
     id: rest[0],
-    may: (/** @type {string} */ scope) => may(account, scope),
+    hasScope: (/** @type {string} */ scope) => hasScope(account, scope),
     refresh,
   };
   switch (name) {
@@ -301,7 +302,7 @@ function View({ account, refresh }) {
     case "webhooks":
       return rest[0] ? html`<${Endpoint} key=${rest[0]} ...${props} />` : html`<${Webhooks} ...${props} />`;
     case "now":
-      return html`<${Now} ...${props} />`;
+      return html`<${Overview} ...${props} />`;
     case "providers":
       return html`<${Providers} ...${props} />`;
     case "accounts":
@@ -310,7 +311,7 @@ function View({ account, refresh }) {
       return html`<${Audit} ...${props} />`;
     default:
       return html`
-        <${Head} title="Page not found" />
+        <${PageHeader} title="Page not found" />
         <p>
           <a href="/console/create">Create something</a> or see your <a href="/console/tasks">tasks</a>.
         </p>
@@ -318,7 +319,7 @@ function View({ account, refresh }) {
   }
 }
 
-function Help({ entries, close }) {
+function ShortcutHelp({ entries, close }) {
   const lines = [
     ["/", "Search"],
     ["?", "Show this list"],
@@ -344,7 +345,7 @@ function Help({ entries, close }) {
 }
 
 /** Keyboard shortcuts, which work everywhere except in a field. */
-function startKeys(entries, help) {
+function startShortcuts(entries, help) {
   let isAfterG = false;
   const press = (/** @type {KeyboardEvent} */ event) => {
     const target = /** @type {HTMLElement} */ (event.target);

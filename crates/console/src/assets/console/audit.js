@@ -2,9 +2,21 @@
 
 import { html } from "../vendor/preact-htm.js";
 import { useAction } from "./act.js";
-import { call, file, query as asQuery, save } from "./api.js";
+import { call, file, queryString, save } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Failed, Field, Head, Load, Pager, Table, When, moment, short, useLoad } from "./ui.js";
+import {
+  EmptyState,
+  ErrorNotice,
+  Field,
+  PageHeader,
+  Loader,
+  Pager,
+  Table,
+  RelativeTime,
+  dateTime,
+  shortId,
+  useLoad,
+} from "./ui.js";
 
 const FILTERS = /** @type {[string, string, string][]} */ ([
   ["action", "Action", "key.create"],
@@ -15,21 +27,21 @@ const FILTERS = /** @type {[string, string, string][]} */ ([
 export function Audit({ query }) {
   const after = query.get("after") || "";
   const filters = Object.fromEntries(FILTERS.map(([name]) => [name, query.get(name) || ""]));
-  const search = asQuery({ ...filters, after, limit: 50 });
+  const search = queryString({ ...filters, after, limit: 50 });
   const list = useLoad((signal) => call("GET", `/v1/admin/audit${search}`, undefined, { signal }), [search]);
   const saving = useAction();
   const csv = () =>
     saving.run(async () =>
-      save(await file(`/v1/admin/audit${asQuery({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"),
+      save(await file(`/v1/admin/audit${queryString({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"),
     );
   return html`
     <div>
-      <${Head} title="Audit" small="Changes made with the console, a command or the configuration.">
+      <${PageHeader} title="Audit" small="Changes made with the console, a command or the configuration.">
         <button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>
           Download CSV
         </button>
       <//>
-      <${Failed} error=${saving.error} />
+      <${ErrorNotice} error=${saving.error} />
       <div class="filters" role="search">
         ${FILTERS.map(
           ([name, label, example], index) => html`
@@ -46,11 +58,11 @@ export function Audit({ query }) {
           `,
         )}
       </div>
-      <${Load} of=${list} rows=${8}>
+      <${Loader} load=${list} rows=${8}>
         ${(page) =>
           page.data.length === 0
             ? html`
-              <${Empty}
+              <${EmptyState}
                 title=${
                   search.includes("action=") || search.includes("target=") || search.includes("actor=")
                     ? "No change matches"
@@ -65,15 +77,15 @@ export function Audit({ query }) {
                   columns=${["When", "Actor", "Action", "Target", "Change", "Address"]}
                   rows=${page.data}
                   row=${(entry) => [
-                    html`<${When} at=${entry.at} />`,
+                    html`<${RelativeTime} time=${entry.at} />`,
                     html`<span>
                       ${entry.actor.name}
                       <br />
                       <span class="fine">${entry.actor.kind}</span>
                     </span>`,
                     html`<strong>${entry.action}</strong>`,
-                    html`<${Target} of=${entry} />`,
-                    html`<${Change} of=${entry} />`,
+                    html`<${AuditTarget} entry=${entry} />`,
+                    html`<${ChangeList} entry=${entry} />`,
                     html`<span class="fine">${entry.address || "–"}</span>`,
                   ]}
                 />
@@ -91,12 +103,12 @@ export function Audit({ query }) {
 }
 
 /** The object that was changed, by its name if it has one. */
-export function Target({ of }) {
-  const name = of.after?.name || of.before?.name;
-  const isId = /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(of.target);
+export function AuditTarget({ entry }) {
+  const name = entry.after?.name || entry.before?.name;
+  const isId = /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(entry.target);
   const text = html`
-    <span class="mono fine" title=${of.target}>
-      ${isId ? short(of.target) : of.target}
+    <span class="mono fine" title=${entry.target}>
+      ${isId ? shortId(entry.target) : entry.target}
     </span>
   `;
   return isId && name
@@ -111,9 +123,9 @@ export function Target({ of }) {
 }
 
 /** The differences between before and after. */
-function Change({ of }) {
-  const before = of.before || {};
-  const after = of.after || {};
+function ChangeList({ entry }) {
+  const before = entry.before || {};
+  const after = entry.after || {};
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
     (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
   );
@@ -122,12 +134,12 @@ function Change({ of }) {
     if (value === null || value === undefined) return "none";
     if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
     if (typeof value === "object") return JSON.stringify(value);
-    return /^\d{4}-\d\d-\d\dT/.test(value) ? moment(value) : String(value);
+    return /^\d{4}-\d\d-\d\dT/.test(value) ? dateTime(value) : String(value);
   };
   const lines = names.map(
     (name) => html`
       <li key=${name}>
-        ${name.replaceAll("_", " ")}: ${of.before ? html`${format(before[name])} → ` : ""}
+        ${name.replaceAll("_", " ")}: ${entry.before ? html`${format(before[name])} → ` : ""}
         ${format(after[name])}
       </li>
     `,

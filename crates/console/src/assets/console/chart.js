@@ -17,13 +17,13 @@ export const MARKS = ["c1", "c2", "c3", "c4", "c5", "rest"];
  */
 
 /**
- * @param {{bars: Bar[], legend?: LegendEntry[], label: string, sum: any, say: (value: number) => string}} chart
+ * @param {{bars: Bar[], legend?: LegendEntry[], label: string, sum: any, format: (value: number) => string}} chart
  *   `sum` is shown above the bars while no bar is pointed at
  */
-export function Bars({ bars, legend = [], label, sum, say }) {
+export function BarChart({ bars, legend = [], label, sum, format }) {
   const [pointedIndex, setPointedIndex] = useState(-1);
   const heights = bars.map((bar) => bar.parts.reduce((total, part) => total + part.value, 0));
-  const step = stepOf(Math.max(...heights, 0));
+  const step = lineDistance(Math.max(...heights, 0));
   const top = Math.max(step, Math.ceil(Math.max(...heights, 0) / step - 1e-9) * step);
   const lines = Array.from({ length: Math.round(top / step) + 1 }, (_, line) => line * step);
   const every = Math.ceil(bars.length / NAMES);
@@ -54,7 +54,7 @@ export function Bars({ bars, legend = [], label, sum, say }) {
         ${lines.map(
           (line) => html`
             <span key=${line} class="line-at" style=${{ bottom: `${(100 * line) / top}%` }}>
-              <span>${say(line)}</span>
+              <span>${format(line)}</span>
             </span>
           `,
         )}
@@ -100,7 +100,7 @@ export function Bars({ bars, legend = [], label, sum, say }) {
 const namePosition = (from, to) => (from > 0.8 ? { right: `${100 * (1 - to)}%` } : { left: `${100 * from}%` });
 
 /** The distance between the lines: 1, 2 or 5 times a power of ten. */
-function stepOf(/** @type {number} */ maximum) {
+function lineDistance(/** @type {number} */ maximum) {
   if (maximum <= 0) return 1;
   const minimum = maximum / LINES;
   const power = 10 ** Math.floor(Math.log10(minimum));

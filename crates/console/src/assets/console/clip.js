@@ -1,19 +1,32 @@
 // A clip: its stems, played in sync and each with its waveform, and what can be made from it.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { Submit, useAction } from "./act.js";
-import { address, brand, call, download, query as asQuery, save } from "./api.js";
+import { SubmitButton, useAction } from "./act.js";
+import { safeUrl, brand, call, download, queryString, save } from "./api.js";
 import { Mixer, loadTracks } from "./mixer.js";
 import { go } from "./router.js";
-import { Dialog, Empty, Facts, Failed, Field, Head, Load, When, lasting, size, timecode, useLoad } from "./ui.js";
+import {
+  Dialog,
+  EmptyState,
+  Facts,
+  ErrorNotice,
+  Field,
+  PageHeader,
+  Loader,
+  RelativeTime,
+  durationText,
+  sizeText,
+  timecode,
+  useLoad,
+} from "./ui.js";
 
 const MAX_PAGES = 5;
 
-export function Clip({ id, query, may }) {
+export function Clip({ id, query, hasScope }) {
   const task = query.get("task") || "";
-  const clip = useLoad((signal) => read(id, task, signal), [id, task]);
+  const clip = useLoad((signal) => loadClip(id, task, signal), [id, task]);
   return html`
-    <${Load} of=${clip}>${(loaded) => html`<${Shown} loaded=${loaded} may=${may} />`}<//>
+    <${Loader} load=${clip}>${(loaded) => html`<${ClipDetails} loaded=${loaded} hasScope=${hasScope} />`}<//>
     ${
       !clip.data &&
       html`
@@ -26,7 +39,7 @@ export function Clip({ id, query, may }) {
 }
 
 /** A clip with the stems that belong to it. */
-async function read(id, task, signal) {
+async function loadClip(id, task, signal) {
   const clip = await call("GET", `/${brand}/clips/${encodeURIComponent(id)}`, undefined, { signal });
   const root = clip.metadata.stem_from_id || clip.id;
   const source =
@@ -55,7 +68,7 @@ export async function clips(signal, filter = {}) {
   const all = [];
   let after = "";
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const list = await call("GET", `/${brand}/clips${asQuery({ ...filter, limit: 100, after })}`, undefined, {
+    const list = await call("GET", `/${brand}/clips${queryString({ ...filter, limit: 100, after })}`, undefined, {
       signal,
     });
     all.push(...list.data);
@@ -65,22 +78,22 @@ export async function clips(signal, filter = {}) {
   return all;
 }
 
-function Shown({ loaded, may }) {
+function ClipDetails({ loaded, hasScope }) {
   const { clip, source, stems } = loaded;
   const [isNaming, setNaming] = useState(false);
   const song = (source || clip).title || "Untitled";
   const isSong = stems.length > 0;
   const tracks = (isSong ? stems : [clip])
-    .map((part) => ({ id: part.id, name: group(part) || song, url: address(part.audio_url) || "" }))
+    .map((part) => ({ id: part.id, name: groupName(part) || song, url: safeUrl(part.audio_url) || "" }))
     .filter((track) => track.url);
   const model = encodeURIComponent(document.body.dataset.musicModel || "");
   return html`
-    <${Head}
+    <${PageHeader}
       title=${isSong ? song : clip.title || "Untitled"}
       small=${isSong ? `${tracks.length} stems, played in sync` : "1 track"}
     >
       ${
-        may("music:create") &&
+        hasScope("music:create") &&
         html`
           <a
             class="button quiet small"
@@ -91,7 +104,7 @@ function Shown({ loaded, may }) {
         `
       }
       ${
-        may("persona:create") &&
+        hasScope("persona:create") &&
         html`
           <button type="button" class="quiet small" onClick=${() => setNaming(true)}>
             Create a persona
@@ -110,7 +123,7 @@ function Shown({ loaded, may }) {
           />
         `
         : html`
-          <${Empty} title="No audio">
+          <${EmptyState} title="No audio">
             <p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p>
           <//>
         `
@@ -118,14 +131,14 @@ function Shown({ loaded, may }) {
     <section class="card">
       <h2>Details</h2>
       <${Facts}
-        of=${[
+        facts=${[
           ["Title", clip.title],
           [
             "Kind",
             clip.metadata.type === "upload"
               ? "uploaded"
               : clip.metadata.task === "gen_stem"
-                ? `stem: ${group(clip)}`
+                ? `stem: ${groupName(clip)}`
                 : "generated",
           ],
           [
@@ -134,9 +147,9 @@ function Shown({ loaded, may }) {
               source.id !== clip.id &&
               html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`,
           ],
-          ["Length", lasting(clip.metadata.duration)],
+          ["Length", durationText(clip.metadata.duration)],
           ["Model", clip.model_name],
-          ["Created", html`<${When} at=${clip.created_at} />`],
+          ["Created", html`<${RelativeTime} time=${clip.created_at} />`],
           ["Id", html`<code>${clip.id}</code>`],
         ]}
       />
@@ -145,12 +158,12 @@ function Shown({ loaded, may }) {
   `;
 }
 
-const group = (clip) => (clip.metadata.stem_type_group_name || "").replaceAll("_", " ");
+const groupName = (clip) => (clip.metadata.stem_type_group_name || "").replaceAll("_", " ");
 
 function MixerLoader({ tracks, song, isSong }) {
   const loaded = useLoad((signal) => loadTracks(tracks, signal), []);
   return html`
-    <${Load} of=${loaded} rows=${tracks.length}>
+    <${Loader} load=${loaded} rows=${tracks.length}>
       ${(loadedTracks) => html`<${MixerView} tracks=${loadedTracks} song=${song} isSong=${isSong} />`}
     <//>
   `;
@@ -210,7 +223,7 @@ function MixerView({ tracks, song, isSong }) {
           `
         }
       </div>
-      <${Failed} error=${saving.error} />
+      <${ErrorNotice} error=${saving.error} />
       ${tracks.map(
         (track) => html`
           <div
@@ -255,7 +268,7 @@ function MixerView({ tracks, song, isSong }) {
             <button
               type="button"
               class="quiet small"
-              aria-label=${`Download ${track.name}, ${size(track.blob.size)}`}
+              aria-label=${`Download ${track.name}, ${sizeText(track.blob.size)}`}
               onClick=${() => save(track.blob, name(track))}
             >
               Download
@@ -349,9 +362,9 @@ function Persona({ clip, close }) {
             onInput=${(event) => setForm({ ...form, description: event.target.value })}
           ></textarea>
         <//>
-        <${Failed} error=${action.error} />
+        <${ErrorNotice} error=${action.error} />
         <div>
-          <${Submit} busy=${action.busy}>Create persona<//>
+          <${SubmitButton} busy=${action.busy}>Create persona<//>
         </div>
       </form>
     <//>

@@ -1,29 +1,39 @@
 // Create: a form with the options of the model, its price on the button, and beside it the result or example code.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { Submit } from "./act.js";
-import { address, ApiError, brand, call, insist, newIntent, origin } from "./api.js";
-import { forget, orderFor, sendAndFollow, storedOrder } from "./follow.js";
-import { body, bodyWithFiles, check, formFromTask, isAbsent, kindOf, loadMedia, markOf, start } from "./form.js";
+import { SubmitButton } from "./act.js";
+import { safeUrl, ApiError, brand, call, retryUntilResponse, newIntent, origin } from "./api.js";
+import { forgetOrder, orderFor, sendAndFollow, storedOrder } from "./follow.js";
+import {
+  orderRequest,
+  bodyWithFiles,
+  validate,
+  formFromTask,
+  isAbsent,
+  modelKind,
+  loadMedia,
+  formMark,
+  emptyForm,
+} from "./form.js";
 import { provenanceLines } from "../origin.js";
 import { go } from "./router.js";
 import * as snippets from "./snippets.js";
 import {
-  chargeOf,
-  Code,
-  Empty,
+  chargeText,
+  CodeBlock,
+  EmptyState,
   Facts,
-  Failed,
+  ErrorNotice,
   Field,
-  faultOf,
-  Head,
-  Load,
-  Progress,
-  Status,
+  fieldError,
+  PageHeader,
+  Loader,
+  ProgressBar,
+  StatusBadge,
   Tabs,
-  cost,
-  ended,
-  size,
+  priceText,
+  isEnded,
+  sizeText,
   useLoad,
   usd,
 } from "./ui.js";
@@ -37,18 +47,18 @@ const LANGUAGES = /** @type {[string, string][]} */ ([
   ["go", "Go"],
 ]);
 
-export function Create({ id, query, may }) {
+export function Create({ id, query, hasScope }) {
   const models = useLoad((signal) => call("GET", "/v1/models", undefined, { signal }), []);
   return html`
-    <${Load} of=${models}>
+    <${Loader} load=${models}>
       ${(list) => {
         const usable = list.data.filter(
-          (model) => kindOf(model) && may(model.kind === "video" ? "video:create" : "music:create"),
+          (model) => modelKind(model) && hasScope(model.kind === "video" ? "video:create" : "music:create"),
         );
         if (!usable.length)
           return html`
-            <${Head} title="Create" />
-            <${Empty} title="This key cannot create anything">
+            <${PageHeader} title="Create" />
+            <${EmptyState} title="This key cannot create anything">
               <p>
                 It needs the scope <code>video:create</code> or <code>music:create</code>.
               </p>
@@ -59,22 +69,24 @@ export function Create({ id, query, may }) {
           (!id && (usable.find((candidate) => candidate.id === settings.videoModel) || usable[0]));
         if (!model)
           return html`
-            <${Head} title="Create" />
-            <${Empty} title=${`There is no model "${id}"`}>
+            <${PageHeader} title="Create" />
+            <${EmptyState} title=${`There is no model "${id}"`}>
               <p>
                 <a href="/console/create">Choose another model</a>
               </p>
             <//>
           `;
-        return html`<${Bench} key=${model.id} model=${model} models=${usable} query=${query} may=${may} />`;
+        return html`
+          <${OrderForm} key=${model.id} model=${model} models=${usable} query=${query} hasScope=${hasScope} />
+        `;
       }}
     <//>
   `;
 }
 
-function Bench({ model, models, query, may }) {
-  const kind = kindOf(model);
-  const [form, setForm] = useState(() => start(model));
+function OrderForm({ model, models, query, hasScope }) {
+  const kind = modelKind(model);
+  const [form, setForm] = useState(() => emptyForm(model));
   const [state, setState] = useState(/** @type {any} */ ({ phase: "idle" }));
   const [tab, setTab] = useState("result");
   const [language, setLanguage] = useState("curl");
@@ -83,7 +95,7 @@ function Bench({ model, models, query, may }) {
   const running = useRef(/** @type {{mark: string, stop: AbortController} | undefined} */ (undefined));
   const uploads = useRef(/** @type {WeakMap<File, string>} */ (new WeakMap()));
   const set = (changes) => setForm((before) => ({ ...before, ...changes }));
-  const request = useMemo(() => body(kind, model, form), [kind, model, form]);
+  const request = useMemo(() => orderRequest(kind, model, form), [kind, model, form]);
   const quote = useQuote(request);
   const from = query.get("from");
   const clip = query.get("clip");
@@ -121,7 +133,7 @@ function Bench({ model, models, query, may }) {
     // After a reload the form is filled again, so that another click joins the stored order.
     const refill = (task) => {
       if (!from && !clip && running.current?.mark === stored?.mark)
-        /** @type {any} */ (running.current).mark = markOf(restore(task, controller.signal));
+        /** @type {any} */ (running.current).mark = formMark(restore(task, controller.signal));
     };
     if (stored?.task || stored?.body) track(stored, { onStart: refill });
     return () => {
@@ -171,14 +183,14 @@ function Bench({ model, models, query, may }) {
 
   /** One click is one order with all its steps; another click joins it until its result is shown. */
   const order = (chosen, isFirst = false) => {
-    const mark = markOf(chosen);
+    const mark = formMark(chosen);
     if (running.current?.mark === mark) return;
-    const problem = check(kind, chosen);
+    const problem = validate(kind, chosen);
     if (problem) {
       setState({ phase: "refused", error: problem });
       return;
     }
-    const request = body(kind, model, chosen);
+    const request = orderRequest(kind, model, chosen);
     const entry = orderFor(model.id, request.path, mark);
     const fill = async ({ run, update, onLost, signal }) => {
       const content = await bodyWithFiles(request);
@@ -191,7 +203,7 @@ function Bench({ model, models, query, may }) {
           : error;
       });
       const withClip = { ...chosen, clip: uploaded, song: undefined };
-      entry.mark = markOf(withClip);
+      entry.mark = formMark(withClip);
       run.mark = entry.mark;
       if (!signal.aborted)
         setForm((current) =>
@@ -208,7 +220,7 @@ function Bench({ model, models, query, may }) {
     uploads.current.set(song, key);
     const upload = new FormData();
     upload.append("file", song);
-    return insist(() => call("POST", `/${brand}/uploads/audio`, upload, { intent: key, signal }), {
+    return retryUntilResponse(() => call("POST", `/${brand}/uploads/audio`, upload, { intent: key, signal }), {
       onLost,
       signal,
     });
@@ -220,17 +232,17 @@ function Bench({ model, models, query, may }) {
   };
   const again = () => {
     if (running.current) return;
-    forget(model.id);
+    forgetOrder(model.id);
     order(form);
   };
   const isBusy = ["sending", "following", "uploading"].includes(state.phase);
-  const fault = (name) => faultOf(state.error, name);
+  const fault = (name) => fieldError(state.error, name);
   // The code gets a new key whenever the form changes, because another form is another order.
   const codeKey = useMemo(() => newIntent("order"), [JSON.stringify(request.code)]);
   const code = (name) => snippets[name]({ origin, intent: codeKey, ...request.code });
 
   return html`
-    <${Head} title="Create" small=${model.summary}>
+    <${PageHeader} title="Create" small=${model.summary}>
       <${Field} name="model" label=${html`<span class="unseen">Model</span>`}>
         <select
           id="model"
@@ -242,7 +254,7 @@ function Bench({ model, models, query, may }) {
             ["stems", "Stems"],
             ["song", "Songs"],
           ].map(([group, name]) => {
-            const fitting = models.filter((option) => kindOf(option) === group);
+            const fitting = models.filter((option) => modelKind(option) === group);
             return (
               fitting.length > 0 &&
               html`
@@ -263,11 +275,11 @@ function Bench({ model, models, query, may }) {
       <//>
     <//>
     ${
-      may("tasks:read") &&
+      hasScope("tasks:read") &&
       kind === "video" &&
       state.phase === "idle" &&
       html`
-        <${First}
+        <${SampleOffer}
           model=${model}
           make=${(prompt) => {
             set({ prompt });
@@ -276,7 +288,7 @@ function Bench({ model, models, query, may }) {
         />
       `
     }
-    ${loadError && html`<${Failed} error=${loadError} />`}
+    ${loadError && html`<${ErrorNotice} error=${loadError} />`}
     ${
       !model.available &&
       html`
@@ -292,8 +304,8 @@ function Bench({ model, models, query, may }) {
           ${kind === "stems" && html`<${StemFields} model=${model} form=${form} set=${set} fault=${fault} />`}
           ${kind === "song" && html`<${SongFields} form=${form} set=${set} fault=${fault} />`}
           <div class="make wide">
-            <${Submit} busy=${isBusy} joins>
-              ${label(quote, request, model)}
+            <${SubmitButton} busy=${isBusy} joins>
+              ${submitLabel(quote, request, model)}
             <//>
             <span class="fine" role="status">
               ${
@@ -323,13 +335,13 @@ function Bench({ model, models, query, may }) {
           ${
             tab === "result"
               ? html`
-                <${Outcome} state=${state} again=${again} kind=${kind} />
+                <${OrderProgress} state=${state} retry=${again} kind=${kind} />
                 ${
                   state.isFirst &&
                   html`
                     <section>
                       <h2>The same request with curl</h2>
-                      <${Code} text=${code("curl")} label="The form as curl" />
+                      <${CodeBlock} text=${code("curl")} label="The form as curl" />
                       <p class="fine">
                         Set <code>MEDIAGATE_KEY</code> to your key first. The “Code” tab shows other languages.
                       </p>
@@ -340,7 +352,7 @@ function Bench({ model, models, query, may }) {
               : html`
                 <${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
                 <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}>
-                  <${Code} text=${code(language)} label=${`The form as ${language}`} />
+                  <${CodeBlock} text=${code(language)} label=${`The form as ${language}`} />
                 </div>
                 <p class="fine">
                   This code sends the form as it is. Set <code>MEDIAGATE_KEY</code> to your key first. Running it
@@ -355,7 +367,7 @@ function Bench({ model, models, query, may }) {
 }
 
 /** One button for the first visit: it makes a short video and shows the command that does the same. */
-function First({ model, make }) {
+function SampleOffer({ model, make }) {
   const tasks = useLoad((signal) => call("GET", "/v1/tasks?limit=1", undefined, { signal }), []);
   if (!tasks.data || tasks.data.data.length) return null;
   return html`
@@ -389,7 +401,7 @@ function VideoFields({ model, form, set, fault }) {
     ${
       (can.input?.includes("image") || form.picture) &&
       html`
-        <${Drop}
+        <${FileField}
           name="picture"
           half=${Boolean(can.end_image)}
           label=${can.needs_image ? "First frame" : "First frame (optional)"}
@@ -404,7 +416,7 @@ function VideoFields({ model, form, set, fault }) {
     ${
       (can.end_image || form.end) &&
       html`
-        <${Drop}
+        <${FileField}
           name="end"
           half
           label="Last frame (optional)"
@@ -418,7 +430,7 @@ function VideoFields({ model, form, set, fault }) {
     }
     ${form.references.map(
       (reference, index) => html`
-        <${Drop}
+        <${FileField}
           key=${`reference-${index}`}
           name=${`reference-${index}`}
           half
@@ -431,7 +443,7 @@ function VideoFields({ model, form, set, fault }) {
         />
       `,
     )}
-    <${Seconds} can=${can} value=${form.seconds} set=${set} error=${fault("seconds")} />
+    <${SecondsField} limits=${can} value=${form.seconds} set=${set} error=${fault("seconds")} />
     ${
       can.sizes?.length > 0 &&
       html`
@@ -504,12 +516,12 @@ function VideoFields({ model, form, set, fault }) {
         </details>
       `
     }
-    <${Extra} form=${form} set=${set} fault=${fault} />
+    <${ExtraFields} form=${form} set=${set} fault=${fault} />
   `;
 }
 
 /** The fields of an earlier task's request that the form does not show. */
-function Extra({ form, set, fault }) {
+function ExtraFields({ form, set, fault }) {
   const fields = Object.entries(form.extra);
   if (!fields.length) return null;
   const message = fields.map(([name]) => fault(name)).find(Boolean);
@@ -517,7 +529,7 @@ function Extra({ form, set, fault }) {
     <div class="wide">
       <p class="legend">More fields from that task</p>
       <${Facts}
-        of=${fields.map(([name, value]) => [
+        facts=${fields.map(([name, value]) => [
           name,
           html`<code>${typeof value === "object" ? JSON.stringify(value) : String(value)}</code>`,
         ])}
@@ -532,27 +544,27 @@ function Extra({ form, set, fault }) {
   `;
 }
 
-function Seconds({ can, value, set, error }) {
+function SecondsField({ limits, value, set, error }) {
   const choose = (event) => set({ seconds: event.target.value });
-  const maximum = can.max_seconds;
+  const maximum = limits.max_seconds;
   const list =
-    can.seconds ||
-    (maximum && maximum - (can.min_seconds || 1) < 30
-      ? Array.from({ length: maximum - (can.min_seconds || 1) + 1 }, (_, index) => (can.min_seconds || 1) + index)
+    limits.seconds ||
+    (maximum && maximum - (limits.min_seconds || 1) < 30
+      ? Array.from({ length: maximum - (limits.min_seconds || 1) + 1 }, (_, index) => (limits.min_seconds || 1) + index)
       : undefined);
-  const defaultLabel = can.default_seconds ? `Default (${can.default_seconds} s)` : "Default";
+  const defaultLabel = limits.default_seconds ? `Default (${limits.default_seconds} s)` : "Default";
   if (!list) {
     return html`
       <${Field}
         name="seconds"
         label="Seconds"
         error=${error}
-        hint=${maximum ? `${can.min_seconds || 1} to ${maximum}` : ""}
+        hint=${maximum ? `${limits.min_seconds || 1} to ${maximum}` : ""}
       >
         <input
           id="seconds"
           type="number"
-          min=${can.min_seconds || 1}
+          min=${limits.min_seconds || 1}
           max=${maximum}
           value=${value}
           onInput=${choose}
@@ -583,7 +595,11 @@ function StemFields({ model, form, set, fault }) {
       form.clip && !form.song && isAbsent(form.clip)
         ? html`
           <div class="wide">
-            <${Missing} medium=${form.clip} error=${fault("continue_clip_id")} drop=${() => set({ clip: undefined })} />
+            <${MediumNotice}
+              medium=${form.clip}
+              error=${fault("continue_clip_id")}
+              drop=${() => set({ clip: undefined })}
+            />
           </div>
         `
         : form.clip && !form.song
@@ -591,7 +607,7 @@ function StemFields({ model, form, set, fault }) {
             <div class="wide">
               <p class="legend">Song</p>
               <div class="drop">
-                <img src=${address(form.clip.image_url)} alt="" />
+                <img src=${safeUrl(form.clip.image_url)} alt="" />
                 <p>
                   <strong>${form.clip.title || "Untitled"}</strong>
                 </p>
@@ -602,7 +618,7 @@ function StemFields({ model, form, set, fault }) {
             </div>
           `
           : html`
-            <${Drop}
+            <${FileField}
               name="song"
               label="Song (WAV, FLAC, MP3, M4A or OGG)"
               accept="audio/*"
@@ -671,12 +687,12 @@ function SongFields({ form, set, fault }) {
         ["true", "Instrumental"],
       ]}
     />
-    <${Extra} form=${form} set=${set} fault=${fault} />
+    <${ExtraFields} form=${form} set=${set} fault=${fault} />
   `;
 }
 
 /** The placeholder of a picture or a song that is loading or no longer available. */
-function Missing({ medium, error, drop }) {
+function MediumNotice({ medium, error, drop }) {
   const text =
     medium.state === "loading"
       ? `The ${medium.name} of that task is loading.`
@@ -714,7 +730,7 @@ function Choices({ name, label, value, choose, options }) {
 }
 
 /** A field for a file, which can be dropped or chosen. */
-function Drop({ name, label, accept, limit, file, choose, error, half = false }) {
+function FileField({ name, label, accept, limit, file, choose, error, half = false }) {
   const [isOver, setOver] = useState(false);
   const [refusal, setRefusal] = useState("");
   const absent = isAbsent(file) ? file : undefined;
@@ -731,7 +747,7 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
   const chooseFile = (chosen) => {
     if (!chosen) return;
     const fits = chosen.size <= limit;
-    setRefusal(fits ? "" : `“${chosen.name}” is ${size(chosen.size)}. The maximum is ${size(limit)}.`);
+    setRefusal(fits ? "" : `“${chosen.name}” is ${sizeText(chosen.size)}. The maximum is ${sizeText(limit)}.`);
     if (fits) choose(chosen);
   };
   const drop = (event) => {
@@ -755,7 +771,7 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
           <p>
             ${
               file && !absent
-                ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>`
+                ? html`<strong>${file.name}</strong> <span class="fine">${sizeText(file.size)}</span>`
                 : html`Drop a file here, or <strong>choose one</strong>`
             }
           </p>
@@ -778,13 +794,13 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
             `
           }
         </div>
-        ${absent && html`<${Missing} medium=${absent} drop=${() => choose(undefined)} />`}
+        ${absent && html`<${MediumNotice} medium=${absent} drop=${() => choose(undefined)} />`}
       <//>
     </div>
   `;
 }
 
-function Outcome({ state, again, kind }) {
+function OrderProgress({ state, retry, kind }) {
   const { phase, task, error, isLost } = state;
   if (phase === "idle")
     return html`
@@ -792,7 +808,7 @@ function Outcome({ state, again, kind }) {
         <p class="muted">${kind === "stems" ? "The stems will appear here." : "The result will appear here."}</p>
       </div>
     `;
-  if (phase === "refused") return html`<${Failed} error=${error} />`;
+  if (phase === "refused") return html`<${ErrorNotice} error=${error} />`;
   const open =
     task &&
     html`
@@ -800,7 +816,7 @@ function Outcome({ state, again, kind }) {
         Open the task
       </a>
     `;
-  if (phase !== "done" || !ended(task)) {
+  if (phase !== "done" || !isEnded(task)) {
     return html`
       <div class="waiting" aria-live="polite">
         ${
@@ -835,7 +851,7 @@ function Outcome({ state, again, kind }) {
         ${
           task &&
           html`
-            <${Progress} task=${task} />
+            <${ProgressBar} task=${task} />
             ${open}
           `
         }
@@ -852,17 +868,17 @@ function Outcome({ state, again, kind }) {
               <p>
                 <strong>${task.status === "cancelled" ? "The task was cancelled." : task.error?.message}</strong>
               </p>
-              <p class="fine">${chargeOf(task)}</p>
+              <p class="fine">${chargeText(task)}</p>
             </div>
           `
-          : html`<${Made} task=${task} />`
+          : html`<${ResultFiles} task=${task} />`
       }
       <div class="between">
         <p class="fine">
-          <${Status} of=${task.status} /> · ${cost(task.cost_usd)}
+          <${StatusBadge} status=${task.status} /> · ${priceText(task.cost_usd)}
         </p>
         <div class="row">
-          <button type="button" data-writes class="quiet small" onClick=${(event) => event.detail > 1 || again()}>
+          <button type="button" data-writes class="quiet small" onClick=${(event) => event.detail > 1 || retry()}>
             Run again
           </button>
           ${open}
@@ -884,11 +900,11 @@ function Outcome({ state, again, kind }) {
 }
 
 /** The results of a task, to be played and downloaded. */
-export function Made({ task }) {
+export function ResultFiles({ task }) {
   const { videos = [], clips = [] } = task.output || {};
   return html`
     ${videos.map((video) => {
-      const source = address(video.url);
+      const source = safeUrl(video.url);
       if (!source || video.removed)
         return html`
           <p key=${video.id} class="muted">
@@ -899,7 +915,7 @@ export function Made({ task }) {
         <div key=${video.id}>
           <video
             src=${source}
-            poster=${address(video.poster_url)}
+            poster=${safeUrl(video.poster_url)}
             controls
             playsinline
             preload="metadata"
@@ -910,9 +926,9 @@ export function Made({ task }) {
               Download the MP4
             </a>${" "}
             ${video.width} × ${video.height} · ${video.seconds} s ·${" "}
-            ${video.linked ? "stored at its provider" : size(video.bytes)}
+            ${video.linked ? "stored at its provider" : sizeText(video.bytes)}
           </p>
-          <${Origin} of=${video.provenance} />
+          <${Provenance} provenance=${video.provenance} />
         </div>
       `;
     })}
@@ -927,7 +943,7 @@ export function Made({ task }) {
       `
     }
     ${clips.map((clip) => {
-      const source = address(clip.audio_url);
+      const source = safeUrl(clip.audio_url);
       const name = clip.title || clip.group || "Clip";
       return html`
         <div key=${clip.id}>
@@ -939,7 +955,7 @@ export function Made({ task }) {
               ? html`<audio src=${source} controls preload="metadata" aria-label=${name}></audio>`
               : html`<p class="muted">The file is no longer stored.</p>`
           }
-          <${Origin} of=${clip.provenance} />
+          <${Provenance} provenance=${clip.provenance} />
         </div>
       `;
     })}
@@ -947,12 +963,12 @@ export function Made({ task }) {
 }
 
 /** The provenance of a result, collapsed. */
-function Origin({ of }) {
-  if (!of) return null;
+function Provenance({ provenance }) {
+  if (!provenance) return null;
   return html`
     <details>
-      <summary class="fine">Origin: ${of.status}</summary>
-      <${Facts} of=${provenanceLines(of)} />
+      <summary class="fine">Origin: ${provenance.status}</summary>
+      <${Facts} facts=${provenanceLines(provenance)} />
     </details>
   `;
 }
@@ -985,8 +1001,8 @@ function useQuote(request) {
 }
 
 /** The text of the button. */
-function label(quote, request, model) {
-  if (quote.data) return `Generate · ${cost(quote.data.cost_usd)}`;
+function submitLabel(quote, request, model) {
+  if (quote.data) return `Generate · ${priceText(quote.data.cost_usd)}`;
   if (!model.price) return "Generate · free";
   return request.isQuotable
     ? "Generate"

@@ -4,8 +4,8 @@
 // The key is stored until the result has been shown. If the form is sent again before that (during an upload, after a
 // lost connection or a reload), no second task is made; the existing one is followed.
 
-import { ApiError, call, follow, insist, newIntent } from "./api.js";
-import { ended } from "./ui.js";
+import { ApiError, call, follow, retryUntilResponse, newIntent } from "./api.js";
+import { isEnded } from "./ui.js";
 
 const PREFIX = "mediagate.order.";
 // Larger orders, those with a picture, are stored without their body.
@@ -26,7 +26,7 @@ export function storedOrder(modelId) {
 }
 
 /** @param {string} modelId @param {Order | undefined} order */
-function store(modelId, order) {
+function storeOrder(modelId, order) {
   const name = PREFIX + modelId;
   if (!order) return sessionStorage.removeItem(name);
   const body = order.body.length > MAX_STORED_CHARS ? "" : order.body;
@@ -34,8 +34,8 @@ function store(modelId, order) {
 }
 
 /** @param {string} modelId */
-export function forget(modelId) {
-  store(modelId, undefined);
+export function forgetOrder(modelId) {
+  storeOrder(modelId, undefined);
 }
 
 /**
@@ -49,7 +49,7 @@ export function orderFor(modelId, path, mark) {
   const stored = storedOrder(modelId);
   if (stored?.mark === mark) return stored;
   const order = { intent: newIntent(), mark, path, body: "" };
-  store(modelId, order);
+  storeOrder(modelId, order);
   return order;
 }
 
@@ -69,32 +69,35 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
     try {
       if (!order.body) {
         order.body = JSON.stringify(await fill());
-        if (!signal.aborted) store(modelId, order);
+        if (!signal.aborted) storeOrder(modelId, order);
       }
-      const answer = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), {
-        onLost,
-        signal,
-      });
-      id = taskOf(answer.id);
+      const response = await retryUntilResponse(
+        () => call("POST", order.path, order.body, { intent: order.intent, signal }),
+        {
+          onLost,
+          signal,
+        },
+      );
+      id = taskId(response.id);
     } catch (error) {
       // A refused order made nothing, so the next attempt gets a new key.
-      if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(modelId);
+      if (!signal.aborted && error instanceof ApiError && error.isRefusal) forgetOrder(modelId);
       throw error;
     }
     order.task = id;
-    if (!signal.aborted) store(modelId, order);
+    if (!signal.aborted) storeOrder(modelId, order);
   }
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
   let task;
   try {
-    task = await insist(() => call("GET", path, undefined, { signal }), { onLost, signal });
+    task = await retryUntilResponse(() => call("GET", path, undefined, { signal }), { onLost, signal });
   } catch (error) {
     // The task no longer exists, so the order cannot be continued.
-    if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(modelId);
+    if (!signal.aborted && error instanceof ApiError && error.isRefusal) forgetOrder(modelId);
     throw error;
   }
   onTask(task);
-  if (!ended(task)) {
+  if (!isEnded(task)) {
     await follow(`${path}/events`, {
       signal,
       onLost,
@@ -102,11 +105,11 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
         if (name !== "task") return false;
         task = data;
         onTask(task);
-        return ended(task);
+        return isEnded(task);
       },
     });
   }
-  if (ended(task) && !signal.aborted) forget(modelId);
+  if (isEnded(task) && !signal.aborted) forgetOrder(modelId);
   return task;
 }
 
@@ -114,7 +117,7 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
  * The task id for the id in a response. A video's id is `video_` and its task's id without dashes.
  * @param {string} id
  */
-function taskOf(id) {
+function taskId(id) {
   const digits = id.replace(/^video_/, "");
   return /^[0-9a-f]{32}$/i.test(digits) ? digits.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5") : id;
 }

@@ -1,6 +1,6 @@
 // The form of an order: its values, how it is filled from an earlier task, and its request. Independent of the views.
 
-import { address, brand, call, file, insist } from "./api.js";
+import { safeUrl, brand, call, file, retryUntilResponse } from "./api.js";
 
 /**
  * A placeholder for a picture or a song of an earlier task: until its file is loaded, or permanently if it is no longer
@@ -16,14 +16,14 @@ export const isAbsent = (/** @type {any} */ medium) =>
 const origins = new WeakMap();
 
 /** The kind of form that a model needs. */
-export function kindOf(model) {
+export function modelKind(model) {
   if (model.kind === "video") return "video";
   const tasks = model.capabilities.tasks || [];
   return tasks.includes("gen_stem") || model.capabilities.stems ? "stems" : tasks.length ? "song" : undefined;
 }
 
 /** The values of a new form. `extra` contains fields of the request that the form does not show. */
-export function start(model) {
+export function emptyForm(model) {
   const groups = model.capabilities.stems || [];
   return {
     prompt: "",
@@ -67,7 +67,7 @@ export function formFromTask(task, model) {
   const size = can.sizes?.includes(input.size) ? input.size : "";
   const options = input.options || {};
   const form = {
-    ...start(model),
+    ...emptyForm(model),
     prompt: text(input.prompt),
     seconds: text(input.seconds),
     size,
@@ -80,7 +80,7 @@ export function formFromTask(task, model) {
   };
   if (input.stem_task) Object.assign(form, { split: input.stem_task, group: input.stem_type_group_name || "Vocals" });
   const placeholder = (name, source) => source && { id: source.id, state: source.url ? "loading" : "gone", name };
-  const kind = kindOf(model);
+  const kind = modelKind(model);
   if (kind === "video") {
     const references = (input.reference_images || []).map((image, index) =>
       placeholder(`reference ${index + 1}`, image),
@@ -96,7 +96,7 @@ export function formFromTask(task, model) {
     form.clip = input.clip && { id: input.clip.id, state: "loading", name: "song" };
   } else {
     const others = Object.entries(options).filter(([name]) => !HANDLED_FIELDS.includes(name));
-    form.extra = clean({
+    form.extra = withoutEmpty({
       ...Object.fromEntries(others),
       task: input.task === "generate" ? "" : input.task,
       persona_id: input.persona_id,
@@ -116,7 +116,7 @@ export function formFromTask(task, model) {
  */
 export function loadMedia(form, task, change, signal) {
   const { input = {} } = task;
-  const retried = (action) => insist(action, { onLost: () => {}, signal });
+  const retried = (action) => retryUntilResponse(action, { onLost: () => {}, signal });
   const replace = (id, value) => {
     const swapped = (medium) => (medium?.id === id && isAbsent(medium) ? value(medium) : medium);
     if (!signal.aborted)
@@ -131,7 +131,7 @@ export function loadMedia(form, task, change, signal) {
   const setGone = (id) => replace(id, (medium) => ({ ...medium, state: "gone" }));
   const sources = [input.image, input.end_image, ...(input.reference_images || [])].filter((medium) => medium?.url);
   for (const { id, url } of sources) {
-    const path = address(url);
+    const path = safeUrl(url);
     if (!path) setGone(id);
     else
       retried(() => file(path)).then(
@@ -155,7 +155,7 @@ export function loadMedia(form, task, change, signal) {
 }
 
 /** A text that identifies a filled form. Files are identified without reading them. */
-export function markOf(form) {
+export function formMark(form) {
   return JSON.stringify(form, (_, value) => {
     if (value instanceof File) return origins.get(value) || `${value.name}:${value.size}:${value.lastModified}`;
     return value && typeof value === "object" && "id" in value ? value.id : value;
@@ -163,7 +163,7 @@ export function markOf(form) {
 }
 
 /** What is missing in a form, as an error like those of the API. */
-export function check(kind, form) {
+export function validate(kind, form) {
   const media = [
     ["input_reference", form.picture],
     ["end_image", form.end],
@@ -172,30 +172,31 @@ export function check(kind, form) {
   ];
   const [param, absent] = media.find(([, medium]) => isAbsent(medium)) || [];
   if (absent)
-    return fail(
+    return fieldFault(
       param,
       absent.state === "loading"
         ? `The ${absent.name} of that task is still loading.`
         : `The ${absent.name} of that task is no longer available. Choose another, or remove it.`,
     );
-  if (kind === "stems") return form.song || form.clip ? undefined : fail("continue_clip_id", "Choose a song first.");
-  return form.prompt.trim() ? undefined : fail("prompt", "Enter a prompt.");
+  if (kind === "stems")
+    return form.song || form.clip ? undefined : fieldFault("continue_clip_id", "Choose a song first.");
+  return form.prompt.trim() ? undefined : fieldFault("prompt", "Enter a prompt.");
 }
 
-const fail = (param, message) => Object.assign(new Error(message), { param });
+const fieldFault = (param, message) => Object.assign(new Error(message), { param });
 
 /** The request of a form, and the same for the code examples, in which files are given by name. */
-export function body(kind, model, form) {
+export function orderRequest(kind, model, form) {
   if (kind === "video") {
     const files = [form.picture, form.end, ...form.references].filter(Boolean);
     const content = (encode) =>
-      clean({
+      withoutEmpty({
         ...form.extra,
         model: model.id,
         prompt: form.prompt.trim(),
         seconds: form.seconds,
         size: form.size,
-        audio: truth(form.audio),
+        audio: flag(form.audio),
         negative_prompt: form.negative,
         seed: form.seed ? Number(form.seed) : undefined,
         input_reference: form.picture && { image_url: encode(form.picture) },
@@ -213,18 +214,18 @@ export function body(kind, model, form) {
   }
   const path = `/${brand}/submit/music`;
   if (kind === "song") {
-    const content = clean({
+    const content = withoutEmpty({
       ...form.extra,
       mv: model.id,
       prompt: form.prompt.trim(),
       tags: form.tags,
       title: form.title,
-      make_instrumental: truth(form.instrumental),
+      make_instrumental: flag(form.instrumental),
     });
     return { path, body: content, isQuotable: true, code: { path, body: content } };
   }
   const content = (clip) =>
-    clean({
+    withoutEmpty({
       task: "gen_stem",
       mv: model.id,
       continue_clip_id: clip,
@@ -241,9 +242,9 @@ export function body(kind, model, form) {
   };
 }
 
-const truth = (text) => (text === "" ? undefined : text === "true");
+const flag = (text) => (text === "" ? undefined : text === "true");
 
-function clean(values) {
+function withoutEmpty(values) {
   return Object.fromEntries(
     Object.entries(values).filter(
       ([name, value]) => name === "prompt" || (value !== undefined && value !== null && value !== ""),

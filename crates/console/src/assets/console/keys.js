@@ -1,23 +1,23 @@
 // Keys: created, changed and revoked.
 
 import { html, useState } from "../vendor/preact-htm.js";
-import { Act, Submit, useAction } from "./act.js";
-import { call, origin, query as asQuery } from "./api.js";
+import { ActionButton, SubmitButton, useAction } from "./act.js";
+import { call, origin, queryString } from "./api.js";
 import { withQuery } from "./router.js";
 import {
-  Code,
+  CodeBlock,
   Dialog,
-  Empty,
+  EmptyState,
   Facts,
-  Failed,
+  ErrorNotice,
   Field,
-  faultOf,
-  Head,
-  Load,
+  fieldError,
+  PageHeader,
+  Loader,
   Pager,
-  Status,
+  StatusBadge,
   Table,
-  When,
+  RelativeTime,
   useLoad,
   usd,
 } from "./ui.js";
@@ -34,59 +34,59 @@ const SCOPES = [
 ];
 const DEFAULT_SCOPES = SCOPES.slice(0, -1);
 
-export function Keys({ account, query, may, refresh }) {
-  return may("admin")
-    ? html`<${All} account=${account} query=${query} refresh=${refresh} />`
-    : html`<${Own} account=${account} />`;
+export function Keys({ account, query, hasScope, refresh }) {
+  return hasScope("admin")
+    ? html`<${KeyList} account=${account} query=${query} refresh=${refresh} />`
+    : html`<${OwnKey} account=${account} />`;
 }
 
-function Own({ account }) {
+function OwnKey({ account }) {
   const { key } = account;
   const period = key.budget_period ? ` a ${key.budget_period}` : "";
   return html`
-    <${Head} title="Keys" small="The key of this session. A key with the scope admin can manage all keys." />
+    <${PageHeader} title="Keys" small="The key of this session. A key with the scope admin can manage all keys." />
     <div class="card">
       <h2>${key.name}</h2>
       <${Facts}
-        of=${[
+        facts=${[
           ["Prefix", html`<code>${key.prefix}…</code>`],
           ["Scopes", key.scopes.join(", ")],
           ["Spent", usd(key.spent_usd)],
           ["Budget", key.budget_usd ? `${usd(key.budget_usd)}${period}, ${usd(key.available_usd)} left` : "none"],
           ["Requests per minute", String(key.limits.requests_per_minute)],
           ["Open tasks", `${key.limits.open_tasks} of ${key.limits.max_running_tasks}`],
-          ["Expires", key.expires_at ? html`<${When} at=${key.expires_at} />` : "never"],
+          ["Expires", key.expires_at ? html`<${RelativeTime} time=${key.expires_at} />` : "never"],
         ]}
       />
     </div>
   `;
 }
 
-function All({ account, query, refresh }) {
+function KeyList({ account, query, refresh }) {
   const after = query.get("after") || "";
-  const search = asQuery({ after, limit: 50 });
+  const search = queryString({ after, limit: 50 });
   const list = useLoad((signal) => call("GET", `/v1/admin/keys${search}`, undefined, { signal }), [search]);
-  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
-  const close = () => setWindow(undefined);
+  const [dialog, setDialog] = useState(/** @type {any} */ (undefined));
+  const close = () => setDialog(undefined);
   const done = (issued) => {
     const hasDependents = issued?.webhooks?.length || issued?.tasks?.cancelled || issued?.tasks?.continuing;
-    setWindow(issued?.key ? { issued } : issued?.revoked_at && hasDependents ? { ended: issued } : undefined);
+    setDialog(issued?.key ? { issued } : issued?.revoked_at && hasDependents ? { ended: issued } : undefined);
     list.reload();
     refresh();
   };
   return html`
-    <${Head}
+    <${PageHeader}
       title="Keys"
       small="Use one key for each program or person, so that you can revoke each one separately."
     >
-      <button type="button" onClick=${() => setWindow({ edit: {} })}>
+      <button type="button" onClick=${() => setDialog({ edit: {} })}>
         New key
       </button>
     <//>
-    <${Load} of=${list}>
+    <${Loader} load=${list}>
       ${(page) =>
         page.data.length === 0
-          ? html`<${Empty} title="No keys" />`
+          ? html`<${EmptyState} title="No keys" />`
           : html`
             <${Table}
               label="Keys, newest first"
@@ -99,7 +99,7 @@ function All({ account, query, refresh }) {
                   <span class="fine mono">${key.prefix}…</span>
                 </div>`,
                 key.account,
-                html`<${State} of=${key} />`,
+                html`<${KeyState} apiKey=${key} />`,
                 usd(key.spent_usd),
                 key.budget_usd
                   ? html`
@@ -111,7 +111,7 @@ function All({ account, query, refresh }) {
                     </span>
                   `
                   : "none",
-                key.last_used_at ? html`<${When} at=${key.last_used_at} />` : "never",
+                key.last_used_at ? html`<${RelativeTime} time=${key.last_used_at} />` : "never",
                 key.revoked_at
                   ? ""
                   : html`
@@ -120,7 +120,7 @@ function All({ account, query, refresh }) {
                         type="button"
                         class="quiet small"
                         aria-label=${`Edit ${key.name}`}
-                        onClick=${() => setWindow({ edit: key })}
+                        onClick=${() => setDialog({ edit: key })}
                       >
                         Edit
                       </button>
@@ -128,7 +128,7 @@ function All({ account, query, refresh }) {
                         type="button"
                         class="quiet small"
                         aria-label=${`Rotate ${key.name}`}
-                        onClick=${() => setWindow({ rotate: key })}
+                        onClick=${() => setDialog({ rotate: key })}
                       >
                         Rotate
                       </button>
@@ -136,7 +136,7 @@ function All({ account, query, refresh }) {
                         type="button"
                         class="danger small"
                         aria-label=${`Revoke ${key.name}`}
-                        onClick=${() => setWindow({ revoke: key })}
+                        onClick=${() => setDialog({ revoke: key })}
                       >
                         Revoke
                       </button>
@@ -152,31 +152,37 @@ function All({ account, query, refresh }) {
             />
           `}
     <//>
-    ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
-    ${window_?.rotate && html`<${Rotate} of=${window_.rotate} close=${close} done=${done} />`}
+    ${dialog?.edit && html`<${KeyDialog} apiKey=${dialog.edit} close=${close} onDone=${done} />`}
+    ${dialog?.rotate && html`<${RotationDialog} apiKey=${dialog.rotate} close=${close} onDone=${done} />`}
     ${
-      window_?.revoke &&
+      dialog?.revoke &&
       html`
-        <${Revoke} of=${window_.revoke} isOwn=${window_.revoke.id === account.key.id} close=${close} done=${done} />
+        <${RevocationDialog}
+          apiKey=${dialog.revoke}
+          isOwn=${dialog.revoke.id === account.key.id}
+          close=${close}
+          onDone=${done}
+        />
       `
     }
-    ${window_?.issued && html`<${Issued} of=${window_.issued} close=${close} />`}
-    ${window_?.ended && html`<${Ended} of=${window_.ended} close=${close} done=${done} />`}
+    ${dialog?.issued && html`<${NewKeyDialog} apiKey=${dialog.issued} close=${close} />`}
+    ${dialog?.ended && html`<${RevokedKeyDialog} apiKey=${dialog.ended} close=${close} onDone=${done} />`}
   `;
 }
 
-function State({ of }) {
-  if (of.revoked_at) return html`<${Status} of="cancelled" label="revoked" />`;
-  if (of.expires_at && Date.parse(of.expires_at) < Date.now()) return html`<${Status} of="failed" label="expired" />`;
+function KeyState({ apiKey }) {
+  if (apiKey.revoked_at) return html`<${StatusBadge} status="cancelled" label="revoked" />`;
+  if (apiKey.expires_at && Date.parse(apiKey.expires_at) < Date.now())
+    return html`<${StatusBadge} status="failed" label="expired" />`;
   return html`
     <span>
-      <${Status} of="succeeded" label="valid" />
+      <${StatusBadge} status="succeeded" label="valid" />
       ${
-        of.expires_at &&
+        apiKey.expires_at &&
         html`
           <br />
           <span class="fine">
-            expires <${When} at=${of.expires_at} />
+            expires <${RelativeTime} time=${apiKey.expires_at} />
           </span>
         `
       }
@@ -184,39 +190,37 @@ function State({ of }) {
   `;
 }
 
-function Issued({ of, close }) {
-  const call_ = `export MEDIAGATE_KEY=${of.key}
+function NewKeyDialog({ apiKey, close }) {
+  const command = `export MEDIAGATE_KEY=${apiKey.key}
 
 curl -sS ${origin}/v1/videos \\
   -H "Authorization: Bearer $MEDIAGATE_KEY" \\
   -H "Content-Type: application/json" \\
   -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
   return html`
-    <${Dialog} title=${`The key “${of.name}”`} close=${close}>
+    <${Dialog} title=${`The key “${apiKey.name}”`} close=${close}>
       <div class="stack">
         <p class="notice">It is shown only now. Store it in a safe place.</p>
-        <${Code} text=${of.key} label="The key" />
+        <${CodeBlock} text=${apiKey.key} label="The key" />
         <h3>Example request</h3>
-        <${Code} text=${call_} label="Example request with the key" />
-        <${Dependents} of=${of} />
+        <${CodeBlock} text=${command} label="Example request with the key" />
+        <${Dependents} apiKey=${apiKey} />
       </div>
     <//>
   `;
 }
 
 // The sessions and webhook endpoints of a key that was rotated or revoked.
-function Dependents({ of }) {
-  const webhooks = of.webhooks || [];
+function Dependents({ apiKey }) {
+  const webhooks = apiKey.webhooks || [];
+  const sessions = apiKey.sessions_ended;
   const states = {
     kept: "stays enabled",
     disabled: "is disabled; its deliveries are held until another key enables it",
     deleted: "is deleted",
   };
   return html`
-    ${
-      of.sessions_ended > 0 &&
-      html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of this key ended.</p>`
-    }
+    ${sessions > 0 && html`<p>${sessions === 1 ? "One session" : `${sessions} sessions`} of this key ended.</p>`}
     ${
       webhooks.length > 0 &&
       html`
@@ -237,12 +241,12 @@ function Dependents({ of }) {
   `;
 }
 
-function Ended({ of, close, done }) {
+function RevokedKeyDialog({ apiKey, close, onDone }) {
   return html`
-    <${Dialog} title=${`“${of.name}” is revoked`} close=${close}>
+    <${Dialog} title=${`“${apiKey.name}” is revoked`} close=${close}>
       <div class="stack">
-        <${Dependents} of=${of} />
-        <${EndedTasks} of=${of.tasks} path=${`/v1/admin/keys/${of.id}`} done=${done} />
+        <${Dependents} apiKey=${apiKey} />
+        <${TaskSummary} tasks=${apiKey.tasks} path=${`/v1/admin/keys/${apiKey.id}`} onDone=${onDone} />
       </div>
     <//>
   `;
@@ -250,9 +254,9 @@ function Ended({ of, close, done }) {
 
 // What became of the tasks of keys that were revoked. The request that ended them, repeated, cancels those that
 // continue.
-export function EndedTasks({ of, path, done }) {
+export function TaskSummary({ tasks, path, onDone }) {
   const action = useAction();
-  const { cancelled, continuing, held_usd: held } = of;
+  const { cancelled, continuing, held_usd: held } = tasks;
   return html`
     <div class="stack">
       <p>
@@ -266,12 +270,12 @@ export function EndedTasks({ of, path, done }) {
             ${continuing === 1 ? "One task continues and holds" : `${continuing} tasks continue and hold`}${" "}
             ${usd(held)}. What their providers make anyway is charged.
           </p>
-          <${Failed} error=${action.error} />
+          <${ErrorNotice} error=${action.error} />
           <div>
-            <${Act}
-              of=${action}
+            <${ActionButton}
+              action=${action}
               kind="danger"
-              does=${async (send) => done(await send("DELETE", `${path}?cancel_running=true`))}
+              request=${async (send) => onDone(await send("DELETE", `${path}?cancel_running=true`))}
             >
               Cancel ${continuing === 1 ? "it" : "them"} too
             <//>
@@ -282,7 +286,7 @@ export function EndedTasks({ of, path, done }) {
   `;
 }
 
-function EndWebhooks({ value, set }) {
+function WebhookChoice({ value, set }) {
   return html`
     <label class="row">
       <input type="checkbox" checked=${value} onChange=${() => set(!value)} />
@@ -291,20 +295,20 @@ function EndWebhooks({ value, set }) {
   `;
 }
 
-function Edit({ of, close, done }) {
-  const isNew = !of.id;
+function KeyDialog({ apiKey, close, onDone }) {
+  const isNew = !apiKey.id;
   const [form, setForm] = useState(() => ({
-    name: of.name || "",
-    account: of.account || "",
-    scopes: of.scopes || DEFAULT_SCOPES,
-    budget_usd: of.budget_usd || "",
-    budget_period: of.budget_period || "",
-    rpm: String(of.rpm || ""),
-    max_running: String(of.max_running || ""),
-    models: (of.models || []).join(", "),
-    networks: (of.networks || []).join(", "),
-    expires: (of.expires_at || "").slice(0, 10),
-    refuse_housekeeping: Boolean(of.refuse_housekeeping),
+    name: apiKey.name || "",
+    account: apiKey.account || "",
+    scopes: apiKey.scopes || DEFAULT_SCOPES,
+    budget_usd: apiKey.budget_usd || "",
+    budget_period: apiKey.budget_period || "",
+    rpm: String(apiKey.rpm || ""),
+    max_running: String(apiKey.max_running || ""),
+    models: (apiKey.models || []).join(", "),
+    networks: (apiKey.networks || []).join(", "),
+    expires: (apiKey.expires_at || "").slice(0, 10),
+    refuse_housekeeping: Boolean(apiKey.refuse_housekeeping),
   }));
   const action = useAction();
   const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
@@ -327,10 +331,10 @@ function Edit({ of, close, done }) {
         refuse_housekeeping: form.refuse_housekeeping,
         ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}),
       };
-      done(await send(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body));
+      onDone(await send(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${apiKey.id}`}`, body));
     });
   };
-  const fault = (name) => faultOf(action.error, name);
+  const fault = (name) => fieldError(action.error, name);
   const shownFields = [
     "name",
     "account",
@@ -355,7 +359,7 @@ function Edit({ of, close, done }) {
     <//>
   `;
   return html`
-    <${Dialog} title=${isNew ? "New key" : `Edit “${of.name}”`} close=${close}>
+    <${Dialog} title=${isNew ? "New key" : `Edit “${apiKey.name}”`} close=${close}>
       <form class="form" onSubmit=${save}>
         <div class="wide">
           ${text("name", "Name", { required: true, placeholder: "The program or person that uses it" })}
@@ -421,23 +425,23 @@ function Edit({ of, close, done }) {
           </div>
         </fieldset>
         <div class="wide">
-          ${action.error && !shownFields.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}
-          <${Submit} busy=${action.busy}>${isNew ? "Create key" : "Save"}<//>
+          ${action.error && !shownFields.some((name) => fault(name)) && html`<${ErrorNotice} error=${action.error} />`}
+          <${SubmitButton} busy=${action.busy}>${isNew ? "Create key" : "Save"}<//>
         </div>
       </form>
     <//>
   `;
 }
 
-function Rotate({ of, close, done }) {
+function RotationDialog({ apiKey, close, onDone }) {
   const action = useAction();
   const [grace, setGrace] = useState("");
   const [ends, setEnds] = useState(false);
   const run = (event) => {
     event.preventDefault();
     action.run(async (send) =>
-      done(
-        await send("POST", `/v1/admin/keys/${of.id}/rotate`, {
+      onDone(
+        await send("POST", `/v1/admin/keys/${apiKey.id}/rotate`, {
           ...(grace ? { grace } : {}),
           ...(ends ? { end_webhooks: true } : {}),
         }),
@@ -445,7 +449,7 @@ function Rotate({ of, close, done }) {
     );
   };
   return html`
-    <${Dialog} title=${`Rotate “${of.name}”`} close=${close}>
+    <${Dialog} title=${`Rotate “${apiKey.name}”`} close=${close}>
       <form class="stack" onSubmit=${run}>
         <p>A new key with the same name and limits replaces it.</p>
         <${Field} name="grace" label="The old key ends">
@@ -457,24 +461,24 @@ function Rotate({ of, close, done }) {
           </select>
         <//>
         <p class="fine">Sessions end at once.</p>
-        <${EndWebhooks} value=${ends} set=${setEnds} />
-        <${Failed} error=${action.error} />
+        <${WebhookChoice} value=${ends} set=${setEnds} />
+        <${ErrorNotice} error=${action.error} />
         <div>
-          <${Submit} busy=${action.busy}>Rotate<//>
+          <${SubmitButton} busy=${action.busy}>Rotate<//>
         </div>
       </form>
     <//>
   `;
 }
 
-function Revoke({ of, isOwn, close, done }) {
+function RevocationDialog({ apiKey, isOwn, close, onDone }) {
   const action = useAction();
   const [ends, setEnds] = useState(false);
   const [keeps, setKeeps] = useState(false);
-  const options = asQuery({ end_webhooks: ends ? "true" : "", keep_tasks: keeps ? "true" : "" });
-  const open = of.open_tasks;
+  const options = queryString({ end_webhooks: ends ? "true" : "", keep_tasks: keeps ? "true" : "" });
+  const open = apiKey.open_tasks;
   return html`
-    <${Dialog} title=${`Revoke “${of.name}”`} close=${close}>
+    <${Dialog} title=${`Revoke “${apiKey.name}”`} close=${close}>
       <div class="stack">
         <p>
           The key stops working at once, everywhere. This cannot be undone.
@@ -486,21 +490,21 @@ function Revoke({ of, isOwn, close, done }) {
           html`
             <p>
               It has ${open === 1 ? "one open task, which holds" : `${open} open tasks, which hold`}${" "}
-              ${usd(of.held_usd)}.
+              ${usd(apiKey.held_usd)}.
             </p>
           `
         }
-        <${EndWebhooks} value=${ends} set=${setEnds} />
+        <${WebhookChoice} value=${ends} set=${setEnds} />
         <label class="row">
           <input type="checkbox" checked=${keeps} onChange=${() => setKeeps(!keeps)} />
           Let all its tasks continue
         </label>
-        <${Failed} error=${action.error} />
+        <${ErrorNotice} error=${action.error} />
         <div>
-          <${Act}
-            of=${action}
+          <${ActionButton}
+            action=${action}
             kind="danger"
-            does=${async (send) => done(await send("DELETE", `/v1/admin/keys/${of.id}${options}`))}
+            request=${async (send) => onDone(await send("DELETE", `/v1/admin/keys/${apiKey.id}${options}`))}
           >
             Revoke the key
           <//>

@@ -1,11 +1,11 @@
 // Library: results and uploads, shown with their pictures.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { address, brand, call, query as asQuery } from "./api.js";
+import { safeUrl, brand, call, queryString } from "./api.js";
 import { clips } from "./clip.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Head, Load, Pager, Tabs, When, timecode, useLoad } from "./ui.js";
-import { named } from "./tasks.js";
+import { EmptyState, PageHeader, Loader, Pager, Tabs, RelativeTime, timecode, useLoad } from "./ui.js";
+import { taskTitle } from "./tasks.js";
 
 const SHOWS = /** @type {[string, string][]} */ ([
   ["videos", "Videos"],
@@ -31,7 +31,7 @@ export function Library({ query }) {
   };
   const Show = { videos: Videos, clips: Clips, uploads: Clips, personas: Personas }[show];
   return html`
-    <${Head} title="Library" small="Results, uploads and personas." />
+    <${PageHeader} title="Library" small="Results, uploads and personas." />
     <div class="filters" role="search">
       <div class="field grow">
         <label for="library-q">Search</label>
@@ -58,19 +58,19 @@ export function Library({ query }) {
 }
 
 function Videos({ words, after }) {
-  const search = asQuery({ kind: "video", status: "succeeded", q: words, after, limit: 24 });
+  const search = queryString({ kind: "video", status: "succeeded", q: words, after, limit: 24 });
   const list = useLoad((signal) => call("GET", `/v1/tasks${search}`, undefined, { signal }), [search]);
   return html`
-    <${Load} of=${list}>
+    <${Loader} load=${list}>
       ${(page) =>
         page.data.length === 0
-          ? html`<${None} words=${words} what="video" />`
+          ? html`<${NoItems} words=${words} what="video" />`
           : html`
             <ul class="tiles-grid">
               ${page.data.map((task) => {
                 const video = task.output?.videos?.[0];
-                const poster = address(task.poster_url);
-                const source = video && !video.removed && address(video.url);
+                const poster = safeUrl(task.poster_url);
+                const source = video && !video.removed && safeUrl(video.url);
                 return html`
                   <li key=${task.id} class="tile">
                     ${
@@ -89,9 +89,9 @@ function Videos({ words, after }) {
                           : html`<span class="thumb">no longer stored</span>`
                     }
                     <div>
-                      <a href=${`/console/tasks/${task.id}`}>${named(task)}</a>
+                      <a href=${`/console/tasks/${task.id}`}>${taskTitle(task)}</a>
                       <span class="fine">
-                        ${task.model} · <${When} at=${task.created_at} />
+                        ${task.model} · <${RelativeTime} time=${task.created_at} />
                       </span>
                     </div>
                   </li>
@@ -112,16 +112,16 @@ function Videos({ words, after }) {
 function Clips({ show, words }) {
   const list = useLoad((signal) => clips(signal), [show]);
   return html`
-    <${Load} of=${list}>
+    <${Loader} load=${list}>
       ${(all) => {
         const matching = all.filter(
           (clip) => (clip.metadata.type === "upload") === (show === "uploads") && matches(clip.title, words),
         );
-        if (!matching.length) return html`<${None} words=${words} what=${show === "uploads" ? "upload" : "clip"} />`;
+        if (!matching.length) return html`<${NoItems} words=${words} what=${show === "uploads" ? "upload" : "clip"} />`;
         return html`
           <ul class="tiles-grid">
             ${matching.map((clip) => {
-              const picture = address(clip.image_large_url || clip.image_url);
+              const picture = safeUrl(clip.image_large_url || clip.image_url);
               return html`
                 <li key=${clip.id} class="tile square">
                   ${
@@ -133,7 +133,7 @@ function Clips({ show, words }) {
                     <a href=${`/console/library/clips/${clip.id}`}>${clip.title || "Untitled"}</a>
                     <span class="fine">
                       ${clip.metadata.duration ? `${timecode(clip.metadata.duration)} · ` : ""}
-                      <${When} at=${clip.created_at} />
+                      <${RelativeTime} time=${clip.created_at} />
                     </span>
                   </div>
                 </li>
@@ -148,13 +148,13 @@ function Clips({ show, words }) {
 }
 
 function Personas({ words, after }) {
-  const search = asQuery({ limit: 50, after });
+  const search = queryString({ limit: 50, after });
   const list = useLoad((signal) => call("GET", `/${brand}/personas${search}`, undefined, { signal }), [search]);
   return html`
-    <${Load} of=${list}>
+    <${Loader} load=${list}>
       ${(page) => {
         const matching = page.data.filter((persona) => matches(`${persona.name} ${persona.description}`, words));
-        if (!matching.length) return html`<${None} words=${words} what="persona" />`;
+        if (!matching.length) return html`<${NoItems} words=${words} what="persona" />`;
         return html`
           <ul class="tiles-grid">
             ${matching.map((persona) => {
@@ -163,7 +163,7 @@ function Personas({ words, after }) {
               );
               return html`
                 <li key=${persona.id} class="tile square">
-                  ${picture && html`<img src=${address(picture)} alt="" loading="lazy" />`}
+                  ${picture && html`<img src=${safeUrl(picture)} alt="" loading="lazy" />`}
                   <div>
                     <a href=${`/console/library/clips/${persona.root_clip_id}`}>${persona.name}</a>
                     <span class="fine">${persona.description || "No description"}</span>
@@ -184,8 +184,8 @@ function Personas({ words, after }) {
   `;
 }
 
-function None({ words, what }) {
-  if (words) return html`<${Empty} title=${`No ${what} matches “${words}”`} />`;
+function NoItems({ words, what }) {
+  if (words) return html`<${EmptyState} title=${`No ${what} matches “${words}”`} />`;
   const hints = {
     video: ["Your videos appear here.", "/console/create", "Create a video"],
     clip: [
@@ -205,7 +205,7 @@ function None({ words, what }) {
     ],
   }[what];
   return html`
-    <${Empty} title=${`No ${what}s yet`}>
+    <${EmptyState} title=${`No ${what}s yet`}>
       <p>${hints[0]}</p>
       <p class="acts">
         <a class="button" href=${hints[1]}>

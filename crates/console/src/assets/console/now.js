@@ -2,11 +2,23 @@
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { call, follow } from "./api.js";
-import { Target } from "./audit.js";
-import { Bars } from "./chart.js";
+import { AuditTarget } from "./audit.js";
+import { BarChart } from "./chart.js";
 import { affectedProcesses, isClosed, stateText } from "./providers.js";
-import { Empty, Head, Load, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
-import { Thing } from "./tasks.js";
+import {
+  EmptyState,
+  PageHeader,
+  Loader,
+  ProgressBar,
+  StatusBadge,
+  Table,
+  RelativeTime,
+  priceText,
+  isEnded,
+  shortId,
+  useLoad,
+} from "./ui.js";
+import { TaskTitle } from "./tasks.js";
 
 /** Events come in bursts; the data is read again once for each burst. */
 const PAUSE_MS = 1000;
@@ -15,16 +27,16 @@ const get = (path, signal) => call("GET", path, undefined, { signal });
 /** The data of the page, and the events after which each part is read again. */
 const PARTS = {
   routes: {
-    of: ["route", "task"],
+    events: ["route", "task"],
     read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data,
   },
   unconfirmed: {
-    of: ["task"],
+    events: ["task"],
     read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal),
   },
-  tasks: { of: ["task"], read: async (signal) => (await get("/v1/admin/tasks?limit=15", signal)).data },
+  tasks: { events: ["task"], read: async (signal) => (await get("/v1/admin/tasks?limit=15", signal)).data },
   hours: {
-    of: ["task"],
+    events: ["task"],
     read: async (signal) =>
       (
         await get(
@@ -33,12 +45,12 @@ const PARTS = {
         )
       ).data,
   },
-  changes: { of: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
+  changes: { events: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
 };
 
 const readAll = (names, signal) => Promise.all(names.map(async (name) => [name, await PARTS[name].read(signal)]));
 
-export function Now() {
+export function Overview() {
   const [newer, setNewer] = useState(/** @type {Record<string, any>} */ ({}));
   const [isLost, setLost] = useState(false);
   const state = useLoad(async (signal) => {
@@ -65,7 +77,7 @@ export function Now() {
     };
     const onEvent = (subject) => {
       for (const [name, part] of Object.entries(PARTS))
-        if (subject === "missed" || part.of.includes(subject)) outdated.add(name);
+        if (subject === "missed" || part.events.includes(subject)) outdated.add(name);
       if (!timer) timer = setTimeout(refresh, PAUSE_MS);
     };
     follow("/v1/admin/events", { onEvent, onLost: setLost, signal: controller.signal }).catch(() => setLost(true));
@@ -76,7 +88,7 @@ export function Now() {
   }, [isLoaded]);
   return html`
     <div>
-      <${Head} title="Overview" small="The current state of the gateway, updated live." />
+      <${PageHeader} title="Overview" small="The current state of the gateway, updated live." />
       ${
         isLost &&
         html`
@@ -85,7 +97,7 @@ export function Now() {
           </p>
         `
       }
-      <${Load} of=${state}>${(loaded) => html`<${Health} of=${{ ...loaded, ...newer }} />`}<//>
+      <${Loader} load=${state}>${(loaded) => html`<${HealthFigures} overview=${{ ...loaded, ...newer }} />`}<//>
     </div>
   `;
 }
@@ -99,8 +111,8 @@ const ENDS = /** @type {[string, string][]} */ ([
 ]);
 
 /** The last day by hour: how many tasks ended, and with which result. */
-function Hours({ of }) {
-  const rowsByHour = new Map(of.map((row) => [Date.parse(row.hour), row]));
+function HourChart({ hours }) {
+  const rowsByHour = new Map(hours.map((row) => [Date.parse(row.hour), row]));
   const first = Math.floor(Date.now() / HOUR_MS) - HOURS + 1;
   const rows = Array.from({ length: HOURS }, (_, index) => ({
     at: (first + index) * HOUR_MS,
@@ -124,11 +136,11 @@ function Hours({ of }) {
     <section>
       <h2>Last ${HOURS} hours</h2>
       <div class="card">
-        <${Bars}
+        <${BarChart}
           bars=${bars}
           legend=${legend}
           label=${`Tasks that ended, by hour: ${legend.map((entry) => entry.name).join(", ") || "none"}`}
-          say=${String}
+          format=${String}
           sum=${html`<strong>${ENDS.reduce((total, [name]) => total + sum(name), 0)}</strong> tasks ended`}
         />
       </div>
@@ -136,17 +148,17 @@ function Hours({ of }) {
   `;
 }
 
-const problem = (route) =>
+const problemText = (route) =>
   route.key_refused_at
     ? "the provider rejects the key"
     : route.paused_at
       ? "paused by an operator"
       : `${stateText(route.breaker.state)}${affectedProcesses(route)}`;
 
-function Health({ of }) {
-  const sum = (pick) => of.routes.reduce((total, route) => total + pick(route), 0);
-  const waiting = of.unconfirmed.data.filter((submission) => submission.state !== "ended");
-  const faults = of.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
+function HealthFigures({ overview }) {
+  const sum = (pick) => overview.routes.reduce((total, route) => total + pick(route), 0);
+  const waiting = overview.unconfirmed.data.filter((submission) => submission.state !== "ended");
+  const faults = overview.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
   return html`
     <div>
       <dl class="figures">
@@ -166,12 +178,12 @@ function Health({ of }) {
           <dt>Unconfirmed</dt>
           <dd class=${waiting.length ? "wrong" : ""}>
             ${waiting.length}
-            ${of.unconfirmed.has_more ? "+" : ""}
+            ${overview.unconfirmed.has_more ? "+" : ""}
           </dd>
         </div>
         <div>
           <dt>Ledger</dt>
-          <dd>${of.books.adds_up ? "adds up" : html`<span class="wrong">does not add up</span>`}</dd>
+          <dd>${overview.books.adds_up ? "adds up" : html`<span class="wrong">does not add up</span>`}</dd>
         </div>
       </dl>
       ${faults.map(
@@ -180,11 +192,11 @@ function Health({ of }) {
             <strong>
               ${route.provider} (${route.model}):
             </strong>${" "}
-            ${problem(route)}. <a href="/console/providers">Open the providers</a>
+            ${problemText(route)}. <a href="/console/providers">Open the providers</a>
           </p>
         `,
       )}
-      <${Hours} of=${of.hours} />
+      <${HourChart} hours=${overview.hours} />
       ${
         waiting.length > 0 &&
         html`
@@ -198,15 +210,15 @@ function Health({ of }) {
                 html`<span>
                   <strong>${submission.provider}</strong> ${submission.model}
                 </span>`,
-                html`<${Status}
-                  of=${submission.state === "found" ? "failed" : "waiting"}
+                html`<${StatusBadge}
+                  status=${submission.state === "found" ? "failed" : "waiting"}
                   label=${submission.state === "found" ? "job found" : "unknown"}
                 />`,
                 html`<a class="mono" href=${`/console/tasks/${submission.task_id}`}>
-                  ${short(submission.task_id)}
+                  ${shortId(submission.task_id)}
                 </a>`,
                 submission.account,
-                html`<${When} at=${submission.sent_at} />`,
+                html`<${RelativeTime} time=${submission.sent_at} />`,
                 submission.error?.message || "",
               ]}
             />
@@ -221,9 +233,9 @@ function Health({ of }) {
           </a>
         </div>
         ${
-          of.tasks.length === 0
+          overview.tasks.length === 0
             ? html`
-              <${Empty} title="No tasks yet">
+              <${EmptyState} title="No tasks yet">
                 <p>New tasks appear here.</p>
               <//>
             `
@@ -232,15 +244,15 @@ function Health({ of }) {
                 dense
                 label="Newest tasks"
                 columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Created"]}
-                rows=${of.tasks}
+                rows=${overview.tasks}
                 row=${(task) => [
-                  html`<${Thing} task=${task} />`,
+                  html`<${TaskTitle} task=${task} />`,
                   task.account,
                   task.provider,
                   html`<span>
-                    <${Status} of=${task.status} />
+                    <${StatusBadge} status=${task.status} />
                     ${
-                      ended(task)
+                      isEnded(task)
                         ? task.error && task.status === "failed"
                           ? html`
                             <br />
@@ -249,12 +261,12 @@ function Health({ of }) {
                           : ""
                         : html`
                           ${" "}
-                          <${Progress} task=${task} />
+                          <${ProgressBar} task=${task} />
                         `
                     }
                   </span>`,
-                  cost(task.cost_usd),
-                  html`<${When} at=${task.created_at} />`,
+                  priceText(task.cost_usd),
+                  html`<${RelativeTime} time=${task.created_at} />`,
                 ]}
               />
             `
@@ -268,19 +280,19 @@ function Health({ of }) {
           </a>
         </div>
         ${
-          of.changes.length === 0
+          overview.changes.length === 0
             ? html`<p class="muted">No changes yet.</p>`
             : html`
               <${Table}
                 dense
                 label="Newest changes"
                 columns=${["Action", "Target", "Actor", "#When"]}
-                rows=${of.changes}
+                rows=${overview.changes}
                 row=${(change) => [
                   html`<code>${change.action}</code>`,
-                  html`<${Target} of=${change} />`,
+                  html`<${AuditTarget} entry=${change} />`,
                   change.actor.name,
-                  html`<${When} at=${change.at} />`,
+                  html`<${RelativeTime} time=${change.at} />`,
                 ]}
               />
             `

@@ -1,24 +1,34 @@
 // Providers: the state of each route, its last error, and what an operator can do about it.
 
 import { html, useState } from "../vendor/preact-htm.js";
-import { Act, useAction } from "./act.js";
+import { ActionButton, useAction } from "./act.js";
 import { call } from "./api.js";
-import { Empty, Facts, Failed, Head, Load, Status, When, lasting, useLoad } from "./ui.js";
+import {
+  EmptyState,
+  Facts,
+  ErrorNotice,
+  PageHeader,
+  Loader,
+  StatusBadge,
+  RelativeTime,
+  durationText,
+  useLoad,
+} from "./ui.js";
 
 export function Providers() {
   const list = useLoad((signal) => call("GET", "/v1/admin/providers?limit=100", undefined, { signal }), []);
   return html`
     <div>
-      <${Head} title="Providers" small="State, recent results and last error of each provider route.">
+      <${PageHeader} title="Providers" small="State, recent results and last error of each provider route.">
         <button type="button" class="quiet small" onClick=${list.reload}>
           Refresh
         </button>
       <//>
-      <${Load} of=${list}>
+      <${Loader} load=${list}>
         ${(page) =>
           page.data.length === 0
             ? html`
-              <${Empty} title="No provider is configured">
+              <${EmptyState} title="No provider is configured">
                 <p>
                   Embedded models need no provider. Add providers to the configuration, under${" "}
                   <code>[providers]</code>.
@@ -27,7 +37,7 @@ export function Providers() {
             `
             : html`
               <div class="stack">
-                ${page.data.map((route) => html`<${Route} key=${route.id} of=${route} reload=${list.reload} />`)}
+                ${page.data.map((route) => html`<${RouteCard} key=${route.id} route=${route} reload=${list.reload} />`)}
               </div>
             `}
       <//>
@@ -35,56 +45,56 @@ export function Providers() {
   `;
 }
 
-function Route({ of, reload }) {
+function RouteCard({ route, reload }) {
   const action = useAction();
   const [message, setMessage] = useState("");
-  const path = `/v1/admin/providers/${encodeURIComponent(of.provider)}/${encodeURIComponent(of.model)}`;
+  const path = `/v1/admin/providers/${encodeURIComponent(route.provider)}/${encodeURIComponent(route.model)}`;
   const act = (verb, text) => async (send) => {
     await send("POST", `${path}/${verb}`);
     setMessage(text);
     // Until the new state is shown, a click would still mean the old one.
     await reload();
   };
-  const isPaused = Boolean(of.paused_at);
+  const isPaused = Boolean(route.paused_at);
   return html`
     <section class="card route-card">
       <div class="between">
         <div>
           <h2>
-            ${of.provider} <span class="fine mono">${of.model}</span>
+            ${route.provider} <span class="fine mono">${route.model}</span>
           </h2>
-          <${RouteState} of=${of} />
+          <${RouteState} route=${route} />
         </div>
         <div class="row">
-          <${Act}
+          <${ActionButton}
             key="try"
-            of=${action}
+            action=${action}
             kind="quiet small"
-            label=${`Try ${of.id}`}
-            does=${act("try", "The next order will use this route.")}
+            label=${`Try ${route.id}`}
+            request=${act("try", "The next order will use this route.")}
           >
             Try
           <//>
           ${
             isPaused
               ? html`
-                <${Act}
+                <${ActionButton}
                   key="resume"
-                  of=${action}
+                  action=${action}
                   kind="quiet small"
-                  label=${`Resume ${of.id}`}
-                  does=${act("resume", "The route accepts orders again.")}
+                  label=${`Resume ${route.id}`}
+                  request=${act("resume", "The route accepts orders again.")}
                 >
                   Resume
                 <//>
               `
               : html`
-                <${Act}
+                <${ActionButton}
                   key="pause"
-                  of=${action}
+                  action=${action}
                   kind="quiet small"
-                  label=${`Pause ${of.id}`}
-                  does=${act("pause", "The route gets no new orders until you resume it.")}
+                  label=${`Pause ${route.id}`}
+                  request=${act("pause", "The route gets no new orders until you resume it.")}
                 >
                   Pause
                 <//>
@@ -92,16 +102,16 @@ function Route({ of, reload }) {
           }
         </div>
       </div>
-      <${Failed} error=${action.error} />
+      <${ErrorNotice} error=${action.error} />
       <p role="status" class=${message ? "fine" : "unseen"}>
         ${message}
       </p>
       ${
-        of.key_refused_at &&
+        route.key_refused_at &&
         html`
           <p class="notice bad">
-            <strong>The provider rejects the key</strong> since <${When} at=${of.key_refused_at} />. This message stays
-            until the provider accepts an order.
+            <strong>The provider rejects the key</strong> since <${RelativeTime} time=${route.key_refused_at} />. This
+            message stays until the provider accepts an order.
           </p>
         `
       }
@@ -109,35 +119,36 @@ function Route({ of, reload }) {
         <div>
           <p class="between fine">
             <span>Last hour</span>
-            <span>${counts(of.last_hour)}</span>
+            <span>${countsText(route.last_hour)}</span>
           </p>
-          <${Minutes} of=${of.last_hour_by_minutes} />
+          <${HourStrip} parts=${route.last_hour_by_minutes} />
         </div>
         <div>
           <p class="between fine">
             <span>Last day</span>
-            <span>${counts(of.last_day)}</span>
+            <span>${countsText(route.last_day)}</span>
           </p>
-          <${Strip} of=${of.last_day} />
+          <${ResultStrip} counts=${route.last_day} />
         </div>
       </div>
       <${Facts}
-        of=${[
-          ["Models", of.models.join(", ")],
-          ["Open jobs", String(of.open_jobs)],
+        facts=${[
+          ["Models", route.models.join(", ")],
+          ["Open jobs", String(route.open_jobs)],
           [
             "Duration",
-            of.p50_seconds !== null && `median ${lasting(of.p50_seconds)}, 95 % within ${lasting(of.p95_seconds)}`,
+            route.p50_seconds !== null &&
+              `median ${durationText(route.p50_seconds)}, 95 % within ${durationText(route.p95_seconds)}`,
           ],
-          ["Next attempt", of.next_try_at && html`<${When} at=${of.next_try_at} />`],
+          ["Next attempt", route.next_try_at && html`<${RelativeTime} time=${route.next_try_at} />`],
           [
             "Last error",
-            of.last_error &&
+            route.last_error &&
               html`
                 <span>
-                  <em>${of.last_error.message}</em>${" "}
+                  <em>${route.last_error.message}</em>${" "}
                   <span class="fine">
-                    ${of.last_error.class.replaceAll("_", " ")}, <${When} at=${of.last_error.at} />
+                    ${route.last_error.class.replaceAll("_", " ")}, <${RelativeTime} time=${route.last_error.at} />
                   </span>
                 </span>
               `,
@@ -171,14 +182,14 @@ export function affectedProcesses(route) {
   return route.available && count ? ` in ${count} ${count === 1 ? "process" : "processes"}; others use the route` : "";
 }
 
-function RouteState({ of }) {
-  if (of.key_refused_at) return html`<${Status} of="failed" label="key rejected" />`;
-  if (of.paused_at) return html`<${Status} of="cancelled" label="paused" />`;
-  if (!of.available) return html`<${Status} of="failed" label=${stateText(of.breaker.state)} />`;
-  if (refusesAll(of)) return html`<${Status} of="failed" label="rejects every order" />`;
-  if (!isClosed(of))
-    return html`<${Status} of="waiting" label=${stateText(of.breaker.state) + affectedProcesses(of)} />`;
-  return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "testing" : "available"} />`;
+function RouteState({ route }) {
+  if (route.key_refused_at) return html`<${StatusBadge} status="failed" label="key rejected" />`;
+  if (route.paused_at) return html`<${StatusBadge} status="cancelled" label="paused" />`;
+  if (!route.available) return html`<${StatusBadge} status="failed" label=${stateText(route.breaker.state)} />`;
+  if (refusesAll(route)) return html`<${StatusBadge} status="failed" label="rejects every order" />`;
+  if (!isClosed(route))
+    return html`<${StatusBadge} status="waiting" label=${stateText(route.breaker.state) + affectedProcesses(route)} />`;
+  return html`<${StatusBadge} status="succeeded" label=${route.breaker.state === "trial" ? "testing" : "available"} />`;
 }
 
 const KINDS = /** @type {[string, string, string][]} */ ([
@@ -189,15 +200,15 @@ const KINDS = /** @type {[string, string, string][]} */ ([
 ]);
 
 /** A bar that shows each result's share of the orders. */
-function Strip({ of }) {
-  const total = KINDS.reduce((sum, [name]) => sum + of[name], 0);
+function ResultStrip({ counts }) {
+  const total = KINDS.reduce((sum, [name]) => sum + counts[name], 0);
   return html`
     <div class="strip" aria-hidden="true">
       ${
         total === 0
           ? html`<span></span>`
-          : KINDS.filter(([name]) => of[name]).map(
-              ([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`,
+          : KINDS.filter(([name]) => counts[name]).map(
+              ([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: counts[name] }}></span>`,
             )
       }
     </div>
@@ -205,19 +216,19 @@ function Strip({ of }) {
 }
 
 /** The last hour in parts, the newest last. The colour shows whether all, some or none of the orders succeeded. */
-function Minutes({ of }) {
+function HourStrip({ parts }) {
   const mark = (part) => {
     const failures = part.failed + part.refused + part.unconfirmed;
     return !part.succeeded && !failures ? "" : !failures ? "ok" : part.succeeded ? "open" : "bad";
   };
   return html`
     <div class="strip parts-of" aria-hidden="true">
-      ${of.map(
+      ${parts.map(
         (part, index) => html`
           <span
             key=${index}
             class=${mark(part)}
-            title=${`${5 * (of.length - index)} to ${5 * (of.length - index - 1)} min ago: ${counts(part)}`}
+            title=${`${5 * (parts.length - index)} to ${5 * (parts.length - index - 1)} min ago: ${countsText(part)}`}
           ></span>
         `,
       )}
@@ -225,7 +236,7 @@ function Minutes({ of }) {
   `;
 }
 
-function counts(of) {
-  const texts = KINDS.filter(([name]) => of[name]).map(([name, , text]) => `${of[name]} ${text}`);
+function countsText(counts) {
+  const texts = KINDS.filter(([name]) => counts[name]).map(([name, , text]) => `${counts[name]} ${text}`);
   return texts.length ? texts.join(" · ") : "no orders";
 }

@@ -1,4 +1,4 @@
-// Addresses: the address determines what is shown, and links change it without loading the page again.
+// The router: the URL determines what is shown, and links change it without loading the page again.
 
 import { useEffect, useState } from "../vendor/preact-htm.js";
 
@@ -6,25 +6,25 @@ const ROOT = "/console/";
 /** @type {Set<() => void>} */
 const watchers = new Set();
 
-/** The parts of the address below `/console/`, and its query. */
-export function here() {
+/** The parts of the URL below `/console/`, and its query. */
+export function currentLocation() {
   const path = location.pathname.startsWith(ROOT) ? location.pathname.slice(ROOT.length) : "";
-  return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(location.search) };
+  return { parts: path.split("/").filter(Boolean).map(decodePart), query: new URLSearchParams(location.search) };
 }
 
 /**
- * Shows another address. A change of the query alone leaves the focus where it is.
- * @param {string} address
+ * Shows another URL. A change of the query alone leaves the focus where it is.
+ * @param {string} url
  */
-export function go(address, { replace = false } = {}) {
+export function go(url, { replace = false } = {}) {
   const before = location.pathname;
-  if (replace) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
-  changed(before);
+  if (replace) history.replaceState(null, "", url);
+  else history.pushState(null, "", url);
+  showLocation(before);
 }
 
 /**
- * The current address with some of its query changed; an empty value removes a parameter.
+ * The current URL with some of its query changed; an empty value removes a parameter.
  * @param {Record<string, string | undefined>} changes
  */
 export function withQuery(changes) {
@@ -37,22 +37,22 @@ export function withQuery(changes) {
   return location.pathname + (text ? `?${text}` : "");
 }
 
-/** The parts of the address; the component is drawn again when the address changes. */
-export function useAddress() {
+/** The parts of the URL; the component is drawn again when it changes. */
+export function useLocation() {
   const [, redraw] = useState(0);
   useEffect(() => {
     const watch = () => redraw((count) => count + 1);
     watchers.add(watch);
     return () => void watchers.delete(watch);
   }, []);
-  return here();
+  return currentLocation();
 }
 
 /** Handles links into the console, and Back and Forward. */
 export function startRouter() {
   let shown = location.pathname;
   window.addEventListener("popstate", () => {
-    changed(shown);
+    showLocation(shown);
     shown = location.pathname;
   });
   watchers.add(() => (shown = location.pathname));
@@ -68,7 +68,7 @@ export function startRouter() {
 }
 
 /** @param {string} before */
-function changed(before) {
+function showLocation(before) {
   for (const watch of watchers) watch();
   if (location.pathname === before) return;
   window.scrollTo(0, 0);
@@ -84,7 +84,7 @@ export function focusHeading() {
 }
 
 /** @param {string} text */
-function decoded(text) {
+function decodePart(text) {
   try {
     return decodeURIComponent(text);
   } catch {

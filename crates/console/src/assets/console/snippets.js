@@ -168,7 +168,7 @@ const gateway = ${JSON.stringify(origin)}
 // ${ADVICE}
 const key = ${JSON.stringify(intent)}
 
-// call returns the answer and the id of its task.
+// call returns the result and the id of its task.
 func call(method, path, kind, intent string, body io.Reader) (map[string]any, string) {
 	request, err := http.NewRequest(method, gateway+path, body)
 	if err != nil {
@@ -184,11 +184,11 @@ func call(method, path, kind, intent string, body io.Reader) (map[string]any, st
 		log.Fatal(err)
 	}
 	defer response.Body.Close()
-	var answer map[string]any
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != 200 {
-		log.Fatal(response.Status, answer, err)
+	var result map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&result); err != nil || response.StatusCode != 200 {
+		log.Fatal(response.Status, result, err)
 	}
-	return answer, response.Header.Get("x-task-id")
+	return result, response.Header.Get("x-task-id")
 }
 ${
   hasFiles

@@ -2,10 +2,22 @@
 
 import { html } from "../vendor/preact-htm.js";
 import { useAction } from "./act.js";
-import { call, file, query as asQuery, save } from "./api.js";
-import { Bars, MARKS, dayName } from "./chart.js";
+import { call, file, queryString, save } from "./api.js";
+import { BarChart, MARKS, dayName } from "./chart.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useLoad, usd } from "./ui.js";
+import {
+  EmptyState,
+  ErrorNotice,
+  Field,
+  PageHeader,
+  Loader,
+  Pager,
+  Table,
+  RelativeTime,
+  shortId,
+  useLoad,
+  usd,
+} from "./ui.js";
 
 const GROUPS = { model: "Model", key: "Key" };
 /** The groups for all accounts. */
@@ -15,20 +27,21 @@ const DAY_MS = 86_400_000;
 /** The longest range, in days, in which bars are stacked by group. */
 const MAX_STACKED_DAYS = 100;
 
-export function Spend({ query, may }) {
-  const from = query.get("from") || day(new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1)));
-  const to = query.get("to") || day(new Date());
-  const isAll = may("admin") && query.get("of") !== "own";
+export function Spend({ query, hasScope }) {
+  const from =
+    query.get("from") || dayText(new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1)));
+  const to = query.get("to") || dayText(new Date());
+  const isAll = hasScope("admin") && query.get("of") !== "own";
   const groups = isAll ? ALL_GROUPS : GROUPS;
   const requested = query.get("by") || "";
   const by = Object.keys(groups).includes(requested) ? requested : Object.keys(groups)[0];
   const usagePath = (group_by, format) =>
-    `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
+    `/v1/${isAll ? "admin/usage" : "usage"}${queryString({ from, to, group_by, format })}`;
   const usage = useLoad(
     async (signal) => {
       const get = (path) => call("GET", path, undefined, { signal });
       // Only short ranges are stacked by group; long ones would have too many parts.
-      const byDay = lengthOf(from, to) <= MAX_STACKED_DAYS ? `day,${by}` : "day";
+      const byDay = dayCount(from, to) <= MAX_STACKED_DAYS ? `day,${by}` : "day";
       const [account, days, sums] = await Promise.all([get("/v1/account"), get(usagePath(byDay)), get(usagePath(by))]);
       return { account, days, sums };
     },
@@ -38,7 +51,7 @@ export function Spend({ query, may }) {
   const csv = () => saving.run(async () => save(await file(usagePath(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
   return html`
-    <${Head}
+    <${PageHeader}
       title="Spend"
       small=${isAll ? "Revenue and cost of all accounts, by day (UTC)." : "Cost of this account, by day (UTC)."}
     >
@@ -46,11 +59,11 @@ export function Spend({ query, may }) {
         Download CSV
       </button>
     <//>
-    <${Failed} error=${saving.error} />
-    ${usage.data && html`<${Account} of=${usage.data.account} />`}
+    <${ErrorNotice} error=${saving.error} />
+    ${usage.data && html`<${AccountFigures} account=${usage.data.account} />`}
     <div class="filters spend-filters">
       ${
-        may("admin") &&
+        hasScope("admin") &&
         html`
           <${Field} name="of" label="Accounts">
             <select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}>
@@ -91,17 +104,17 @@ export function Spend({ query, may }) {
         )}
       </nav>
     </div>
-    <${Load} of=${usage}>
+    <${Loader} load=${usage}>
       ${({ days, sums }) =>
         days.data.length === 0
           ? html`
-            <${Empty} title="No tasks ended in this period">
+            <${EmptyState} title="No tasks ended in this period">
               <p>A task counts on the day on which it ended.</p>
             <//>
           `
           : html`
             <div class="card">
-              <${Days} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} />
+              <${DayChart} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} />
             </div>
             <section>
               <${Table}
@@ -128,17 +141,17 @@ export function Spend({ query, may }) {
                   ...(isAll ? margin(row) : []),
                 ]}
               />
-              ${isAll && html`<${Unknown} of=${sums.total} />`}
+              ${isAll && html`<${UnknownCosts} sums=${sums.total} />`}
             </section>
           `}
     <//>
-    ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}
+    ${hasScope("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}
   `;
 }
 
 function name(row, by) {
   if (row.isTotal) return "";
-  return by === "key" ? row.key_name || short(row.key_id) : row[by] || "–";
+  return by === "key" ? row.key_name || shortId(row.key_id) : row[by] || "–";
 }
 
 /** The cost of providers, and the margin. */
@@ -150,8 +163,8 @@ function margin(row) {
   ];
 }
 
-function Unknown({ of }) {
-  const count = of.unknown_cost_jobs;
+function UnknownCosts({ sums }) {
+  const count = sums.unknown_cost_jobs;
   if (!count) return "";
   return html`
     <p class="fine muted">
@@ -163,7 +176,7 @@ function Unknown({ of }) {
 }
 
 /** Every day of the range, including days without tasks: in dollars, or in tasks if all of them were free. */
-function Days({ days, sums, by, from, to }) {
+function DayChart({ days, sums, by, from, to }) {
   const isFree = Number(sums.total.cost_usd) === 0;
   const value = (row) => (isFree ? row.tasks : Number(row.cost_usd));
   const largest = sums.data
@@ -174,8 +187,8 @@ function Days({ days, sums, by, from, to }) {
   const isStacked = days.some((row) => name(row, by) !== "–");
   const rowsByDay = new Map();
   for (const row of days) rowsByDay.set(row.day, [...(rowsByDay.get(row.day) || []), row]);
-  const bars = Array.from({ length: Math.min(lengthOf(from, to), 400) }, (_, index) => {
-    const date = day(new Date(Date.parse(from) + index * DAY_MS));
+  const bars = Array.from({ length: Math.min(dayCount(from, to), 400) }, (_, index) => {
+    const date = dayText(new Date(Date.parse(from) + index * DAY_MS));
     const rows = rowsByDay.get(date) || [];
     const parts = MARKS.map((group, order) => ({
       mark: group,
@@ -198,11 +211,11 @@ function Days({ days, sums, by, from, to }) {
       ]
     : [];
   return html`
-    <${Bars}
+    <${BarChart}
       bars=${bars}
       legend=${legend}
       label=${`${isFree ? "Tasks" : "Dollars"} by day, ${from} to ${to}`}
-      say=${(line) => (isFree ? String(line) : `${line} USD`)}
+      format=${(line) => (isFree ? String(line) : `${line} USD`)}
       sum=${html`
         <strong>${isFree ? sums.total.tasks : usd(sums.total.cost_usd)}</strong>${" "}
         ${isFree ? "tasks" : `in ${sums.total.tasks} tasks`}, ${dayName(from)} to ${dayName(to)}
@@ -212,27 +225,27 @@ function Days({ days, sums, by, from, to }) {
 }
 
 /** Number of days from one date to the other, both included. */
-const lengthOf = (from, to) => Math.max(1, Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1);
+const dayCount = (from, to) => Math.max(1, Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1);
 
 /** The usual ranges: their names, first and last days. */
 function ranges() {
   const now = new Date();
   const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
-  const ago = (days) => day(new Date(now.getTime() - days * DAY_MS));
-  const date = (...parts) => day(new Date(Date.UTC(.../** @type {[number, number, number]} */ (parts))));
+  const ago = (days) => dayText(new Date(now.getTime() - days * DAY_MS));
+  const date = (...parts) => dayText(new Date(Date.UTC(.../** @type {[number, number, number]} */ (parts))));
   return [
-    ["This month", date(year, month, 1), day(now)],
+    ["This month", date(year, month, 1), dayText(now)],
     ["Last month", date(year, month - 1, 1), date(year, month, 0)],
-    ["7 days", ago(6), day(now)],
-    ["30 days", ago(29), day(now)],
+    ["7 days", ago(6), dayText(now)],
+    ["30 days", ago(29), dayText(now)],
   ];
 }
 
-const day = (date) => date.toISOString().slice(0, 10);
+const dayText = (date) => date.toISOString().slice(0, 10);
 
-function Account({ of }) {
-  const isPrepaid = of.policy === "prepaid";
-  const budgets = of.keys.filter((key) => key.budget_usd && !key.revoked_at);
+function AccountFigures({ account }) {
+  const isPrepaid = account.policy === "prepaid";
+  const budgets = account.keys.filter((key) => key.budget_usd && !key.revoked_at);
   return html`
     <dl class="figures">
       ${
@@ -240,29 +253,29 @@ function Account({ of }) {
         html`
           <div>
             <dt>Balance</dt>
-            <dd>${usd(of.balance_usd)}</dd>
+            <dd>${usd(account.balance_usd)}</dd>
           </div>
         `
       }
       <div>
         <dt>Total spent</dt>
-        <dd>${usd(of.spent_usd)}</dd>
+        <dd>${usd(account.spent_usd)}</dd>
       </div>
       <div>
         <dt>Held for open tasks</dt>
-        <dd>${usd(of.held_usd)}</dd>
+        <dd>${usd(account.held_usd)}</dd>
       </div>
       <div>
         <dt>Available</dt>
-        <dd>${of.available_usd === null ? "no limit" : usd(of.available_usd)}</dd>
+        <dd>${account.available_usd === null ? "no limit" : usd(account.available_usd)}</dd>
       </div>
     </dl>
     ${
-      of.ledger_mismatches > 0 &&
+      account.ledger_mismatches > 0 &&
       html`
         <p class="notice bad" role="alert">
           <strong>
-            The ledger has ${of.ledger_mismatches} ${of.ledger_mismatches === 1 ? "mismatch" : "mismatches"}.
+            The ledger has ${account.ledger_mismatches} ${account.ledger_mismatches === 1 ? "mismatch" : "mismatches"}.
           </strong>${" "}
           Run <code>mediagate ledger verify</code> for details.
         </p>
@@ -296,13 +309,13 @@ function Account({ of }) {
   `;
 }
 
-const amount = (text) => (Number(text) ? usd(text) : "–");
+const amountText = (text) => (Number(text) ? usd(text) : "–");
 
 function Ledger({ after }) {
   const list = useLoad(
     async (signal) => {
       const [entries, check] = await Promise.all([
-        call("GET", `/v1/admin/ledger${asQuery({ limit: 25, after })}`, undefined, { signal }),
+        call("GET", `/v1/admin/ledger${queryString({ limit: 25, after })}`, undefined, { signal }),
         call("GET", "/v1/admin/ledger/verify", undefined, { signal }),
       ]);
       return { entries, check };
@@ -336,29 +349,29 @@ function Ledger({ after }) {
           </ul>
         `
       }
-      <${Load} of=${list} rows=${3}>
+      <${Loader} load=${list} rows=${3}>
         ${(loaded) =>
           loaded.entries.data.length === 0
-            ? html`<${Empty} title="No ledger entries yet" />`
+            ? html`<${EmptyState} title="No ledger entries yet" />`
             : html`
               <${Table}
                 label="Ledger, newest first"
                 columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]}
                 rows=${loaded.entries.data}
                 row=${(entry) => [
-                  html`<${When} at=${entry.created_at} />`,
+                  html`<${RelativeTime} time=${entry.created_at} />`,
                   entry.kind,
                   entry.account,
                   entry.task_id
                     ? html`
                       <a class="mono" href=${`/console/tasks/${entry.task_id}`}>
-                        ${short(entry.task_id)}
+                        ${shortId(entry.task_id)}
                       </a>
                     `
                     : entry.note || "",
-                  amount(entry.held_usd),
-                  amount(entry.spent_usd),
-                  amount(entry.credit_usd),
+                  amountText(entry.held_usd),
+                  amountText(entry.spent_usd),
+                  amountText(entry.credit_usd),
                 ]}
               />
               <${Pager}

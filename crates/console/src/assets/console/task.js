@@ -1,45 +1,47 @@
 // A task: its input, its attempts, its result and its cost.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { Act, useAction } from "./act.js";
-import { ApiError, address, call, follow, origin } from "./api.js";
-import { Made } from "./create.js";
+import { ActionButton, useAction } from "./act.js";
+import { ApiError, safeUrl, call, follow, origin } from "./api.js";
+import { ResultFiles } from "./create.js";
 import {
-  Code,
-  Copy,
+  CodeBlock,
+  CopyButton,
   Facts,
-  Failed,
-  Head,
-  Load,
-  Progress,
-  Status,
+  ErrorNotice,
+  PageHeader,
+  Loader,
+  ProgressBar,
+  StatusBadge,
   Tabs,
-  clock,
-  ended,
-  lasting,
+  timeOfDay,
+  isEnded,
+  durationText,
   useLoad,
   usd,
 } from "./ui.js";
-import { named } from "./tasks.js";
+import { taskTitle } from "./tasks.js";
 
-export function TaskPage({ id, may }) {
+export function TaskPage({ id, hasScope }) {
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
-  const task = useLoad((signal) => read(path, id, may("admin"), signal), [path]);
+  const task = useLoad((signal) => loadTask(path, id, hasScope("admin"), signal), [path]);
   const [isLost, setLost] = useState(false);
-  const isOpen = task.data && !ended(task.data);
+  const isOpen = task.data && !isEnded(task.data);
   useEffect(() => {
     if (!isOpen) return undefined;
     const controller = new AbortController();
     const onEvent = (name, data) => {
       if (name === "task") task.set(data);
-      return name === "task" && ended(data);
+      return name === "task" && isEnded(data);
     };
     follow(`${path}/events`, { onEvent, onLost: setLost, signal: controller.signal }).catch(() => {});
     return () => controller.abort();
   }, [path, isOpen]);
   return html`
-    <${Load} of=${task}>
-      ${(loaded) => html`<${Shown} task=${loaded} may=${may} isLost=${isLost} reload=${task.reload} path=${path} />`}
+    <${Loader} load=${task}>
+      ${(data) => html`
+        <${TaskDetails} task=${data} hasScope=${hasScope} isLost=${isLost} reload=${task.reload} path=${path} />
+      `}
     <//>
     ${
       !task.data &&
@@ -53,7 +55,7 @@ export function TaskPage({ id, may }) {
 }
 
 /** Reads a task; for an operator also one of another account, with its attempts and deliveries. */
-async function read(path, id, isOperator, signal) {
+async function loadTask(path, id, isOperator, signal) {
   try {
     return await call("GET", path, undefined, { signal });
   } catch (error) {
@@ -62,32 +64,38 @@ async function read(path, id, isOperator, signal) {
   }
 }
 
-function Shown({ task, may, isLost, reload, path }) {
+function TaskDetails({ task, hasScope, isLost, reload, path }) {
   const [tab, setTab] = useState("result");
   const cancel = useAction();
-  const isOpen = !ended(task);
+  const isOpen = !isEnded(task);
   const attempts = useLoad(
     (signal) =>
-      task.attempts ? Promise.resolve(task.attempts) : optional(call("GET", `${path}/attempts`, undefined, { signal })),
+      task.attempts
+        ? Promise.resolve(task.attempts)
+        : listOrEmpty(call("GET", `${path}/attempts`, undefined, { signal })),
     [path, task.status],
   );
   const deliveries = useLoad(
     (signal) =>
       task.deliveries
         ? Promise.resolve(task.deliveries)
-        : may("webhooks:manage")
-          ? optional(call("GET", `${path}/deliveries`, undefined, { signal }))
+        : hasScope("webhooks:manage")
+          ? listOrEmpty(call("GET", `${path}/deliveries`, undefined, { signal }))
           : Promise.resolve([]),
     [path, task.status],
   );
-  const title = named(task);
+  const title = taskTitle(task);
   return html`
-    <${Head} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
+    <${PageHeader} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
       ${
         isOpen &&
-        may("tasks:cancel") &&
+        hasScope("tasks:cancel") &&
         html`
-          <${Act} of=${cancel} kind="danger small" does=${(send) => send("POST", `${path}/cancel`).finally(reload)}>
+          <${ActionButton}
+            action=${cancel}
+            kind="danger small"
+            request=${(send) => send("POST", `${path}/cancel`).finally(reload)}
+          >
             Cancel the task
           <//>
         `
@@ -96,11 +104,11 @@ function Shown({ task, may, isLost, reload, path }) {
         Vary
       </a>
     <//>
-    <${Failed} error=${cancel.error} />
+    <${ErrorNotice} error=${cancel.error} />
     <p class="row">
-      <${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`}${" "}
+      <${StatusBadge} status=${task.status} /> ${isOpen && html`<${ProgressBar} task=${task} />`}${" "}
       <span class="fine mono">${task.id}</span>${" "}
-      <${Copy} text=${task.id} label="Copy the id" />
+      <${CopyButton} text=${task.id} label="Copy the id" />
     </p>
     ${
       task.identical_task &&
@@ -136,28 +144,28 @@ function Shown({ task, may, isLost, reload, path }) {
           <div role="tabpanel" id="panel-Task" aria-labelledby=${`tab-Task-${tab}`}>
             ${
               tab === "json"
-                ? html`<${Code} label="Task record" text=${JSON.stringify(task, null, 2)} />`
+                ? html`<${CodeBlock} label="Task record" text=${JSON.stringify(task, null, 2)} />`
                 : tab === "curl"
                   ? html`
-                    <${Code}
+                    <${CodeBlock}
                       label="Request with curl"
                       text=${`curl ${origin}${path} \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY"`}
                     />
                   `
-                  : html`<${Result} task=${task} />`
+                  : html`<${TaskResult} task=${task} />`
             }
           </div>
         </div>
         <div class="card">
           <h2>Task input</h2>
-          <${Input} task=${task} />
+          <${TaskInput} task=${task} />
         </div>
       </div>
       <div>
         <div class="card">
           <h2>Timeline</h2>
           <ol class="line">
-            ${events(task, attempts.data || [], deliveries.data || []).map(
+            ${taskEvents(task, attempts.data || [], deliveries.data || []).map(
               (event) => html`
                 <li key=${event.key} class=${event.mark}>
                   <div class="between">
@@ -166,7 +174,7 @@ function Shown({ task, may, isLost, reload, path }) {
                       event.at &&
                       html`
                         <time class="fine" datetime=${event.at} title=${new Date(event.at).toLocaleString()}>
-                          ${clock(event.at)}
+                          ${timeOfDay(event.at)}
                         </time>
                       `
                     }
@@ -180,8 +188,8 @@ function Shown({ task, may, isLost, reload, path }) {
         <div class="card">
           <h2>Billing and origin</h2>
           <${Facts}
-            of=${[
-              ...money(task),
+            facts=${[
+              ...moneyFacts(task),
               ["Account", task.account],
               ["Key", task.key?.name],
               ["Provider", task.provider],
@@ -197,7 +205,7 @@ function Shown({ task, may, isLost, reload, path }) {
 }
 
 /** A list, or an empty one where this key may not read it. */
-async function optional(list) {
+async function listOrEmpty(list) {
   try {
     return (await list).data;
   } catch (error) {
@@ -206,11 +214,11 @@ async function optional(list) {
   }
 }
 
-function Result({ task }) {
+function TaskResult({ task }) {
   if (task.status === "succeeded")
     return html`
       <div class="stage stack">
-        <${Made} task=${task} />
+        <${ResultFiles} task=${task} />
         ${task.billing?.partial && html`<p class="notice">${task.billing.partial}</p>`}
       </div>
     `;
@@ -232,7 +240,7 @@ function Result({ task }) {
   `;
 }
 
-function Input({ task }) {
+function TaskInput({ task }) {
   const { input } = task;
   if (!input) return html`<p class="muted">The input is not recorded.</p>`;
   const options = { ...input.provider_options, ...input.options };
@@ -243,7 +251,7 @@ function Input({ task }) {
   ].filter(([, image]) => image);
   return html`
     <${Facts}
-      of=${[
+      facts=${[
         ["Prompt", input.prompt],
         ["Negative prompt", input.negative_prompt],
         ["Model", task.model],
@@ -260,10 +268,10 @@ function Input({ task }) {
         ],
         ...pictures.map(([name, image]) => [
           name,
-          address(image.url)
+          safeUrl(image.url)
             ? html`
-              <a href=${address(image.url)}>
-                <img class="thumb" src=${address(image.url)} alt=${name} loading="lazy" />
+              <a href=${safeUrl(image.url)}>
+                <img class="thumb" src=${safeUrl(image.url)} alt=${name} loading="lazy" />
               </a>
             `
             : "no longer stored",
@@ -289,7 +297,7 @@ const ATTEMPT_TEXTS = {
 };
 
 /** The timeline: the task, its attempts and its deliveries, in order. */
-function events(task, attempts, deliveries) {
+function taskEvents(task, attempts, deliveries) {
   const list = [{ key: "accepted", at: task.created_at, what: "Accepted", mark: "ok" }];
   if (task.started_at)
     list.push({
@@ -297,7 +305,7 @@ function events(task, attempts, deliveries) {
       at: task.started_at,
       what: "Started",
       mark: "ok",
-      more: `after ${between(task.created_at, task.started_at)}`,
+      more: `after ${elapsedText(task.created_at, task.started_at)}`,
     });
   for (const attempt of attempts) {
     const mark = ["refused", "failed", "unconfirmed"].includes(attempt.status)
@@ -322,7 +330,7 @@ function events(task, attempts, deliveries) {
       at: task.finished_at,
       what,
       mark: task.status === "succeeded" ? "ok" : task.status === "failed" ? "bad" : "",
-      more: task.started_at ? `${between(task.started_at, task.finished_at)} of work` : "",
+      more: task.started_at ? `${elapsedText(task.started_at, task.finished_at)} of work` : "",
     });
     const billing = task.billing || {};
     if (billing.status === "settled")
@@ -363,10 +371,10 @@ function events(task, attempts, deliveries) {
   return list;
 }
 
-const between = (from, to) => lasting(Math.max(0, (Date.parse(to) - Date.parse(from)) / 1000));
+const elapsedText = (from, to) => durationText(Math.max(0, (Date.parse(to) - Date.parse(from)) / 1000));
 
 /** The amounts held, charged and refunded, and how they were counted. */
-function money(task) {
+function moneyFacts(task) {
   const billing = task.billing || {};
   if (!billing.status || billing.status === "free") return [["Cost", "free"]];
   const quantity =

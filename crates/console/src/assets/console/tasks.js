@@ -1,9 +1,23 @@
-// Tasks: the list, with its filters and pages in the address.
+// Tasks: the list, with its filters and pages in the URL.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { address, call, follow, query as asQuery } from "./api.js";
+import { safeUrl, call, follow, queryString } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Field, Head, Load, Pager, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
+import {
+  EmptyState,
+  Field,
+  PageHeader,
+  Loader,
+  Pager,
+  ProgressBar,
+  StatusBadge,
+  Table,
+  RelativeTime,
+  priceText,
+  isEnded,
+  shortId,
+  useLoad,
+} from "./ui.js";
 
 // Icons, as paths of SVG.
 const FILM = "M4 5h16v14H4zM10 9l5 3-5 3z";
@@ -15,12 +29,12 @@ const OPERATOR_FILTERS = ["account", "provider"];
 const SEARCH_AFTER_MS = 350;
 const REFRESH_MS = 2000;
 
-export function Tasks({ query, may }) {
-  const isWide = may("admin") && query.get("of") === "all";
+export function Tasks({ query, hasScope }) {
+  const isWide = hasScope("admin") && query.get("of") === "all";
   const names = isWide ? [...FILTERS, ...OPERATOR_FILTERS] : FILTERS;
   const filters = Object.fromEntries(names.map((name) => [name, query.get(name) || ""]));
   const after = query.get("after") || "";
-  const search = asQuery({
+  const search = queryString({
     ...filters,
     since: instant(filters.since),
     until: instant(filters.until, 1),
@@ -32,17 +46,17 @@ export function Tasks({ query, may }) {
   useLive(list, after, !isWide);
   const isFiltered = names.some((name) => filters[name]);
   return html`
-    <${Head} title="Tasks" small="All tasks with their status and cost.">
+    <${PageHeader} title="Tasks" small="All tasks with their status and cost.">
       <button type="button" class="quiet small" onClick=${list.reload}>
         Refresh
       </button>
     <//>
-    <${Filters} filters=${filters} may=${may} isWide=${isWide} />
-    <${Load} of=${list} rows=${8}>
+    <${Filters} filters=${filters} hasScope=${hasScope} isWide=${isWide} />
+    <${Loader} load=${list} rows=${8}>
       ${(page) =>
         page.data.length === 0
           ? html`
-            <${Empty} title=${isFiltered || after ? "No task matches" : "No tasks yet"}>
+            <${EmptyState} title=${isFiltered || after ? "No task matches" : "No tasks yet"}>
               ${
                 isFiltered || after
                   ? html`
@@ -69,7 +83,7 @@ export function Tasks({ query, may }) {
               label="Tasks, newest first"
               columns=${["Task", "Model", "Status", "#Cost", isWide ? "Account" : "Key", "#Created"]}
               rows=${page.data}
-              row=${(task) => cells(task, isWide)}
+              row=${(task) => taskCells(task, isWide)}
             />
             <${Pager}
               list=${page}
@@ -82,7 +96,7 @@ export function Tasks({ query, may }) {
   `;
 }
 
-function Filters({ filters, may, isWide }) {
+function Filters({ filters, hasScope, isWide }) {
   const [text, setText] = useState(filters.q);
   const [timer, setTimer] = useState(0);
   // A phone shows only the search until all filters are opened.
@@ -158,7 +172,7 @@ function Filters({ filters, may, isWide }) {
         />
       <//>
       ${
-        may("admin") &&
+        hasScope("admin") &&
         html`
           <${Field} name="filter-of" label="Accounts">
             <select
@@ -192,15 +206,15 @@ function instant(day, days = 0) {
   return start.toISOString();
 }
 
-function cells(task, isWide) {
+function taskCells(task, isWide) {
   return [
-    html`<${Thing} task=${task} />`,
+    html`<${TaskTitle} task=${task} />`,
     html`<a class="plain" href=${withQuery({ model: task.model, after: undefined })}>
       ${task.model}
     </a>`,
     html`
-      <${Status} of=${task.status} />
-      ${!ended(task) && task.status !== "queued" && html` <${Progress} task=${task} />`}
+      <${StatusBadge} status=${task.status} />
+      ${!isEnded(task) && task.status !== "queued" && html` <${ProgressBar} task=${task} />`}
       ${
         task.error &&
         task.status === "failed" &&
@@ -212,7 +226,7 @@ function cells(task, isWide) {
         `
       }
     `,
-    cost(task.cost_usd),
+    priceText(task.cost_usd),
     isWide
       ? html`
         <a class="plain" href=${withQuery({ account: task.account, after: undefined })}>
@@ -222,17 +236,17 @@ function cells(task, isWide) {
       : task.key
         ? html`
           <a class="plain" href=${withQuery({ key: task.key.id, after: undefined })}>
-            ${task.key.name || short(task.key.id)}
+            ${task.key.name || shortId(task.key.id)}
           </a>
         `
         : "",
-    html`<${When} at=${task.created_at} />`,
+    html`<${RelativeTime} time=${task.created_at} />`,
   ];
 }
 
 /** A task with its picture and its title. */
-export function Thing({ task }) {
-  const poster = address(task.poster_url);
+export function TaskTitle({ task }) {
+  const poster = safeUrl(task.poster_url);
   return html`
     <div class="thing">
       ${
@@ -249,15 +263,15 @@ export function Thing({ task }) {
           `
       }
       <div>
-        <a href=${`/console/tasks/${task.id}`}>${named(task)}</a>
-        <span class="fine mono">${short(task.id)}</span>
+        <a href=${`/console/tasks/${task.id}`}>${taskTitle(task)}</a>
+        <span class="fine mono">${shortId(task.id)}</span>
       </div>
     </div>
   `;
 }
 
 /** The title of a task. */
-export function named(task) {
+export function taskTitle(task) {
   const { input = {} } = task;
   const clipTitle = task.output?.clips?.[0]?.title;
   return (
@@ -273,18 +287,18 @@ export function named(task) {
  * when a hidden tab becomes visible.
  */
 function useLive(list, after, isOwn) {
-  const open = isOwn && list.data?.data.filter((task) => !ended(task)).at(-1)?.id;
+  const open = isOwn && list.data?.data.filter((task) => !isEnded(task)).at(-1)?.id;
   useEffect(() => {
     if (!open) return undefined;
     const controller = new AbortController();
     let lastReload = Date.now();
     const onEvent = (name, task) => {
       if (name !== "task") return false;
-      if (ended(task) || Date.now() - lastReload > REFRESH_MS) {
+      if (isEnded(task) || Date.now() - lastReload > REFRESH_MS) {
         lastReload = Date.now();
         list.reload();
       }
-      return ended(task);
+      return isEnded(task);
     };
     follow(`/v1/tasks/${open}/events`, { onEvent, signal: controller.signal }).catch(() => {});
     return () => controller.abort();

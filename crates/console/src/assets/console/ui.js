@@ -25,7 +25,7 @@ export function useLoad(
   useEffect(() => {
     const controller = new AbortController();
     let timer = 0;
-    // Data of another address is not shown under this one.
+    // Data of another URL is not shown under this one.
     const isSame = lastDependencies.current.every((value, index) => value === dependencies[index]);
     lastDependencies.current = dependencies;
     setState((before) => ({
@@ -69,7 +69,7 @@ export function useLoad(
 }
 
 /** The title of a view, which gets the focus when the view is opened. */
-export function Head({ title, small, children }) {
+export function PageHeader({ title, small, children }) {
   useLayoutEffect(() => {
     document.title = `${title} · Mediagate`;
     // The page was opened before its title was known; until now the whole page had the focus.
@@ -87,14 +87,14 @@ export function Head({ title, small, children }) {
 }
 
 /** Shows data, or a placeholder while it is loading, or the error. */
-export function Load({ of, rows = 5, children }) {
-  if (of.data !== undefined && of.error)
+export function Loader({ load, rows = 5, children }) {
+  if (load.data !== undefined && load.error)
     return html`
-      <${Failed} error=${of.error} again=${of.reload} />
-      ${children(of.data)}
+      <${ErrorNotice} error=${load.error} retry=${load.reload} />
+      ${children(load.data)}
     `;
-  if (of.data !== undefined) return children(of.data);
-  if (of.error) return html`<${Failed} error=${of.error} again=${of.reload} />`;
+  if (load.data !== undefined) return children(load.data);
+  if (load.error) return html`<${ErrorNotice} error=${load.error} retry=${load.reload} />`;
   return html`
     <div class="skeleton" role="status">
       <span class="unseen">Loading</span>
@@ -103,7 +103,7 @@ export function Load({ of, rows = 5, children }) {
   `;
 }
 
-export function Failed({ error, again }) {
+export function ErrorNotice({ error, retry }) {
   if (!error) return null;
   const isRetried = error instanceof ApiError && error.isTemporary;
   return html`
@@ -121,9 +121,9 @@ export function Failed({ error, again }) {
         `
       }
       ${
-        again &&
+        retry &&
         html`
-          <button type="button" class="quiet small" onClick=${again}>
+          <button type="button" class="quiet small" onClick=${retry}>
             Try again
           </button>
         `
@@ -132,7 +132,7 @@ export function Failed({ error, again }) {
   `;
 }
 
-export function Empty({ title, children }) {
+export function EmptyState({ title, children }) {
   return html`
     <div class="empty">
       <p class="empty-title">${title}</p>
@@ -143,11 +143,11 @@ export function Empty({ title, children }) {
 
 const MARKS = { succeeded: "ok", delivered: "ok", failed: "bad", cancelled: "off", held: "off" };
 
-export function Status({ of, label }) {
-  return html`<span class=${`status ${MARKS[of] || "open"}`}>${label || of}</span>`;
+export function StatusBadge({ status, label }) {
+  return html`<span class=${`status ${MARKS[status] || "open"}`}>${label || status}</span>`;
 }
 
-export function Progress({ task }) {
+export function ProgressBar({ task }) {
   const isEstimated = task.progress_estimated;
   return html`
     <span class="progress">
@@ -165,17 +165,17 @@ export function Progress({ task }) {
 }
 
 /** How long ago; the exact time as its title. */
-export function When({ at }) {
-  if (!at) return "–";
+export function RelativeTime({ time }) {
+  if (!time) return "–";
   return html`
-    <time datetime=${at} title=${new Date(at).toLocaleString()}>
-      ${ago(at)}
+    <time datetime=${time} title=${new Date(time).toLocaleString()}>
+      ${relativeTime(time)}
     </time>
   `;
 }
 
 /** @param {string} at */
-export function ago(at) {
+export function relativeTime(at) {
   const elapsed = Math.round((Date.now() - Date.parse(at)) / 1000);
   const distance = Math.abs(elapsed);
   const text =
@@ -191,14 +191,14 @@ export function ago(at) {
 }
 
 /** @param {string} at */
-export const moment = (at) => new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+export const dateTime = (at) => new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 
 /** @param {string} at */
-export const clock = (at) =>
+export const timeOfDay = (at) =>
   new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** A length in seconds as text: `3 min 7 s`. */
-export function lasting(/** @type {number} */ seconds) {
+export function durationText(/** @type {number} */ seconds) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 60) return `${seconds < 10 ? Number(seconds.toFixed(1)) : Math.round(seconds)} s`;
   const whole = Math.round(seconds);
@@ -219,22 +219,22 @@ export function usd(/** @type {string | null | undefined} */ text) {
 }
 
 /** @param {string | null | undefined} text */
-export const cost = (text) => (!text || Number(text) === 0 ? "free" : usd(text));
+export const priceText = (text) => (!text || Number(text) === 0 ? "free" : usd(text));
 
 /** @param {number} bytes */
-export function size(bytes) {
+export function sizeText(bytes) {
   if (bytes < 1000) return `${bytes} B`;
   if (bytes < 1_000_000) return `${Math.round(bytes / 1000)} kB`;
   return bytes < 1_000_000_000 ? `${(bytes / 1_000_000).toFixed(1)} MB` : `${(bytes / 1_000_000_000).toFixed(1)} GB`;
 }
 
 /** The end of an id. Its beginning is the time, in which neighbouring ids hardly differ. */
-export const short = (/** @type {string | null | undefined} */ id) => (id ? id.slice(-8) : "");
+export const shortId = (/** @type {string | null | undefined} */ id) => (id ? id.slice(-8) : "");
 
-export const ended = (/** @type {{status: string}} */ task) =>
+export const isEnded = (/** @type {{status: string}} */ task) =>
   ["succeeded", "failed", "cancelled"].includes(task.status);
 
-export function Copy({ text, label = "Copy" }) {
+export function CopyButton({ text, label = "Copy" }) {
   const [message, setMessage] = useState("");
   const copy = async () => {
     try {
@@ -254,26 +254,26 @@ export function Copy({ text, label = "Copy" }) {
   `;
 }
 
-export function Code({ text, label }) {
+export function CodeBlock({ text, label }) {
   return html`
     <div class="code">
       <pre tabindex="0" role="region" aria-label=${label}>
         <code>${text}</code>
       </pre>
-      <${Copy} text=${text} />
+      <${CopyButton} text=${text} />
     </div>
   `;
 }
 
 /** What a task that made nothing costs, by its bill: a cancelled job may have been made by its provider. */
-export function chargeOf({ billing }) {
+export function chargeText({ billing }) {
   if (billing?.status === "held")
     return `${usd(billing.reserved_usd)} stay reserved until the provider's job has ended.`;
   return Number(billing?.charged_usd) > 0 ? `${usd(billing.charged_usd)} were charged.` : "Nothing was charged.";
 }
 
 /** The API's message about a field, without the field's name, which is shown above it. */
-export function faultOf(/** @type {any} */ error, /** @type {string} */ name) {
+export function fieldError(/** @type {any} */ error, /** @type {string} */ name) {
   if (!error?.param || error.param.split(/[.[]/)[0] !== name) return undefined;
   const message = error.message.replace(/^[a-z_]+(\[\d+\]|\.[a-z_]+)*: /, "");
   return message.charAt(0).toUpperCase() + message.slice(1);
@@ -422,7 +422,7 @@ export function Table({
   `;
 }
 
-/** Links to the neighbouring pages; the address contains the position. */
+/** Links to the neighbouring pages; the URL contains the position. */
 export function Pager({ list, after, older, newest }) {
   if (!after && !list.has_more) return null;
   return html`
@@ -447,8 +447,8 @@ export function Pager({ list, after, older, newest }) {
   `;
 }
 
-export function Facts({ of }) {
-  const lines = of.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
+export function Facts({ facts }) {
+  const lines = facts.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
   return html`
     <dl class="facts">
       ${lines.map(

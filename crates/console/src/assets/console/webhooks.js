@@ -1,25 +1,25 @@
 // Webhooks: endpoints that get an event when a task ends, and the log of the deliveries.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { Act, Submit, useAction } from "./act.js";
-import { call, query as asQuery } from "./api.js";
+import { ActionButton, SubmitButton, useAction } from "./act.js";
+import { call, queryString } from "./api.js";
 import { go, withQuery } from "./router.js";
 import {
-  Code,
-  Copy,
+  CodeBlock,
+  CopyButton,
   Dialog,
-  Empty,
+  EmptyState,
   Facts,
-  Failed,
+  ErrorNotice,
   Field,
-  faultOf,
-  Head,
-  Load,
+  fieldError,
+  PageHeader,
+  Loader,
   Pager,
-  Status,
+  StatusBadge,
   Table,
-  When,
-  short,
+  RelativeTime,
+  shortId,
   useLoad,
 } from "./ui.js";
 
@@ -27,29 +27,29 @@ const EVENTS = ["task.succeeded", "task.failed", "task.cancelled"];
 
 export function Webhooks({ query }) {
   const after = query.get("after") || "";
-  const search = asQuery({ after, limit: 50 });
+  const search = queryString({ after, limit: 50 });
   const list = useLoad((signal) => call("GET", `/v1/webhooks${search}`, undefined, { signal }), [search]);
-  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
+  const [dialog, setDialog] = useState(/** @type {any} */ (undefined));
   return html`
-    <${Head}
+    <${PageHeader}
       title="Webhooks"
       small="Endpoints that get an event when a task ends. A request can also name its own callback."
     >
-      <button type="button" onClick=${() => setWindow({ edit: {} })}>
+      <button type="button" onClick=${() => setDialog({ edit: {} })}>
         New endpoint
       </button>
     <//>
-    <${Load} of=${list}>
+    <${Loader} load=${list}>
       ${(page) =>
         page.data.length === 0
           ? html`
-            <${Empty} title="No endpoints yet">
+            <${EmptyState} title="No endpoints yet">
               <p>
                 An endpoint is a URL of yours. It gets a signed message when a task ends, so that you do not have
                 to poll.
               </p>
               <p class="acts">
-                <button type="button" onClick=${() => setWindow({ edit: {} })}>
+                <button type="button" onClick=${() => setDialog({ edit: {} })}>
                   Add an endpoint
                 </button>
               </p>
@@ -74,8 +74,8 @@ export function Webhooks({ query }) {
                   }
                 </div>`,
                 endpoint.events?.join(", ") || "all",
-                html`<${State} of=${endpoint} />`,
-                html`<${When} at=${endpoint.created_at} />`,
+                html`<${EndpointState} webhook=${endpoint} />`,
+                html`<${RelativeTime} time=${endpoint.created_at} />`,
               ]}
             />
             <${Pager}
@@ -87,41 +87,41 @@ export function Webhooks({ query }) {
           `}
     <//>
     ${
-      window_?.edit &&
+      dialog?.edit &&
       html`
-        <${Edit}
-          of=${{}}
-          close=${() => setWindow(undefined)}
-          done=${(made) => {
-            setWindow({ made });
+        <${EndpointDialog}
+          webhook=${{}}
+          close=${() => setDialog(undefined)}
+          onDone=${(made) => {
+            setDialog({ made });
             list.reload();
           }}
         />
       `
     }
-    ${window_?.made && html`<${Secret} of=${window_.made} close=${() => setWindow(undefined)} />`}
+    ${dialog?.made && html`<${SecretDialog} webhook=${dialog.made} close=${() => setDialog(undefined)} />`}
   `;
 }
 
-function State({ of }) {
-  if (!of.enabled)
+function EndpointState({ webhook }) {
+  if (!webhook.enabled)
     return html`
-      <${Status}
-        of="failed"
-        label=${of.disabled_reason ? `disabled: ${of.disabled_reason.replaceAll("_", " ")}` : "disabled"}
+      <${StatusBadge}
+        status="failed"
+        label=${webhook.disabled_reason ? `disabled: ${webhook.disabled_reason.replaceAll("_", " ")}` : "disabled"}
       />
     `;
-  return of.failures > 0
-    ? html`<${Status} of="waiting" label=${`failing (${of.failures})`} />`
-    : html`<${Status} of="succeeded" label="enabled" />`;
+  return webhook.failures > 0
+    ? html`<${StatusBadge} status="waiting" label=${`failing (${webhook.failures})`} />`
+    : html`<${StatusBadge} status="succeeded" label="enabled" />`;
 }
 
-function Secret({ of, close }) {
+function SecretDialog({ webhook, close }) {
   return html`
     <${Dialog} title="The endpoint's secret" close=${close}>
       <div class="stack">
         <p class="notice">It is shown only now and after a rotation. Receivers use it to verify signatures.</p>
-        <${Code} text=${of.secret || of.public_key || ""} label="The secret" />
+        <${CodeBlock} text=${webhook.secret || webhook.public_key || ""} label="The secret" />
       </div>
     <//>
   `;
@@ -131,8 +131,10 @@ export function Endpoint({ id, query }) {
   const path = `/v1/webhooks/${encodeURIComponent(id)}`;
   const endpoint = useLoad((signal) => call("GET", path, undefined, { signal }), [path]);
   return html`
-    <${Load} of=${endpoint}>
-      ${(loaded) => html`<${Shown} of=${loaded} path=${path} query=${query} reload=${endpoint.reload} />`}
+    <${Loader} load=${endpoint}>
+      ${(data) => html`
+        <${EndpointDetails} webhook=${data} path=${path} query=${query} reload=${endpoint.reload} />
+      `}
     <//>
     <p>
       <a href="/console/webhooks">All endpoints</a>
@@ -140,12 +142,12 @@ export function Endpoint({ id, query }) {
   `;
 }
 
-function Shown({ of, path, query, reload }) {
+function EndpointDetails({ webhook, path, query, reload }) {
   const state = query.get("state") || "";
   const after = query.get("after") || "";
-  const search = asQuery({ state, after, limit: 50 });
+  const search = queryString({ state, after, limit: 50 });
   const list = useLoad((signal) => call("GET", `${path}/deliveries${search}`, undefined, { signal }), [path, search]);
-  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
+  const [dialog, setDialog] = useState(/** @type {any} */ (undefined));
   const action = useAction();
   const [message, setMessage] = useState("");
   const isWaiting = list.data?.data.some((delivery) => delivery.state === "waiting" && delivery.attempts === 0);
@@ -161,63 +163,63 @@ function Shown({ of, path, query, reload }) {
     await Promise.all([reload(), list.reload()]);
   };
   return html`
-    <${Head} title=${of.url} small=${of.description}>
-      <${Act}
-        of=${action}
+    <${PageHeader} title=${webhook.url} small=${webhook.description}>
+      <${ActionButton}
+        action=${action}
         kind="quiet small"
-        does=${act("A test event is being sent.", (send) => send("POST", `${path}/test`))}
+        request=${act("A test event is being sent.", (send) => send("POST", `${path}/test`))}
       >
         Send a test event
       <//>
-      <button type="button" class="quiet small" onClick=${() => setWindow({ edit: of })}>
+      <button type="button" class="quiet small" onClick=${() => setDialog({ edit: webhook })}>
         Edit
       </button>
-      <button type="button" class="quiet small" onClick=${() => setWindow({ recover: true })}>
+      <button type="button" class="quiet small" onClick=${() => setDialog({ recover: true })}>
         Recover
       </button>
-      <${Act}
-        of=${action}
+      <${ActionButton}
+        action=${action}
         kind="quiet small"
-        does=${async (send) => {
-          setWindow({ made: await send("POST", `${path}/rotate`) });
+        request=${async (send) => {
+          setDialog({ made: await send("POST", `${path}/rotate`) });
           await reload();
         }}
       >
         Rotate the secret
       <//>
-      <button type="button" class="danger small" onClick=${() => setWindow({ remove: true })}>
+      <button type="button" class="danger small" onClick=${() => setDialog({ remove: true })}>
         Delete
       </button>
     <//>
-    <${Failed} error=${action.error} />
+    <${ErrorNotice} error=${action.error} />
     <p role="status" class=${message ? "notice good" : "unseen"}>
       ${message}
     </p>
     <div class="card">
       <${Facts}
-        of=${[
-          ["State", html`<${State} of=${of} />`],
-          ["Events", of.events?.join(", ") || "all"],
-          ["Signed with", of.scheme],
-          ["Public key", of.public_key && html`<code>${of.public_key}</code>`],
-          ["Failing since", of.failing_since && html`<${When} at=${of.failing_since} />`],
+        facts=${[
+          ["State", html`<${EndpointState} webhook=${webhook} />`],
+          ["Events", webhook.events?.join(", ") || "all"],
+          ["Signed with", webhook.scheme],
+          ["Public key", webhook.public_key && html`<code>${webhook.public_key}</code>`],
+          ["Failing since", webhook.failing_since && html`<${RelativeTime} time=${webhook.failing_since} />`],
           [
             "Id",
             html`<span class="row">
-              <code>${of.id}</code>
-              <${Copy} text=${of.id} />
+              <code>${webhook.id}</code>
+              <${CopyButton} text=${webhook.id} />
             </span>`,
           ],
         ]}
       />
       ${
-        !of.enabled &&
+        !webhook.enabled &&
         html`
           <p>
             <br />
-            <${Act}
-              of=${action}
-              does=${act("The endpoint is enabled. “Recover” sends the events that it missed.", (send) =>
+            <${ActionButton}
+              action=${action}
+              request=${act("The endpoint is enabled. “Recover” sends the events that it missed.", (send) =>
                 send("PATCH", path, { enabled: true }),
               )}
             >
@@ -247,34 +249,34 @@ function Shown({ of, path, query, reload }) {
           </select>
         <//>
       </div>
-      <${Load} of=${list}>
+      <${Loader} load=${list}>
         ${(page) =>
           page.data.length === 0
-            ? html`<${Empty} title=${state ? `No deliveries are ${state}` : "No deliveries yet"} />`
+            ? html`<${EmptyState} title=${state ? `No deliveries are ${state}` : "No deliveries yet"} />`
             : html`
               <${Table}
                 label="Deliveries, newest first"
                 columns=${["Event", "State", "#Attempts", "Task", "When", ""]}
                 rows=${page.data}
                 row=${(delivery) => [
-                  html`<button type="button" class="plain" onClick=${() => setWindow({ delivery: delivery.id })}>
+                  html`<button type="button" class="plain" onClick=${() => setDialog({ delivery: delivery.id })}>
                     ${delivery.event.type}
                   </button>`,
-                  html`<${Status} of=${delivery.state} />`,
+                  html`<${StatusBadge} status=${delivery.state} />`,
                   delivery.attempts,
                   delivery.task_id
                     ? html`
                       <a class="mono" href=${`/console/tasks/${delivery.task_id}`}>
-                        ${short(delivery.task_id)}
+                        ${shortId(delivery.task_id)}
                       </a>
                     `
                     : "–",
-                  html`<${When} at=${delivery.created_at} />`,
-                  html`<${Act}
-                    of=${action}
+                  html`<${RelativeTime} time=${delivery.created_at} />`,
+                  html`<${ActionButton}
+                    action=${action}
                     kind="quiet small"
                     label=${`Send ${delivery.event.type} again`}
-                    does=${act("The event will be sent again.", (send) =>
+                    request=${act("The event will be sent again.", (send) =>
                       send("POST", `/v1/webhooks/deliveries/${delivery.id}/redeliver`),
                     )}
                   >
@@ -292,46 +294,46 @@ function Shown({ of, path, query, reload }) {
       <//>
     </section>
     ${
-      window_?.edit &&
+      dialog?.edit &&
       html`
-        <${Edit}
-          of=${of}
-          close=${() => setWindow(undefined)}
-          done=${() => {
-            setWindow(undefined);
+        <${EndpointDialog}
+          webhook=${webhook}
+          close=${() => setDialog(undefined)}
+          onDone=${() => {
+            setDialog(undefined);
             reload();
           }}
         />
       `
     }
-    ${window_?.made && html`<${Secret} of=${window_.made} close=${() => setWindow(undefined)} />`}
-    ${window_?.delivery && html`<${Delivery} id=${window_.delivery} close=${() => setWindow(undefined)} />`}
+    ${dialog?.made && html`<${SecretDialog} webhook=${dialog.made} close=${() => setDialog(undefined)} />`}
+    ${dialog?.delivery && html`<${DeliveryDialog} id=${dialog.delivery} close=${() => setDialog(undefined)} />`}
     ${
-      window_?.recover &&
+      dialog?.recover &&
       html`
-        <${Recover}
+        <${RecoveryDialog}
           path=${path}
-          close=${() => setWindow(undefined)}
-          done=${(answer) => {
-            setWindow(undefined);
-            setMessage(`${answer.recovered} ${answer.recovered === 1 ? "event" : "events"} will be sent again.`);
+          close=${() => setDialog(undefined)}
+          onDone=${(response) => {
+            setDialog(undefined);
+            setMessage(`${response.recovered} ${response.recovered === 1 ? "event" : "events"} will be sent again.`);
             list.reload();
           }}
         />
       `
     }
     ${
-      window_?.remove &&
+      dialog?.remove &&
       html`
-        <${Dialog} title="Delete the endpoint" close=${() => setWindow(undefined)}>
+        <${Dialog} title="Delete the endpoint" close=${() => setDialog(undefined)}>
           <div class="stack">
             <p>The endpoint gets no more events, and its delivery log is deleted.</p>
-            <${Failed} error=${action.error} />
+            <${ErrorNotice} error=${action.error} />
             <div>
-              <${Act}
-                of=${action}
+              <${ActionButton}
+                action=${action}
                 kind="danger"
-                does=${async (send) => {
+                request=${async (send) => {
                   await send("DELETE", path);
                   go("/console/webhooks");
                 }}
@@ -346,12 +348,12 @@ function Shown({ of, path, query, reload }) {
   `;
 }
 
-function Edit({ of, close, done }) {
-  const isNew = !of.id;
+function EndpointDialog({ webhook, close, onDone }) {
+  const isNew = !webhook.id;
   const [form, setForm] = useState({
-    url: of.url || "",
-    description: of.description || "",
-    events: of.events || EVENTS,
+    url: webhook.url || "",
+    description: webhook.description || "",
+    events: webhook.events || EVENTS,
     scheme: "",
   });
   const action = useAction();
@@ -365,14 +367,14 @@ function Edit({ of, close, done }) {
         events,
         ...(isNew && form.scheme ? { scheme: form.scheme } : {}),
       };
-      done(await send(isNew ? "POST" : "PATCH", isNew ? "/v1/webhooks" : `/v1/webhooks/${of.id}`, body));
+      onDone(await send(isNew ? "POST" : "PATCH", isNew ? "/v1/webhooks" : `/v1/webhooks/${webhook.id}`, body));
     });
   };
   const isUrl = action.error?.param === "url";
   return html`
     <${Dialog} title=${isNew ? "New endpoint" : "Edit the endpoint"} close=${close}>
       <form class="stack" onSubmit=${save}>
-        <${Field} name="hook-url" label="URL (https)" error=${faultOf(action.error, "url")}>
+        <${Field} name="hook-url" label="URL (https)" error=${fieldError(action.error, "url")}>
           <input
             id="hook-url"
             type="url"
@@ -426,31 +428,31 @@ function Edit({ of, close, done }) {
             <//>
           `
         }
-        ${action.error && !isUrl && html`<${Failed} error=${action.error} />`}
+        ${action.error && !isUrl && html`<${ErrorNotice} error=${action.error} />`}
         <div>
-          <${Submit} busy=${action.busy}>${isNew ? "Add endpoint" : "Save"}<//>
+          <${SubmitButton} busy=${action.busy}>${isNew ? "Add endpoint" : "Save"}<//>
         </div>
       </form>
     <//>
   `;
 }
 
-function Delivery({ id, close }) {
+function DeliveryDialog({ id, close }) {
   const delivery = useLoad(
     (signal) => call("GET", `/v1/webhooks/deliveries/${encodeURIComponent(id)}`, undefined, { signal }),
     [id],
   );
   return html`
     <${Dialog} title="Delivery" close=${close}>
-      <${Load} of=${delivery}>
+      <${Loader} load=${delivery}>
         ${(loaded) => html`
           <div class="stack">
             <${Facts}
-              of=${[
+              facts=${[
                 ["Event", loaded.event.type],
-                ["State", html`<${Status} of=${loaded.state} />`],
+                ["State", html`<${StatusBadge} status=${loaded.state} />`],
                 ["Message", html`<code>${loaded.event.id}</code>`],
-                ["Next attempt", loaded.next_attempt_at && html`<${When} at=${loaded.next_attempt_at} />`],
+                ["Next attempt", loaded.next_attempt_at && html`<${RelativeTime} time=${loaded.next_attempt_at} />`],
               ]}
             />
             ${
@@ -467,10 +469,10 @@ function Delivery({ id, close }) {
                               ${attempt.status ? ` · ${attempt.status}` : ""}
                             </p>
                             <span class="fine">
-                              ${attempt.took_ms} ms · <${When} at=${attempt.at} />
+                              ${attempt.took_ms} ms · <${RelativeTime} time=${attempt.at} />
                             </span>
                           </div>
-                          ${attempt.response && html`<${Code} text=${attempt.response} label="Response" />`}
+                          ${attempt.response && html`<${CodeBlock} text=${attempt.response} label="Response" />`}
                         </li>
                       `,
                     )}
@@ -484,12 +486,12 @@ function Delivery({ id, close }) {
   `;
 }
 
-function Recover({ path, close, done }) {
+function RecoveryDialog({ path, close, onDone }) {
   const action = useAction();
   const [since, setSince] = useState(() => new Date(Date.now() - 86_400_000).toISOString().slice(0, 16));
   const run = (event) => {
     event.preventDefault();
-    action.run(async (send) => done(await send("POST", `${path}/recover`, { since: `${since}:00Z` })));
+    action.run(async (send) => onDone(await send("POST", `${path}/recover`, { since: `${since}:00Z` })));
   };
   return html`
     <${Dialog} title="Recover" close=${close}>
@@ -504,9 +506,9 @@ function Recover({ path, close, done }) {
             onInput=${(event) => setSince(event.target.value)}
           />
         <//>
-        <${Failed} error=${action.error} />
+        <${ErrorNotice} error=${action.error} />
         <div>
-          <${Submit} busy=${action.busy}>Send again<//>
+          <${SubmitButton} busy=${action.busy}>Send again<//>
         </div>
       </form>
     <//>
