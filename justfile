@@ -21,6 +21,14 @@ format:
 test crate="mediagate" *filter:
     if command -v cargo-nextest >/dev/null; then cargo nextest run --package "$@"; else cargo test --package "$@"; fi
 
+# A Postgres for tests, until Ctrl-C; run the command that it prints where you test
+db:
+    ./scripts/db
+
+# The documentation of the code, private items included
+doc:
+    cargo doc --workspace --no-deps --document-private-items --locked
+
 # Everything that CI runs, or only these steps: just ci clippy docs
 ci *steps:
     ./scripts/test "$@"
