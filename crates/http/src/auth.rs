@@ -16,6 +16,7 @@ use crate::displacement::{RequestConnection, RequestOwner};
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::orders::ApiOrder;
+use crate::query;
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::CallerWatch;
@@ -165,6 +166,7 @@ impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
         let (caller, watch, verdict) = check(parts, app, client).await?;
         verdict?;
         require_scope::<N>(&caller)?;
+        query::refuse_found(parts)?;
         Ok(Self {
             caller,
             watch: watch.with_scope(N::SCOPE),
@@ -214,6 +216,7 @@ pub(super) async fn authenticate_order(
         verdict => verdict.map(|()| None)?,
     };
     keys::require_scope(&caller, scope)?;
+    query::refuse_found(parts)?;
     // Without our own server, as in tests of the router, the connection is unknown and counts as
     // open.
     let line = parts.extensions.get().cloned().unwrap_or_default();

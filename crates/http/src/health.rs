@@ -1,11 +1,15 @@
 //! Probes: is the process alive, is it ready for requests.
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::error::ErrorResponse;
+use crate::fields::types::BooleanField;
+use crate::fields::{BodyFields, FieldType};
+use crate::query::{Query, parameters};
 use mediagate_core::app::App;
 use mediagate_core::domain::readiness;
 use mediagate_model::clock::Timestamp;
@@ -71,16 +75,40 @@ pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
+parameters! {
+    /// The parameters of the readiness probe.
+    pub(super) struct ReadinessParameters {
+        /// Whether to add details: when components went down, and settings that differ in another
+        /// process. `?verbose` without a value is enough
+        verbose: PresenceField,
+    }
+}
+
+/// Whether a parameter is there, with any value except `false`.
+pub(super) struct PresenceField;
+
+impl FieldType for PresenceField {
+    type Value = bool;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<bool> {
+        query.value(name).map(|value| value != "false")
+    }
+
+    fn schema() -> RefOr<Schema> {
+        BooleanField::schema()
+    }
+}
+
 /// Check whether the process can serve requests, and which components are down.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
-    params(("verbose" = Option<bool>, Query, description = "Whether to add details: when components went down, and settings that differ in another process. `?verbose` without a value is enough")),
+    params(ReadinessParameters),
     responses((status = 200, description = "The process is ready", body = Readiness)))]
 pub(super) async fn ready(
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    Query(query): Query<ReadinessParameters>,
 ) -> Result<Json<Readiness>, ErrorResponse> {
     let away = readiness::check(&app).await?;
-    let verbose = is_verbose(query.as_deref().unwrap_or_default()).then(|| ReadinessDetails {
+    let verbose = query.verbose.unwrap_or(false).then(|| ReadinessDetails {
         away: DegradedSince::list(readiness::unavailable_parts(&app, &away)),
         settings_differ: DegradedSince::list(app.models.settings.differing()),
         unconfined: app.process.unconfined.get().cloned().unwrap_or_default(),
@@ -90,11 +118,4 @@ pub(super) async fn ready(
         away,
         verbose,
     }))
-}
-
-fn is_verbose(query: &str) -> bool {
-    // `Query` is not used: `?verbose` has no value, and a probe must never fail because of its
-    // parameters.
-    let mut fields = url::form_urlencoded::parse(query.as_bytes());
-    fields.any(|(name, value)| name == "verbose" && value != "false")
 }

@@ -52,11 +52,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Uri;
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::endpoint_suggestions::EndpointPaths;
+use crate::query::ParameterlessOperations;
 use mediagate_core::app::App;
 
 pub use docs::openapi;
@@ -66,7 +68,9 @@ pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     // From the document, so that suggestions only name endpoints that exist.
     let endpoints = Arc::new(EndpointPaths::new(document.paths.paths.keys().cloned()));
+    let parameterless = Arc::new(ParameterlessOperations::new(&document));
     let router = router
+        .route_layer(from_fn_with_state(parameterless, query::refuse_any))
         .merge(web::router())
         .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
         .method_not_allowed_fallback(error::method_not_allowed);

@@ -13,14 +13,14 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::fields::types::{RequiredField, texts};
+use crate::fields::types::{BooleanField, RequiredField, texts};
 use crate::fields::{self, BodyFields, FieldType, request};
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::MediaLinks;
 use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
-use crate::page_params::page;
-use crate::query::Query;
+use crate::page_params::NewestPage;
+use crate::query::{Query, parameters};
 use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::zip;
@@ -202,25 +202,26 @@ pub(super) async fn feed(
     Ok(Json(records(&app, &clips, account, &links).await?))
 }
 
+parameters! {
+    /// The parameters of the list.
+    pub(super) struct ClipParameters {
+        /// Whether to list the clips in the trash instead
+        is_trashed: BooleanField,
+        + page: NewestPage<ClipId>,
+    }
+}
+
 /// List clips, newest first.
-#[utoipa::path(get, path = "/clips", tag = "music", params(
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-    ("is_trashed" = Option<bool>, Query, description = "Whether to list the clips in the trash instead"),
-), responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
+#[utoipa::path(get, path = "/clips", tag = "music", params(ClipParameters),
+    responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
 pub(super) async fn clips(
     allowed: AllowedCaller<TasksRead>,
-    query: Query,
+    Query(query): Query<ClipParameters>,
     MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<ClipRecord>>, ErrorResponse> {
     let account = &allowed.caller.account;
-    let (page, is_trashed) = query.read(|query| {
-        Some((
-            page(query, |text| text.parse().ok()),
-            query.boolean("is_trashed").unwrap_or(false),
-        ))
-    })?;
+    let (is_trashed, page) = (query.is_trashed.unwrap_or(false), query.page.into_query());
     let (clips, has_more) = music::list(&app, account.id, is_trashed, page).await?;
     let records = records(&app, &clips, account, &links).await?;
     Ok(Json(List::new(records, has_more, |clip| clip.id.clone())))

@@ -1,44 +1,116 @@
-//! Query parameters that many lists have, read like the fields of a body.
+//! Query parameters that many lists have, and the types of parameters.
 
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use axum::http::{HeaderMap, header};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::{BodyFields, FieldType as _};
-use crate::orders::admin::fields::InstantField;
+use crate::fields::types::{IntegerField, text};
+use crate::fields::{BodyFields, FieldType};
+use crate::query::parameters;
+use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::error::ErrorCode;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::submission::SubmissionFilter;
+use mediagate_model::task::{MediaKind, TaskState};
+use mediagate_model::webhook::DeliveryState;
 use mediagate_store::tasks::PageQuery;
 
-/// The page for `limit`, `after` and `order`; `id` parses an id of this list.
-pub(super) fn page<Id>(
-    query: &BodyFields<'_>,
-    id: impl FnOnce(&str) -> Option<Id>,
-) -> PageQuery<Id> {
-    page_within(query, (20, 100), id)
+/// Number of items in a page, if the query does not say.
+const DEFAULT_LIMIT: i64 = 20;
+/// The same for a page as CSV.
+const DEFAULT_CSV_LIMIT: i64 = 1000;
+/// Largest page as JSON.
+const MAX_LIMIT: i64 = 100;
+
+parameters! {
+    /// A page of a list that is newest first.
+    pub(crate) struct NewestPage<Id: FromStr> {
+        /// Number of items, 1 to 100. Default: 20
+        limit: IntegerField<1, MAX_LIMIT>,
+        /// `last_id` of the previous page
+        after: ItemId<Id>,
+    }
 }
 
-/// Like [`page`], for a list that can also be requested as CSV, whose pages are larger.
-pub(super) fn page_of<Id>(
-    query: &BodyFields<'_>,
-    is_csv: bool,
-    id: impl FnOnce(&str) -> Option<Id>,
-) -> PageQuery<Id> {
-    let (default_limit, max_limit) = if is_csv { (1000, 10_000) } else { (20, 100) };
-    page_within(query, (default_limit, max_limit), id)
+parameters! {
+    /// A page of a list that can be sorted both ways.
+    pub(crate) struct Page<Id: FromStr> {
+        /// Sort order: `desc` (default), or `asc` for oldest first
+        order: WordField<SortOrder>,
+        + part: NewestPage<Id>,
+    }
 }
 
-/// Whether the list is requested as CSV: by `format`, or else by the `Accept` header.
-pub(super) fn wants_csv(query: &BodyFields<'_>, headers: &HeaderMap) -> bool {
-    match query.filled_string("format", 10).as_deref() {
-        Some("csv") => true,
-        Some("json") => false,
-        Some(_) => {
-            let message = "Must be \"json\" or \"csv\".";
-            query.fault("format", ErrorCode::InvalidValue, message);
-            false
+parameters! {
+    /// A page of a list that can also be requested as CSV.
+    pub(crate) struct CsvPage<Id: FromStr> {
+        /// Number of entries, 1 to 100, default 20. For CSV 1 to 10000, default 1000
+        limit: IntegerField<1, 10_000>,
+        /// `last_id` of the previous page. For CSV, the id in the last line
+        after: ItemId<Id>,
+        + format: FormatChoice,
+    }
+}
+
+parameters! {
+    /// The format of a list.
+    pub(crate) struct FormatChoice {
+        /// `json` or `csv`. Default: according to the `Accept` header
+        format: WordField<ListFormat>,
+    }
+}
+
+impl<Id: FromStr> NewestPage<Id> {
+    pub(crate) fn into_query(self) -> PageQuery<Id> {
+        page_query(self.after, self.limit.unwrap_or(DEFAULT_LIMIT), false)
+    }
+}
+
+impl<Id: FromStr> Page<Id> {
+    pub(crate) fn into_query(self) -> PageQuery<Id> {
+        PageQuery {
+            ascending: self.order == Some(SortOrder::Asc),
+            ..self.part.into_query()
         }
-        None => accept_prefers_csv(headers),
+    }
+}
+
+impl<Id: FromStr> CsvPage<Id> {
+    /// The page, and whether it is requested as CSV.
+    pub(crate) fn into_query(self, headers: &HeaderMap) -> Result<(PageQuery<Id>, bool), Error> {
+        let is_csv = self.format.is_csv(headers);
+        let limit = match self.limit {
+            Some(limit) if !is_csv && limit > MAX_LIMIT => {
+                let message = format!("Must be from 1 to {MAX_LIMIT}.");
+                return Err(Error::at_field(ErrorCode::InvalidValue, "limit", message));
+            }
+            Some(limit) => limit,
+            None if is_csv => DEFAULT_CSV_LIMIT,
+            None => DEFAULT_LIMIT,
+        };
+        Ok((page_query(self.after, limit, false), is_csv))
+    }
+}
+
+impl FormatChoice {
+    /// Whether the list is requested as CSV: by `format`, or else by the `Accept` header.
+    pub(crate) fn is_csv(&self, headers: &HeaderMap) -> bool {
+        match self.format {
+            Some(format) => format == ListFormat::Csv,
+            None => accept_prefers_csv(headers),
+        }
+    }
+}
+
+fn page_query<Id>(after: Option<Id>, limit: i64, ascending: bool) -> PageQuery<Id> {
+    PageQuery {
+        after,
+        // Its range was checked when it was read.
+        limit: u32::try_from(limit).unwrap_or(1),
+        ascending,
     }
 }
 
@@ -52,76 +124,219 @@ fn accept_prefers_csv(headers: &HeaderMap) -> bool {
     accept.contains("text/csv") && !accept.contains("application/json")
 }
 
-/// A time as `InstantField` reads it; an empty one is a fault.
-pub(super) fn instant(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
-    query.value(name)?;
-    InstantField::read(query, name)
-}
+/// The id of an item of a list; an empty text counts as absent.
+pub(crate) struct ItemId<T>(PhantomData<T>);
 
-fn page_within<Id>(
-    query: &BodyFields<'_>,
-    (default_limit, max_limit): (u32, i64),
-    id: impl FnOnce(&str) -> Option<Id>,
-) -> PageQuery<Id> {
-    let limit = query
-        .integer("limit", 1..=max_limit)
-        .and_then(|limit| u32::try_from(limit).ok())
-        .unwrap_or(default_limit);
-    let after = query.filled_string("after", 100).and_then(|text| {
-        let id = id(&text);
-        if id.is_none() {
-            query.fault(
-                "after",
-                ErrorCode::InvalidValue,
-                "Must be the id of an item in this list.",
-            );
-        }
-        id
-    });
-    let ascending = match query.filled_string("order", 10).as_deref() {
-        None | Some("desc") => false,
-        Some("asc") => true,
-        Some(_) => {
-            query.fault(
-                "order",
-                ErrorCode::InvalidValue,
-                "Must be \"asc\" or \"desc\".",
-            );
-            false
-        }
-    };
-    PageQuery {
-        after,
-        limit,
-        ascending,
+impl<T: FromStr> FieldType for ItemId<T> {
+    type Value = T;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<T> {
+        parsed(query, name, 100, "Must be the id of an item in this list.")
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(100).into()
     }
 }
 
-/// A time, or a date as its first instant; an empty one counts as absent.
-pub(super) fn time(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
-    let text = query.filled_string(name, 64)?;
-    let time = Timestamp::parse(&text);
-    if time.is_none() {
-        let message = "Must be a time such as \"2026-01-02T03:04:05Z\", or a date.";
-        query.fault(name, ErrorCode::InvalidValue, message);
-    }
-    time
+/// A type whose values are words.
+pub(crate) trait WordValue: FromStr {
+    /// All words, for errors and the API document.
+    const WORDS: &'static [&'static str];
 }
 
-/// One of a fixed set of words.
-pub(super) fn enum_param<T: FromStr>(
+impl WordValue for MediaKind {
+    const WORDS: &'static [&'static str] = &["video", "music"];
+}
+
+impl WordValue for TaskState {
+    const WORDS: &'static [&'static str] =
+        &["queued", "running", "succeeded", "failed", "cancelled"];
+}
+
+impl WordValue for DeliveryState {
+    const WORDS: &'static [&'static str] = &["waiting", "delivered", "failed", "held"];
+}
+
+impl WordValue for SubmissionFilter {
+    const WORDS: &'static [&'static str] = &["unconfirmed"];
+}
+
+/// The order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum SortOrder {
+    Asc,
+    Desc,
+}
+
+impl WordValue for SortOrder {
+    const WORDS: &'static [&'static str] = &["asc", "desc"];
+}
+
+/// The format of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum ListFormat {
+    Json,
+    Csv,
+}
+
+impl WordValue for ListFormat {
+    const WORDS: &'static [&'static str] = &["json", "csv"];
+}
+
+/// One of a fixed set of words; an empty text counts as absent.
+pub(crate) struct WordField<T>(PhantomData<T>);
+
+impl<T: WordValue> FieldType for WordField<T> {
+    type Value = T;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<T> {
+        let must_be = format!("Must be one of {}.", T::WORDS.join(", "));
+        parsed(query, name, 100, must_be)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(T::WORDS.iter().copied()))
+            .into()
+    }
+}
+
+/// A time, or a date as its first instant; an empty text counts as absent.
+pub(crate) struct TimeField;
+
+impl FieldType for TimeField {
+    type Value = Timestamp;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
+        let must_be = "Must be a time such as \"2026-01-02T03:04:05Z\", or a date.";
+        read_with(query, name, 64, Timestamp::parse, must_be)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(64).into()
+    }
+}
+
+/// A day in UTC; an empty text counts as absent.
+pub(crate) struct DayField;
+
+impl FieldType for DayField {
+    type Value = EpochDay;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
+        let must_be = "Must be a date such as \"2026-01-31\".";
+        read_with(query, name, 40, parse_day, must_be)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(40).into()
+    }
+}
+
+/// An error code; an empty text counts as absent.
+pub(crate) struct ErrorCodeField;
+
+impl FieldType for ErrorCodeField {
+    type Value = ErrorCode;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<ErrorCode> {
+        let must_be = "Must be an error code. See docs/errors.md for all codes.";
+        read_with(query, name, 100, ErrorCode::from_name, must_be)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(100).into()
+    }
+}
+
+/// What rows can be grouped by.
+pub(crate) trait GroupNames {
+    /// All groups.
+    const ALL: &'static [&'static str];
+    /// The groups of a query that names none.
+    const DEFAULT: &'static [&'static str];
+}
+
+/// The groups of rows.
+pub(crate) struct RowGroups(Vec<String>);
+
+impl RowGroups {
+    /// The groups of a query, or those that `N` has if it names none.
+    pub(crate) fn or_default<N: GroupNames>(groups: Option<Self>) -> Self {
+        groups.unwrap_or_else(|| Self(N::DEFAULT.iter().map(|&name| name.to_owned()).collect()))
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|group| group == name)
+    }
+}
+
+/// Some of the groups of `N`, separated by commas; an empty text counts as absent.
+pub(crate) struct GroupField<N>(PhantomData<N>);
+
+impl<N: GroupNames> FieldType for GroupField<N> {
+    type Value = RowGroups;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<RowGroups> {
+        let groups = |text: &str| {
+            let groups: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+            let is_known = |group: &String| N::ALL.contains(&group.as_str());
+            groups.iter().all(is_known).then_some(RowGroups(groups))
+        };
+        let must_be = format!("Must be any of {}, separated by commas.", N::ALL.join(", "));
+        read_with(query, name, 100, groups, must_be)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(100).into()
+    }
+}
+
+fn parsed<T: FromStr>(
     query: &BodyFields<'_>,
     name: &str,
-    allowed_values: &str,
+    max_length: usize,
+    must_be: impl Into<String>,
 ) -> Option<T> {
-    let text = query.filled_string(name, 100)?;
-    let value = text.parse().ok();
+    read_with(query, name, max_length, |text| text.parse().ok(), must_be)
+}
+
+/// The value of a text; `must_be` is the fault of one that has none.
+fn read_with<T>(
+    query: &BodyFields<'_>,
+    name: &str,
+    max_length: usize,
+    parse: impl FnOnce(&str) -> Option<T>,
+    must_be: impl Into<String>,
+) -> Option<T> {
+    let value = parse(&query.filled_string(name, max_length)?);
     if value.is_none() {
-        query.fault(
-            name,
-            ErrorCode::InvalidValue,
-            format!("Must be one of {allowed_values}."),
-        );
+        query.fault(name, ErrorCode::InvalidValue, must_be);
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_are_read<T: WordValue>() {
+        for word in T::WORDS {
+            assert!(word.parse::<T>().is_ok(), "{word}");
+        }
+    }
+
+    #[test]
+    fn documented_words_are_read() {
+        all_are_read::<MediaKind>();
+        all_are_read::<TaskState>();
+        all_are_read::<DeliveryState>();
+        all_are_read::<SubmissionFilter>();
+        all_are_read::<SortOrder>();
+        all_are_read::<ListFormat>();
+    }
 }

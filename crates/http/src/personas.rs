@@ -13,7 +13,7 @@ use crate::error::ErrorResponse;
 use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::MediaLinks;
 use crate::orders::persona::PersonaRequest;
-use crate::page_params::page;
+use crate::page_params::NewestPage;
 use crate::query::Query;
 use crate::tasks::cost;
 use crate::wire::list::List;
@@ -69,19 +69,16 @@ pub(super) async fn create(
 }
 
 /// List personas, newest first.
-#[utoipa::path(get, path = "/personas", tag = "persona", params(
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-), responses((status = 200, description = "A page of personas", body = List<PersonaRecord>)))]
+#[utoipa::path(get, path = "/personas", tag = "persona", params(NewestPage<PersonaId>),
+    responses((status = 200, description = "A page of personas", body = List<PersonaRecord>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
-    query: Query,
+    Query(page): Query<NewestPage<PersonaId>>,
     MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<Value>>, ErrorResponse> {
     let account = &allowed.caller.account;
-    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
-    let (personas, has_more) = personas::list(&app, account.id, page).await?;
+    let (personas, has_more) = personas::list(&app, account.id, page.into_query()).await?;
     let mut records = Vec::with_capacity(personas.len());
     for (persona, clips) in &personas {
         records.push(record(&app, persona, clips, account, &links).await?);

@@ -1,58 +1,304 @@
-//! The parameters of a request's query, as an extractor.
+//! Query parameters: one declaration gives their reader, their description in the API document and
+//! the refusal of all others.
 
-use axum::extract::FromRequestParts;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{OpenApi, RefOr, Required, SecurityRequirement};
 
 use crate::error::ErrorResponse;
-use crate::fields::{self, BodyFields};
-use mediagate_model::error::{Error, ErrorCode};
+use crate::fields::{self, BodyFields, FieldType};
+use mediagate_model::error::{Error, ErrorCode, FieldError};
 
-/// The parameters of a request's query.
-pub(super) struct Query(Value);
+/// Most unknown parameters that a response names.
+const MAX_UNKNOWN: usize = 10;
+/// Longest part of an unknown name that a response shows, in characters.
+const MAX_NAME_CHARS: usize = 100;
 
-impl<S: Sync> FromRequestParts<S> for Query {
+/// The parameters of a query, which `parameters!` declares.
+pub(crate) trait QueryParameters: Sized {
+    /// Reads the parameters; their faults are recorded in `query`.
+    fn read(query: &BodyFields<'_>) -> Self;
+    /// The names of all parameters.
+    fn names() -> Vec<&'static str>;
+    /// The parameters for the API document.
+    fn descriptions() -> Vec<Parameter>;
+}
+
+/// Declares the parameters of a query: a struct of them in the order in which they are read and
+/// their faults are reported. Each is an `Option`, `None` if it was absent or invalid.
+/// `+ name: Type` adds a group of parameters that several queries share.
+macro_rules! parameters {
+    (
+        $(#[doc = $about:literal])+
+        $vis:vis struct $name:ident $(<$id:ident: $bound:ident>)? {
+            $($(#[doc = $says:literal])+ $field:ident: $type:ty,)*
+            $(+ $shared:ident: $group:ty,)*
+        }
+    ) => {
+        $(#[doc = $about])+
+        $vis struct $name $(<$id: $bound>)? {
+            $($(#[doc = $says])+ $vis $field: Option<<$type as $crate::fields::FieldType>::Value>,)*
+            $(
+                /// Parameters that other queries have too.
+                $vis $shared: $group,
+            )*
+        }
+
+        impl $(<$id: $bound>)? $crate::query::QueryParameters for $name $(<$id>)? {
+            fn read(query: &$crate::fields::BodyFields<'_>) -> Self {
+                Self {
+                    $($field: $crate::fields::request::read::<$type>(query, stringify!($field)),)*
+                    $($shared: <$group as $crate::query::QueryParameters>::read(query),)*
+                }
+            }
+
+            fn names() -> Vec<&'static str> {
+                let own = vec![$(stringify!($field),)*];
+                let groups: Vec<Vec<_>> =
+                    vec![$(<$group as $crate::query::QueryParameters>::names(),)*];
+                own.into_iter().chain(groups.into_iter().flatten()).collect()
+            }
+
+            fn descriptions() -> Vec<utoipa::openapi::path::Parameter> {
+                let own = vec![
+                    $($crate::query::describe::<$type>(stringify!($field), concat!($($says),+)),)*
+                ];
+                let groups: Vec<Vec<_>> =
+                    vec![$(<$group as $crate::query::QueryParameters>::descriptions(),)*];
+                own.into_iter().chain(groups.into_iter().flatten()).collect()
+            }
+        }
+
+        impl $(<$id: $bound>)? utoipa::IntoParams for $name $(<$id>)? {
+            fn into_params(
+                _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
+            ) -> Vec<utoipa::openapi::path::Parameter> {
+                <Self as $crate::query::QueryParameters>::descriptions()
+            }
+        }
+    };
+}
+
+pub(crate) use parameters;
+
+/// A declared parameter for the API document.
+pub(crate) fn describe<F: FieldType>(name: &str, description: &str) -> Parameter {
+    ParameterBuilder::new()
+        .parameter_in(ParameterIn::Query)
+        .required(if F::IS_REQUIRED {
+            Required::True
+        } else {
+            Required::False
+        })
+        .description(Some(description.trim()))
+        .schema(Some(F::schema()))
+        .name(name)
+        .build()
+}
+
+/// The parameters of a request's query. Any that is not declared is a fault: a misspelt filter
+/// would otherwise be ignored, and the whole list would look like its result.
+pub(crate) struct Query<Q>(pub(crate) Q);
+
+impl<S: Sync, Q: QueryParameters> FromRequestParts<S> for Query<Q> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ErrorResponse> {
-        let query = parts.uri.query().unwrap_or_default();
-        let pairs = url::form_urlencoded::parse(query.as_bytes());
-        let map: Map<String, Value> = pairs
-            .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
-            .collect();
-        Ok(Self(Value::Object(map)))
+        let sent = Value::Object(members(parts.uri.query().unwrap_or_default()));
+        let read = |query: &BodyFields<'_>| {
+            for fault in unknown(query.members(), &Q::names()) {
+                query.fault(&fault.param, fault.code, fault.message);
+            }
+            Some(Q::read(query))
+        };
+        Ok(Self(fields::read_form(&sent, read)?))
     }
 }
 
-impl Query {
-    /// Reads the parameters with `parse`; any that is not in `allowed` is a fault.
-    pub(super) fn read_only<T>(
-        &self,
-        allowed: &[&str],
-        parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
-    ) -> Result<T, Error> {
-        self.read(|query| {
-            // A misspelt filter would otherwise be ignored, and the whole list would look like its
-            // result.
-            let names = query.members().keys();
-            for name in names.filter(|name| !allowed.contains(&name.as_str())) {
-                // The response contains the name, which can be as long as the caller likes.
-                let excerpt: String = name.chars().take(100).collect();
-                let message = format!(
-                    "Unknown parameter. The known parameters are: {}.",
-                    allowed.join(", ")
-                );
-                query.fault(&excerpt, ErrorCode::UnsupportedValue, message);
+fn members(query: &str) -> Map<String, Value> {
+    let pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs
+        .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
+        .collect()
+}
+
+/// The faults of the parameters that are not among the `known` ones.
+fn unknown(sent: &Map<String, Value>, known: &[&str]) -> Vec<FieldError> {
+    let names = sent.keys().filter(|name| !known.contains(&name.as_str()));
+    let faults = names.take(MAX_UNKNOWN).map(|name| {
+        // The response contains the name, which can be as long as the caller likes.
+        let param: String = name.chars().take(MAX_NAME_CHARS).collect();
+        let message = if known.is_empty() {
+            "Unknown parameter. This endpoint has no query parameters.".to_owned()
+        } else {
+            let nearest = nearest_first(&param, known).join(", ");
+            format!("Unknown parameter. The known parameters are: {nearest}.")
+        };
+        FieldError {
+            code: ErrorCode::UnsupportedValue,
+            param,
+            message,
+        }
+    });
+    faults.collect()
+}
+
+/// The known names; those that resemble `name` come first.
+fn nearest_first<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let name = name.to_ascii_lowercase();
+    let mut names = known.to_vec();
+    names.sort_by_key(|known| {
+        let begins_alike = known.starts_with(&name) || name.starts_with(known);
+        (Reverse(begins_alike), strsim::osa_distance(known, &name))
+    });
+    names
+}
+
+/// The operations without query parameters. Their handlers read no query, so a layer looks at it.
+pub(crate) struct ParameterlessOperations {
+    /// The paths, each with its methods.
+    paths: HashMap<String, HashMap<Method, OperationAccess>>,
+}
+
+/// Who may use an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OperationAccess {
+    /// Anyone.
+    Open,
+    /// A caller with a key.
+    WithKey,
+}
+
+/// The faults of a query. The key check reports them, so that a request without a valid key is
+/// refused for that reason.
+#[derive(Clone)]
+struct UnknownParameters(Vec<FieldError>);
+
+impl ParameterlessOperations {
+    pub(crate) fn new(document: &OpenApi) -> Self {
+        let mut paths: HashMap<String, HashMap<Method, OperationAccess>> = HashMap::new();
+        for (path, item) in &document.paths.paths {
+            let operations = [
+                (Method::GET, &item.get),
+                (Method::POST, &item.post),
+                (Method::PATCH, &item.patch),
+                (Method::DELETE, &item.delete),
+            ];
+            for (method, operation) in operations {
+                if let Some(operation) = operation.as_ref().filter(|it| !has_parameters(it)) {
+                    let methods = paths.entry(path.clone()).or_default();
+                    methods.insert(method, access(operation));
+                }
             }
-            parse(query)
-        })
+        }
+        Self { paths }
     }
 
-    /// Reads the parameters with `parse`.
-    pub(super) fn read<T>(
-        &self,
-        parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
-    ) -> Result<T, Error> {
-        fields::read_form(&self.0, parse)
+    fn access(&self, path: &str, method: &Method) -> Option<OperationAccess> {
+        let method = if method == Method::HEAD {
+            &Method::GET
+        } else {
+            method
+        };
+        self.paths.get(path)?.get(method).copied()
+    }
+}
+
+fn has_parameters(operation: &Operation) -> bool {
+    let mut parameters = operation.parameters.iter().flatten();
+    parameters.any(|parameter| {
+        matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
+    })
+}
+
+fn access(operation: &Operation) -> OperationAccess {
+    let mut requirements = operation.security.iter().flatten();
+    if requirements.any(|requirement| *requirement == SecurityRequirement::default()) {
+        OperationAccess::Open
+    } else {
+        OperationAccess::WithKey
+    }
+}
+
+/// Refuses a query at an operation that has no parameters.
+pub(crate) async fn refuse_any(
+    State(operations): State<Arc<ParameterlessOperations>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let sent = request.uri().query().map(members).unwrap_or_default();
+    if sent.is_empty() {
+        return next.run(request).await;
+    }
+    let path = request.extensions().get::<MatchedPath>();
+    let access = path.and_then(|path| operations.access(path.as_str(), request.method()));
+    let faults = unknown(&sent, &[]);
+    match access {
+        // Other sites add parameters to the links that people share, such as `utm_source`.
+        Some(OperationAccess::Open) if !is_page_view(request.headers()) => {
+            ErrorResponse::from(Error::Invalid(faults)).into_response()
+        }
+        Some(OperationAccess::WithKey) => {
+            request.extensions_mut().insert(UnknownParameters(faults));
+            next.run(request).await
+        }
+        Some(OperationAccess::Open) | None => next.run(request).await,
+    }
+}
+
+/// Whether a browser opens the URL as a page.
+fn is_page_view(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    accept.is_some_and(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
+}
+
+/// The error for a query that [`refuse_any`] found, once the caller may use the operation.
+pub(crate) fn refuse_found(parts: &mut Parts) -> Result<(), Error> {
+    match parts.extensions.remove() {
+        Some(UnknownParameters(faults)) => Err(Error::Invalid(faults)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_comes_first() {
+        let known = ["limit", "after", "order", "status", "since", "until", "q"];
+        for (sent, nearest) in [
+            ("stauts", "status"),
+            ("Limit", "limit"),
+            ("after_id", "after"),
+            ("lim", "limit"),
+            ("untill", "until"),
+        ] {
+            let names = nearest_first(sent, &known);
+            assert_eq!(names[0], nearest, "{sent}");
+            assert_eq!(
+                names.iter().collect::<BTreeSet<_>>(),
+                known.iter().collect::<BTreeSet<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_and_many_are_not_all_named() {
+        let sent = members(&format!("{}=1", "ä".repeat(300)));
+        assert_eq!(unknown(&sent, &["limit"])[0].param.chars().count(), 100);
+        let many: Vec<String> = (0..50).map(|number| format!("x{number}=1")).collect();
+        assert_eq!(unknown(&members(&many.join("&")), &[]).len(), MAX_UNKNOWN);
     }
 }

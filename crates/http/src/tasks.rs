@@ -15,10 +15,10 @@ use crate::displacement::RequestConnection;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
-use crate::fields::BodyFields;
+use crate::fields::types::{IdField, NumberField, OptionalText};
 use crate::links::MediaLinks;
-use crate::page_params::{enum_param, page, time};
-use crate::query::Query;
+use crate::page_params::{ErrorCodeField, Page, TimeField, WordField};
+use crate::query::{Query, parameters};
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::tasks;
@@ -27,37 +27,62 @@ use mediagate_core::records::Links;
 use mediagate_core::records::attempt::AttemptView;
 use mediagate_core::records::task::TaskView;
 use mediagate_model::account::Scope;
-use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, KeyId, RequestId, TaskId};
 use mediagate_model::money::MicroDollars;
-use mediagate_model::task::{Task, TaskEvent};
-use mediagate_store::tasks::TaskFilter;
+use mediagate_model::task::{MediaKind, Task, TaskEvent, TaskState};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
+
+parameters! {
+    /// The filters of a list of tasks.
+    pub(super) struct TaskParameters {
+        /// `video` or `music`
+        kind: WordField<MediaKind>,
+        /// `queued`, `running`, `succeeded`, `failed` or `cancelled`
+        status: WordField<TaskState>,
+        /// A model's name
+        model: OptionalText<200>,
+        /// The id of an API key
+        key: IdField<KeyId>,
+        /// The error code of a failed task
+        error: ErrorCodeField,
+        /// Only tasks accepted at or after this time: RFC 3339 or a date
+        since: TimeField,
+        /// Only tasks accepted before this time: RFC 3339 or a date
+        until: TimeField,
+        /// Search words, all of which must occur in the prompt, title, lyrics or tags; or an id
+        q: OptionalText<500>,
+        + page: Page<TaskId>,
+    }
+}
+
+impl TaskParameters {
+    /// The filter, the search words and the page.
+    pub(super) fn split(self) -> (TaskFilter, Option<String>, PageQuery<TaskId>) {
+        let filter = TaskFilter {
+            kind: self.kind,
+            state: self.status,
+            model: self.model,
+            key: self.key,
+            error: self.error,
+            since: self.since,
+            until: self.until,
+            ..TaskFilter::default()
+        };
+        (filter, self.q, self.page.into_query())
+    }
+}
 
 /// List tasks, newest first.
-#[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-    ("kind" = Option<String>, Query, description = "`video` or `music`"),
-    ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
-    ("model" = Option<String>, Query, description = "A model's name"),
-    ("key" = Option<String>, Query, description = "The id of an API key"),
-    ("error" = Option<String>, Query, description = "The error code of a failed task"),
-    ("since" = Option<String>, Query, description = "Only tasks accepted at or after this time: RFC 3339 or a date"),
-    ("until" = Option<String>, Query, description = "Only tasks accepted before this time: RFC 3339 or a date"),
-    ("q" = Option<String>, Query, description = "Search words, all of which must occur in the prompt, title, lyrics or tags; or an id"),
-    ("order" = Option<String>, Query, description = "Sort order: `desc` (default), or `asc` for oldest first"),
-), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
+#[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(TaskParameters),
+    responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
-    query: Query,
+    Query(query): Query<TaskParameters>,
     MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
-    let (filter, text, page) = query.read_only(&PARAMETERS, |query| {
-        let filter = filter(query);
-        let text = query.filled_string("q", 500);
-        Some((filter, text, page(query, |text| text.parse().ok())))
-    })?;
+    let (filter, text, page) = query.split();
     let account = allowed.caller.account.id;
     let (tasks, has_more) = tasks::search(&app, account, filter, text, page).await?;
     let extras = tasks::task_extras_each(&app, &tasks).await?;
@@ -67,48 +92,12 @@ pub(super) async fn list(
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
 }
 
-/// The filter of tasks in a query.
-pub(super) fn filter(query: &BodyFields<'_>) -> TaskFilter {
-    TaskFilter {
-        kind: enum_param(query, "kind", "video, music"),
-        state: enum_param(
-            query,
-            "status",
-            "queued, running, succeeded, failed, cancelled",
-        ),
-        model: query.filled_string("model", 200),
-        key: key(query),
-        error: error_code(query),
-        since: time(query, "since"),
-        until: time(query, "until"),
-        ..TaskFilter::default()
+parameters! {
+    /// The parameters of a task.
+    pub(super) struct WaitParameters {
+        /// Seconds to wait for the task to end, at most 60
+        wait: NumberField<0, 60>,
     }
-}
-
-/// The parameters of the list.
-const PARAMETERS: [&str; 11] = [
-    "limit", "after", "order", "kind", "status", "model", "key", "error", "since", "until", "q",
-];
-
-fn key(query: &BodyFields<'_>) -> Option<KeyId> {
-    let key = query.filled_string("key", 100)?.parse().ok();
-    if key.is_none() {
-        query.fault(
-            "key",
-            ErrorCode::InvalidValue,
-            "Must be the id of an API key.",
-        );
-    }
-    key
-}
-
-fn error_code(query: &BodyFields<'_>) -> Option<ErrorCode> {
-    let code = ErrorCode::from_name(&query.filled_string("error", 100)?);
-    if code.is_none() {
-        let message = "Must be an error code. See docs/errors.md for all codes.";
-        query.fault("error", ErrorCode::InvalidValue, message);
-    }
-    code
 }
 
 /// Get a task.
@@ -116,17 +105,17 @@ fn error_code(query: &BodyFields<'_>) -> Option<ErrorCode> {
 /// With `?wait=30`, the response is delayed until the task ends, for at most 30 seconds.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
-    ("wait" = Option<f64>, Query, description = "Seconds to wait for the task to end, at most 60"),
+    WaitParameters,
 ), responses((status = 200, description = "The task", body = TaskView)))]
 pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    query: Query,
+    Query(query): Query<WaitParameters>,
     MediaLinks(links): MediaLinks,
     connection: RequestConnection,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let wait = query.read(|query| Some(query.number("wait", 0.0..=60.0).unwrap_or(0.0)))?;
+    let wait = query.wait.unwrap_or(0.0);
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
     let task = if wait > 0.0 {

@@ -8,34 +8,24 @@ use serde::Serialize;
 
 use crate::auth::{AllowedCaller, TasksRead};
 use crate::error::ErrorResponse;
-use crate::page_params::wants_csv;
 use crate::query::Query;
-use crate::wire::usage::{UsageList, read};
+use crate::wire::usage::{UsageList, UsageParameters, UsageQuery};
 use mediagate_core::app::App;
 use mediagate_core::domain::usage;
 use mediagate_model::error::Error;
 
 /// Get usage and costs by UTC day, model and key.
-#[utoipa::path(get, path = "/v1/usage", tag = "account", params(
-    ("from" = Option<String>, Query, description = "The first day in UTC, for example 2026-01-31. Default: 30 days up to `to`. At most 400 days"),
-    ("to" = Option<String>, Query, description = "The last day in UTC. Default: today"),
-    ("group_by" = Option<String>, Query, description = "Any of `day`, `model` and `key`, separated by commas. Default: all"),
-    ("model" = Option<String>, Query, description = "Only usage of this model"),
-    ("key" = Option<String>, Query, description = "Only usage of the API key with this id"),
-    ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
-), responses((status = 200, description = "The rows and their total. CSV contains only the rows", content(
-    (UsageList = "application/json"), (String = "text/csv")))))]
+#[utoipa::path(get, path = "/v1/usage", tag = "account", params(UsageParameters),
+    responses((status = 200, description = "The rows and their total. CSV contains only the rows", content(
+        (UsageList = "application/json"), (String = "text/csv")))))]
 pub(super) async fn usage(
     allowed: AllowedCaller<TasksRead>,
-    query: Query,
+    Query(query): Query<UsageParameters>,
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (account, now) = (allowed.caller.account.id, app.clock.now());
-    let (query, is_csv) = query.read(|query| {
-        let is_csv = wants_csv(query, &headers);
-        Some((read(query, account, now), is_csv))
-    })?;
+    let is_csv = query.format.is_csv(&headers);
+    let query = UsageQuery::new(query, allowed.caller.account.id, app.clock.now())?;
     let report = usage::usage(&app, query.selection.clone()).await?;
     let list = UsageList::new(&query, &report);
     let name = format!("usage-{}-{}.csv", list.from, list.to);

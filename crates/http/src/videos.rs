@@ -1,5 +1,6 @@
 //! `/v1/videos`: the `OpenAI` Videos API.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::MediaLinks;
 use crate::media;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
-use crate::page_params::page;
-use crate::query::Query;
+use crate::page_params::{Page, WordField, WordValue};
+use crate::query::{Query, parameters};
 use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::wire::videos::{VideoDeleted, VideoObject};
@@ -40,7 +41,7 @@ use mediagate_model::ids::{AssetId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::Clip;
 use mediagate_model::task::{LinkOutput, MediaKind, Task, TaskResult};
-use mediagate_store::tasks::TaskFilter;
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 
 /// Time for a form to arrive.
 const FORM_TIMEOUT: Duration = Duration::from_mins(2);
@@ -247,19 +248,32 @@ async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
     ))
 }
 
+/// The id of a video, which names its task.
+pub(super) struct VideoId(TaskId);
+
+impl FromStr for VideoId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        TaskId::from_video(text).map(Self).map_err(|_| ())
+    }
+}
+
 /// List videos, newest first.
-#[utoipa::path(get, path = "/v1/videos", tag = "video", params(
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-    ("order" = Option<String>, Query, description = "`desc` (default) or `asc`"),
-), responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
+#[utoipa::path(get, path = "/v1/videos", tag = "video", params(Page<VideoId>),
+    responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
-    query: Query,
+    Query(page): Query<Page<VideoId>>,
     MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, ErrorResponse> {
-    let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;
+    let page = page.into_query();
+    let page = PageQuery {
+        after: page.after.map(|VideoId(task)| task),
+        limit: page.limit,
+        ascending: page.ascending,
+    };
     let filter = TaskFilter {
         kind: Some(MediaKind::Video),
         without_deleted: true,
@@ -274,10 +288,31 @@ pub(super) async fn list(
     })))
 }
 
+/// A file of a video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub(super) enum VideoVariant {
+    Video,
+    Thumbnail,
+    Spritesheet,
+}
+
+impl WordValue for VideoVariant {
+    const WORDS: &'static [&'static str] = &["video", "thumbnail", "spritesheet"];
+}
+
+parameters! {
+    /// The parameters of a download.
+    pub(super) struct ContentParameters {
+        /// `video` (default), `thumbnail` or `spritesheet`
+        variant: WordField<VideoVariant>,
+    }
+}
+
 /// Get the file of a video, or an image of it.
 #[utoipa::path(get, path = "/v1/videos/{id}/content", tag = "video", params(
     ("id" = String, Path, description = "The video's id"),
-    ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
+    ContentParameters,
 ), responses(
     (status = 200, description = "The file, in the container in which the provider delivered it", content_type = "video/*", body = Vec<u8>),
     (status = 302, description = "Redirect to the provider's URL, if no copy is stored"),
@@ -285,20 +320,14 @@ pub(super) async fn list(
 pub(super) async fn content(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    query: Query,
+    Query(query): Query<ContentParameters>,
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let variant = query.read(|query| {
-        Some(
-            query
-                .filled_string("variant", 32)
-                .unwrap_or_else(|| "video".into()),
-        )
-    })?;
+    let variant = query.variant.unwrap_or(VideoVariant::Video);
     let task = find(&app, &allowed.caller, &id).await?;
     if let Some(TaskResult::LinkV1(link)) = &task.output {
-        let redirect = link_to(&app, &task, link, &variant);
+        let redirect = link_to(&app, &task, link, variant);
         let redirect = redirect.map_err(|error| error.with_task(task.id))?;
         return Ok((task_id_header(task.id), redirect).into_response());
     }
@@ -309,16 +338,12 @@ pub(super) async fn content(
         };
         return Err(error.with_task(task.id).into());
     };
-    let (asset, media): (Option<AssetId>, MediaType) = match variant.as_str() {
-        "video" => (Some(output.video), output.media),
-        "thumbnail" => (output.poster, MediaType::Jpeg),
-        "spritesheet" => (output.sheet, MediaType::Jpeg),
-        _ => {
-            let message = "Must be \"video\", \"thumbnail\" or \"spritesheet\".";
-            return Err(Error::at_field(ErrorCode::InvalidValue, "variant", message).into());
-        }
+    let (asset, media): (Option<AssetId>, MediaType) = match variant {
+        VideoVariant::Video => (Some(output.video), output.media),
+        VideoVariant::Thumbnail => (output.poster, MediaType::Jpeg),
+        VideoVariant::Spritesheet => (output.sheet, MediaType::Jpeg),
     };
-    let asset = asset.ok_or_else(|| no_variant(&variant))?;
+    let asset = asset.ok_or_else(|| no_variant(variant))?;
     let file = media::serve(&app, asset, media, &headers).await;
     let file = file.map_err(|error| match error.code() {
         // This error names the cost, because a new order would be charged again.
@@ -329,8 +354,13 @@ pub(super) async fn content(
 }
 
 /// Redirects the caller to a film that is stored at its provider.
-fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<Response, Error> {
-    if variant != "video" {
+fn link_to(
+    app: &App,
+    task: &Task,
+    link: &LinkOutput,
+    variant: VideoVariant,
+) -> Result<Response, Error> {
+    if variant != VideoVariant::Video {
         return Err(no_variant(variant));
     }
     let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
@@ -346,7 +376,8 @@ fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<R
     Ok((StatusCode::FOUND, headers).into_response())
 }
 
-fn no_variant(variant: &str) -> Error {
+fn no_variant(variant: VideoVariant) -> Error {
+    let variant: &str = variant.into();
     let message = format!("There is no {variant} of this video.");
     Error::at_field(ErrorCode::MediaNotFound, "variant", message)
 }

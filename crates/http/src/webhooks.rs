@@ -17,8 +17,8 @@ use crate::fields::{self, request};
 use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
-use crate::page_params::{enum_param, page};
-use crate::query::Query;
+use crate::page_params::{Page, WordField};
+use crate::query::{Query, parameters};
 use crate::wire::list::List;
 use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
@@ -34,7 +34,7 @@ use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
 use mediagate_model::secret::Secret;
-use mediagate_model::webhook::{SignatureScheme, WebhookEndpoint};
+use mediagate_model::webhook::{DeliveryState, SignatureScheme, WebhookEndpoint};
 
 /// Register a webhook endpoint.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
@@ -85,16 +85,14 @@ fn object(
 }
 
 /// List webhook endpoints, newest first.
-#[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-), responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
+#[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(Page<EndpointId>),
+    responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<WebhooksManage>,
-    query: Query,
+    Query(page): Query<Page<EndpointId>>,
     State(app): State<App>,
 ) -> Result<Json<List<WebhookObject>>, ErrorResponse> {
-    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
+    let page = page.into_query();
     let (endpoints, has_more) = webhooks::list(&app, allowed.caller.account.id, page).await?;
     let objects = endpoints
         .iter()
@@ -188,26 +186,29 @@ pub(super) async fn test(
     Ok(Json(DeliverySummary::new(&delivery)))
 }
 
+parameters! {
+    /// The parameters of the list.
+    pub(super) struct DeliveryParameters {
+        /// `waiting`, `delivered`, `failed` or `held`
+        state: WordField<DeliveryState>,
+        + page: Page<DeliveryId>,
+    }
+}
+
 /// List the deliveries of a webhook endpoint, newest first.
 #[utoipa::path(get, path = "/v1/webhooks/{id}/deliveries", tag = "webhooks", params(
     ("id" = String, Path, description = "The endpoint's id"),
-    ("state" = Option<String>, Query, description = "`waiting`, `delivered`, `failed` or `held`"),
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
+    DeliveryParameters,
 ), responses((status = 200, description = "A page of deliveries", body = List<DeliverySummary>)))]
 pub(super) async fn deliveries(
     allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
-    query: Query,
+    Query(query): Query<DeliveryParameters>,
     State(app): State<App>,
 ) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
-    let (state, page) = query.read(|query| {
-        let state = enum_param(query, "state", "waiting, delivered, failed, held");
-        Some((state, page(query, |text| text.parse().ok())))
-    })?;
-    let account = allowed.caller.account.id;
+    let (account, page) = (allowed.caller.account.id, query.page.into_query());
     let (deliveries, has_more) =
-        delivery_log::endpoint_page(&app, account, parse(&id)?, state, page).await?;
+        delivery_log::endpoint_page(&app, account, parse(&id)?, query.state, page).await?;
     let summaries = deliveries.iter().map(DeliverySummary::new).collect();
     Ok(Json(List::new(
         summaries,

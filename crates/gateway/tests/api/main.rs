@@ -45,6 +45,7 @@ mod outages;
 #[cfg(feature = "onnx")]
 mod own_models;
 mod pages;
+mod parameters;
 mod personas;
 mod pricing;
 #[path = "../process/mod.rs"]

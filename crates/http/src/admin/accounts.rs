@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
 
-use super::keys::{revocation_options, with_options};
+use super::keys::{RevocationParameters, with_options};
 use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
@@ -12,7 +12,7 @@ use crate::error::ErrorResponse;
 use crate::orders::admin::money::{
     AccountChange, AccountRequest, CreditRequest, read_account, read_change, read_credit,
 };
-use crate::page_params::page;
+use crate::page_params::Page;
 use crate::query::Query;
 use crate::wire::admin::money::AdminAccount;
 use crate::wire::list::List;
@@ -40,17 +40,14 @@ pub(crate) async fn create(
 }
 
 /// List accounts, newest first.
-#[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-), responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
+#[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(Page<AccountId>),
+    responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
-    query: Query,
+    Query(page): Query<Page<AccountId>>,
     State(app): State<App>,
 ) -> Result<Json<List<AdminAccount>>, ErrorResponse> {
-    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
-    let (accounts, has_more) = accounting::account_page(&app, page).await?;
+    let (accounts, has_more) = accounting::account_page(&app, page.into_query()).await?;
     let objects = accounts.iter().map(AdminAccount::new).collect();
     Ok(Json(List::new(
         objects,
@@ -86,19 +83,16 @@ pub(crate) async fn change(
 /// tasks that have not begun are cancelled. Its money, its tasks and their results remain. A closing
 /// can be repeated with other parameters.
 #[utoipa::path(delete, path = "/v1/admin/accounts/{handle}", tag = "admin",
-    params(("handle" = String, Path, description = "The account's handle"),
-        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the webhook endpoints of its keys. Default: they are disabled and their events are held"),
-        ("keep_tasks" = Option<bool>, Query, description = "Whether all open tasks continue. Default: those that have not begun are cancelled"),
-        ("cancel_running" = Option<bool>, Query, description = "Whether to cancel also the tasks that have begun")),
+    params(("handle" = String, Path, description = "The account's handle"), RevocationParameters),
     responses((status = 200, description = "The closed account", body = AdminAccount)))]
 pub(crate) async fn close(
     write: OperatorWrite,
     Path(handle): Path<String>,
-    query: Query,
+    Query(query): Query<RevocationParameters>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let account = find(&app, &handle).await?;
-    let options = query.read(revocation_options)?;
+    let options = query.options()?;
     let fingerprint = with_options(write.fingerprint(), options);
     let close = async |operation: OperatorAction<'_, ClosedAccount>| {
         keys::close_account(&app, operation, account, options).await

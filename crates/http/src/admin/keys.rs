@@ -10,13 +10,13 @@ use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::fields::BodyFields;
+use crate::fields::types::{BooleanField, OptionalText};
 use crate::idempotency::Fingerprint;
 use crate::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
-use crate::page_params::{enum_param, page};
-use crate::query::Query;
+use crate::page_params::Page;
+use crate::query::{Query, parameters};
 use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -55,23 +55,25 @@ pub(crate) async fn create(
         .await?)
 }
 
+parameters! {
+    /// The parameters of the list.
+    pub(crate) struct KeyParameters {
+        /// Only for the account with this handle
+        account: OptionalText<100>,
+        + page: Page<KeyId>,
+    }
+}
+
 /// List API keys, newest first, including revoked keys.
-#[utoipa::path(get, path = "/v1/admin/keys", tag = "admin", params(
-    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
-    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
-), responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
+#[utoipa::path(get, path = "/v1/admin/keys", tag = "admin", params(KeyParameters),
+    responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
-    query: Query,
+    Query(query): Query<KeyParameters>,
     State(app): State<App>,
 ) -> Result<Json<List<AdminKey>>, ErrorResponse> {
-    let (account, page) = query.read(|query| {
-        let account = query.filled_string("account", 100);
-        Some((account, page(query, |text| text.parse().ok())))
-    })?;
-    let account = account_of_filter(&app, account).await?;
-    let (keys, has_more) = keys::page(&app, account, page).await?;
+    let account = account_of_filter(&app, query.account).await?;
+    let (keys, has_more) = keys::page(&app, account, query.page.into_query()).await?;
     let objects = keys.iter().map(AdminKey::new).collect();
     Ok(Json(List::new(objects, has_more, |key: &AdminKey| {
         key.id.clone()
@@ -112,6 +114,20 @@ pub(crate) async fn change(
     Ok(write.change(&app, fingerprint, change, show).await?)
 }
 
+parameters! {
+    /// What a request asks to do besides revoking keys.
+    pub(crate) struct RevocationParameters {
+        /// Whether to delete the webhook endpoints of the keys that are revoked. Default: they are
+        /// disabled and their events are held
+        end_webhooks: BooleanField,
+        /// Whether all open tasks continue. Default: those that have not begun are cancelled
+        keep_tasks: BooleanField,
+        /// Whether to cancel also the tasks that have begun. What their providers make anyway is
+        /// charged as after any cancellation
+        cancel_running: BooleanField,
+    }
+}
+
 /// Revoke an API key.
 ///
 /// It stops working from its next request. Its sessions and its open streams end, and its webhook
@@ -121,19 +137,16 @@ pub(crate) async fn change(
 ///
 /// A revocation can be repeated with other parameters.
 #[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
-    params(("id" = String, Path, description = "The key's id"),
-        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the key's webhook endpoints. Default: they are disabled and their events are held"),
-        ("keep_tasks" = Option<bool>, Query, description = "Whether all open tasks of the key continue. Default: those that have not begun are cancelled"),
-        ("cancel_running" = Option<bool>, Query, description = "Whether to cancel also the tasks that have begun. What their providers make anyway is charged as after any cancellation")),
+    params(("id" = String, Path, description = "The key's id"), RevocationParameters),
     responses((status = 200, description = "The revoked key", body = AdminKey)))]
 pub(crate) async fn revoke(
     write: OperatorWrite,
     Path(id): Path<String>,
-    query: Query,
+    Query(query): Query<RevocationParameters>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let (id, fingerprint) = (parse(&id)?, write.fingerprint());
-    let options = query.read(revocation_options)?;
+    let options = query.options()?;
     let fingerprint = with_options(fingerprint, options);
     let revoke = async |operation: OperatorAction<'_, (IssuedKey, bool)>| {
         keys::revoke(&app, operation, id, options).await
@@ -151,28 +164,26 @@ pub(super) fn with_options(fingerprint: Fingerprint, options: RevocationOptions)
     fingerprint.with_json(&json!({"end_webhooks": options.ends_webhooks, "tasks": tasks}))
 }
 
-/// What a request asks to do besides revoking keys.
-pub(super) fn revocation_options(query: &BodyFields<'_>) -> Option<RevocationOptions> {
-    let flag = |name| enum_param(query, name, "true, false").unwrap_or(false);
-    let (ends_webhooks, keeps, cancels) = (
-        flag("end_webhooks"),
-        flag("keep_tasks"),
-        flag("cancel_running"),
-    );
-    let tasks = match (keeps, cancels) {
-        (true, true) => {
-            let message = "Cannot be combined with keep_tasks.";
-            query.fault("cancel_running", ErrorCode::InvalidValue, message);
-            return None;
-        }
-        (true, false) => TasksAtEnd::Keep,
-        (false, true) => TasksAtEnd::Cancel,
-        (false, false) => TasksAtEnd::CancelUnsent,
-    };
-    Some(RevocationOptions {
-        ends_webhooks,
-        tasks,
-    })
+impl RevocationParameters {
+    pub(super) fn options(&self) -> Result<RevocationOptions, Error> {
+        let is_set = |flag: Option<bool>| flag.unwrap_or(false);
+        let tasks = match (is_set(self.keep_tasks), is_set(self.cancel_running)) {
+            (true, true) => {
+                let (code, message) = (
+                    ErrorCode::InvalidValue,
+                    "Cannot be combined with keep_tasks.",
+                );
+                return Err(Error::at_field(code, "cancel_running", message));
+            }
+            (true, false) => TasksAtEnd::Keep,
+            (false, true) => TasksAtEnd::Cancel,
+            (false, false) => TasksAtEnd::CancelUnsent,
+        };
+        Ok(RevocationOptions {
+            ends_webhooks: is_set(self.end_webhooks),
+            tasks,
+        })
+    }
 }
 
 /// Rotate an API key.

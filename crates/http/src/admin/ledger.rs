@@ -10,51 +10,56 @@ use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
+use crate::fields::types::{IdField, OptionalText};
 use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
-use crate::page_params::{page_of, wants_csv};
-use crate::query::Query;
+use crate::page_params::{CsvPage, DayField};
+use crate::query::{Query, parameters};
 use crate::usage::csv_or_json;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
 use crate::wire::list::List;
-use crate::wire::usage::given_days;
+use crate::wire::usage::check_order;
 use mediagate_core::app::App;
 use mediagate_core::domain::operator::OperatorAction;
 use mediagate_core::domain::usage::start_of;
 use mediagate_core::domain::{accounting, ledger};
+use mediagate_model::ids::TaskId;
 use mediagate_model::money::MicroDollars;
 use mediagate_store::ledger::LedgerFilter;
 
+parameters! {
+    /// The parameters of the list.
+    pub(crate) struct LedgerParameters {
+        /// Only for the account with this handle
+        account: OptionalText<100>,
+        /// Only for this task
+        task: IdField<TaskId>,
+        /// Only entries written on or after this day in UTC, for example 2026-01-31
+        from: DayField,
+        /// Only entries written on or before this day in UTC
+        to: DayField,
+        + page: CsvPage<String>,
+    }
+}
+
 /// List ledger entries, newest first.
-#[utoipa::path(get, path = "/v1/admin/ledger", tag = "admin", params(
-    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
-    ("task" = Option<String>, Query, description = "Only for this task"),
-    ("from" = Option<String>, Query, description = "Only entries written on or after this day in UTC, for example 2026-01-31"),
-    ("to" = Option<String>, Query, description = "Only entries written on or before this day in UTC"),
-    ("limit" = Option<u32>, Query, description = "Number of entries, 1 to 100, default 20. For CSV 1 to 10000, default 1000"),
-    ("after" = Option<String>, Query, description = "`last_id` of the previous page. For CSV, the id in the last line"),
-    ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
-), responses((status = 200, description = "A page of entries", content(
-    (List<LedgerEntry> = "application/json"), (String = "text/csv")))))]
+#[utoipa::path(get, path = "/v1/admin/ledger", tag = "admin", params(LedgerParameters),
+    responses((status = 200, description = "A page of entries", content(
+        (List<LedgerEntry> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
-    query: Query,
+    Query(query): Query<LedgerParameters>,
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (account, mut filter, page, is_csv) = query.read(|query| {
-        let is_csv = wants_csv(query, &headers);
-        let page = page_of(query, is_csv, |text| Some(text.to_owned()));
-        let account = query.filled_string("account", 100);
-        let (from, to) = given_days(query);
-        let filter = LedgerFilter {
-            task: query.id("task"),
-            from: from.map(start_of),
-            before: to.map(|last| start_of(last + 1)),
-            ..LedgerFilter::default()
-        };
-        Some((account, filter, page, is_csv))
-    })?;
-    filter.account = account_of_filter(&app, account).await?;
+    check_order(query.from, query.to)?;
+    let (page, is_csv) = query.page.into_query(&headers)?;
+    let filter = LedgerFilter {
+        account: account_of_filter(&app, query.account).await?,
+        task: query.task,
+        from: query.from.map(start_of),
+        before: query.to.map(|last| start_of(last + 1)),
+        ..LedgerFilter::default()
+    };
     let (entries, has_more) = accounting::page(&app, filter, page.after, page.limit).await?;
     let handles = accounting::handles(&app, &entries).await?;
     let objects: Vec<_> = entries

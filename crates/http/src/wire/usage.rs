@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::fields::BodyFields;
+use crate::fields::types::{IdField, OptionalText};
+use crate::page_params::{DayField, FormatChoice, GroupField, GroupNames, RowGroups};
+use crate::query::parameters;
 use mediagate_core::domain::usage::{
-    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, parse_day,
-    start_of,
+    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
-use mediagate_model::error::ErrorCode;
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_store::usage::UsageFilter;
 
@@ -20,6 +21,32 @@ use mediagate_store::usage::UsageFilter;
 const MAX_DAYS: i64 = 400;
 /// Number of days if `from` is not given.
 const DEFAULT_DAYS: i64 = 30;
+
+parameters! {
+    /// The query's parameters.
+    pub(crate) struct UsageParameters {
+        /// The first day in UTC, for example 2026-01-31. Default: 30 days up to `to`. At most 400
+        /// days
+        from: DayField,
+        /// The last day in UTC. Default: today
+        to: DayField,
+        /// Any of `day`, `model` and `key`, separated by commas. Default: all
+        group_by: GroupField<UsageGroups>,
+        /// Only usage of this model
+        model: OptionalText<200>,
+        /// Only usage of the API key with this id
+        key: IdField<KeyId>,
+        + format: FormatChoice,
+    }
+}
+
+/// What the rows can be grouped by.
+pub(crate) struct UsageGroups;
+
+impl GroupNames for UsageGroups {
+    const ALL: &'static [&'static str] = &["day", "model", "key"];
+    const DEFAULT: &'static [&'static str] = Self::ALL;
+}
 
 /// The days and groups of a query.
 pub struct UsageQuery {
@@ -31,82 +58,58 @@ pub struct UsageQuery {
     pub to: EpochDay,
 }
 
-/// The first and the last day as far as they are given.
-pub fn given_days(query: &BodyFields<'_>) -> (Option<EpochDay>, Option<EpochDay>) {
-    let to = date(query, "to");
-    let from = date(query, "from");
+/// Checks that two days are in order, as far as they are given.
+pub fn check_order(from: Option<EpochDay>, to: Option<EpochDay>) -> Result<(), Error> {
     if from.zip(to).is_some_and(|(from, to)| from > to) {
-        query.fault("from", ErrorCode::InvalidValue, "Must not be after `to`.");
+        let message = "Must not be after `to`.";
+        return Err(Error::at_field(ErrorCode::InvalidValue, "from", message));
     }
-    (from, to)
+    Ok(())
 }
 
 /// The first and the last day. The defaults depend on the day of `now`.
-pub fn days(query: &BodyFields<'_>, now: Timestamp) -> (EpochDay, EpochDay) {
+pub fn days(
+    from: Option<EpochDay>,
+    to: Option<EpochDay>,
+    now: Timestamp,
+) -> Result<(EpochDay, EpochDay), Error> {
+    check_order(from, to)?;
     let today = day_of(now);
-    let (from, to) = given_days(query);
     let last = to.unwrap_or_else(|| today.max(from.unwrap_or(today)));
     let first = from.unwrap_or(last - DEFAULT_DAYS + 1);
     if last - first >= MAX_DAYS {
         let message = format!("Must be at most {MAX_DAYS} days up to `to`.");
-        query.fault("from", ErrorCode::InvalidValue, message);
+        return Err(Error::at_field(ErrorCode::InvalidValue, "from", message));
     }
-    (first, last)
+    Ok((first, last))
 }
 
-/// Reads the query. The default days depend on `now`.
-pub fn read(query: &BodyFields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
-    let (first, last) = days(query, now);
-    let groups = groups(query, &["day", "model", "key"], &["day", "model", "key"]);
-    let is_in = |name: &str| groups.iter().any(|group| group == name);
-    UsageQuery {
-        selection: UsageSelection {
-            filter: UsageFilter {
-                account,
-                from: start_of(first),
-                before: start_of(last + 1),
-                model: query.filled_string("model", 200),
-                key: query.id("key"),
+impl UsageQuery {
+    /// The query of an account. The default days depend on `now`.
+    pub(crate) fn new(
+        query: UsageParameters,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let (first, last) = days(query.from, query.to, now)?;
+        let groups = RowGroups::or_default::<UsageGroups>(query.group_by);
+        Ok(Self {
+            selection: UsageSelection {
+                filter: UsageFilter {
+                    account,
+                    from: start_of(first),
+                    before: start_of(last + 1),
+                    model: query.model,
+                    key: query.key,
+                },
+                by_day: groups.contains("day"),
+                by_model: groups.contains("model"),
+                by_key: groups.contains("key"),
             },
-            by_day: is_in("day"),
-            by_model: is_in("model"),
-            by_key: is_in("key"),
-        },
-        from: first,
-        to: last,
+            from: first,
+            to: last,
+        })
     }
-}
-
-fn date(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
-    let text = query.filled_string(name, 40)?;
-    let day = parse_day(&text);
-    if day.is_none() {
-        let message = "Must be a date such as \"2026-01-31\".";
-        query.fault(name, ErrorCode::InvalidValue, message);
-    }
-    day
-}
-
-/// What to group by: any of `allowed`, or `default_groups`.
-pub fn groups(query: &BodyFields<'_>, allowed: &[&str], default_groups: &[&str]) -> Vec<String> {
-    let Some(text) = query.filled_string("group_by", 100) else {
-        return default_groups
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect();
-    };
-    let groups: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-    if groups
-        .iter()
-        .any(|group| !allowed.contains(&group.as_str()))
-    {
-        let message = format!(
-            "Must be any of {}, separated by commas.",
-            allowed.join(", ")
-        );
-        query.fault("group_by", ErrorCode::InvalidValue, message);
-    }
-    groups
 }
 
 /// An account's usage and costs.

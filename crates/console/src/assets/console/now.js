@@ -28,7 +28,7 @@ const get = (path, signal) => call("GET", path, undefined, { signal });
 const PARTS = {
   routes: {
     events: ["route", "task"],
-    read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data,
+    read: async (signal) => (await get("/v1/admin/providers", signal)).data,
   },
   unconfirmed: {
     events: ["task"],

@@ -16,7 +16,7 @@ import {
 } from "./ui.js";
 
 export function Providers() {
-  const list = useLoad((signal) => call("GET", "/v1/admin/providers?limit=100", undefined, { signal }), []);
+  const list = useLoad((signal) => call("GET", "/v1/admin/providers", undefined, { signal }), []);
   return html`
     <div>
       <${PageHeader} title="Providers" small="State, recent results and last error of each provider route.">

@@ -1,34 +1,80 @@
 //! The usage of all accounts: the query, and the response as JSON and CSV.
 
+use std::str::FromStr;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::fields::BodyFields;
-use crate::page_params::enum_param;
-use crate::wire::usage::{days, groups};
+use crate::fields::types::{IdField, OptionalText};
+use crate::page_params::{
+    DayField, FormatChoice, GroupField, GroupNames, RowGroups, WordField, WordValue,
+};
+use crate::query::parameters;
+use crate::wire::usage::days;
 use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, format_day, start_of};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
-use mediagate_model::error::ErrorCode;
+use mediagate_model::error::Error;
+use mediagate_model::ids::KeyId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 use mediagate_store::hourly_sums::{HOUR_MICROS, HourlyGroup, HourlyQuery, HourlySum};
 
-/// The query's parameters.
-pub const PARAMETERS: &[&str] = &[
-    "from", "to", "group_by", "account", "provider", "model", "key", "outcome", "format",
-];
-const GROUPS: &[&str] = &[
-    "day", "hour", "account", "provider", "model", "key", "outcome",
-];
-const DEFAULT_GROUPS: &[&str] = &["day", "account", "provider", "model"];
+parameters! {
+    /// The query's parameters.
+    pub(crate) struct AdminUsageParameters {
+        /// The first day in UTC, for example 2026-01-31. Default: 30 days up to `to`. At most 400
+        /// days
+        from: DayField,
+        /// The last day in UTC. Default: today
+        to: DayField,
+        /// Any of `day`, `hour`, `account`, `provider`, `model`, `key` and `outcome`, separated by
+        /// commas. Default: day, account, provider and model
+        group_by: GroupField<AdminUsageGroups>,
+        /// Only for the account with this handle
+        account: OptionalText<100>,
+        /// Only usage of this provider; `embedded` for models that run in the gateway
+        provider: OptionalText<200>,
+        /// Only usage of this model
+        model: OptionalText<200>,
+        /// Only usage of the API key with this id
+        key: IdField<KeyId>,
+        /// `succeeded`, `failed` or `cancelled`
+        outcome: WordField<TaskOutcome>,
+        + format: FormatChoice,
+    }
+}
+
+/// What the rows can be grouped by.
+pub(crate) struct AdminUsageGroups;
+
+impl GroupNames for AdminUsageGroups {
+    const ALL: &'static [&'static str] = &[
+        "day", "hour", "account", "provider", "model", "key", "outcome",
+    ];
+    const DEFAULT: &'static [&'static str] = &["day", "account", "provider", "model"];
+}
+
+/// How a task ended: a state that is final.
+pub(crate) struct TaskOutcome(TaskState);
+
+impl FromStr for TaskOutcome {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let state: TaskState = text.parse().map_err(|_| ())?;
+        state.is_terminal().then_some(Self(state)).ok_or(())
+    }
+}
+
+impl WordValue for TaskOutcome {
+    const WORDS: &'static [&'static str] = &["succeeded", "failed", "cancelled"];
+}
 
 /// The days and groups of a query.
 pub struct AdminUsageQuery {
     /// What to sum up. The account is added once its handle is looked up.
     pub selection: HourlyQuery,
-    /// The handle of the account.
-    pub account: Option<String>,
     /// The first day.
     pub from: EpochDay,
     /// The last day, in UTC.
@@ -37,43 +83,37 @@ pub struct AdminUsageQuery {
     by_hour: bool,
 }
 
-/// Reads the query. The default days depend on `now`.
-pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
-    let (from, to) = days(query, now);
-    let groups = groups(query, GROUPS, DEFAULT_GROUPS);
-    let is_in = |name: &str| groups.iter().any(|group| group == name);
-    let (by_day, by_hour) = (is_in("day"), is_in("hour"));
-    let outcome: Option<TaskState> = enum_param(query, "outcome", "succeeded, failed, cancelled");
-    // `queued` and `running` are states too, but not outcomes.
-    if outcome.is_some_and(|outcome| !outcome.is_terminal()) {
-        let message = "Must be one of succeeded, failed, cancelled.";
-        query.fault("outcome", ErrorCode::InvalidValue, message);
-    }
-    AdminUsageQuery {
-        selection: HourlyQuery {
-            from: start_of(from),
-            before: start_of(to + 1),
-            account: None,
-            provider: query.filled_string("provider", 200),
-            model: query.filled_string("model", 200),
-            key: query.id("key"),
-            outcome,
-            step: match (by_hour, by_day) {
-                (true, _) => Some(1),
-                (false, true) => Some(24),
-                (false, false) => None,
+impl AdminUsageQuery {
+    /// The query for all accounts. The default days depend on `now`.
+    pub(crate) fn new(query: AdminUsageParameters, now: Timestamp) -> Result<Self, Error> {
+        let (from, to) = days(query.from, query.to, now)?;
+        let groups = RowGroups::or_default::<AdminUsageGroups>(query.group_by);
+        let (by_day, by_hour) = (groups.contains("day"), groups.contains("hour"));
+        Ok(Self {
+            selection: HourlyQuery {
+                from: start_of(from),
+                before: start_of(to + 1),
+                account: None,
+                provider: query.provider,
+                model: query.model,
+                key: query.key,
+                outcome: query.outcome.map(|TaskOutcome(state)| state),
+                step: match (by_hour, by_day) {
+                    (true, _) => Some(1),
+                    (false, true) => Some(24),
+                    (false, false) => None,
+                },
+                by_account: groups.contains("account"),
+                by_provider: groups.contains("provider"),
+                by_model: groups.contains("model"),
+                by_key: groups.contains("key"),
+                by_outcome: groups.contains("outcome"),
             },
-            by_account: is_in("account"),
-            by_provider: is_in("provider"),
-            by_model: is_in("model"),
-            by_key: is_in("key"),
-            by_outcome: is_in("outcome"),
-        },
-        account: query.filled_string("account", 100),
-        from,
-        to,
-        by_day,
-        by_hour,
+            from,
+            to,
+            by_day,
+            by_hour,
+        })
     }
 }
 
