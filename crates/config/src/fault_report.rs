@@ -22,9 +22,9 @@ const REQUIRED_KEYS: [&str; 6] = [
 /// settings. Returns the settings, or all faults in the order of the file.
 pub fn check(
     flags: &Settings,
-    check: impl Fn(&Config) -> Result<(), Vec<ConfigError>>,
+    mut check: impl FnMut(&Config) -> Result<(), Vec<ConfigError>>,
 ) -> Result<Config, Vec<ConfigError>> {
-    let checked = |config: Result<Config, ConfigError>| {
+    let mut checked = |config: Result<Config, ConfigError>| {
         let config = config.map_err(|error| vec![error])?;
         check(&config).map(|()| config)
     };

@@ -180,7 +180,8 @@ pub(super) fn hosted_catalogue(
 pub struct ModelSettings {
     /// `video` or `music`; required with routes.
     pub kind: Option<MediaKind>,
-    /// What its work costs; free when left out.
+    /// What its work costs. Without it, an embedded model is free, and a model with routes is refused unless each route
+    /// has a price.
     pub price: Option<PriceSettings>,
     /// Alternative names, in which `*` matches any characters; the model's default ones if `None`.
     pub aliases: Option<Vec<String>>,
@@ -263,9 +264,16 @@ impl LimitSettings {
     }
 }
 
-/// A price in the file: `{ unit = "second", usd = "0.10" }`, or a list of those with dates.
+/// A price in the file: `{ unit = "second", usd = "0.10" }`, a list of those with dates, or `"free"`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PriceSettings(pub Vec<PriceEntry>);
+pub enum PriceSettings {
+    /// The operator means to give the work away.
+    Free,
+    Dated(Vec<PriceEntry>),
+}
+
+/// The word for [`PriceSettings::Free`].
+const FREE: &str = "free";
 
 /// A price and when it is valid.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -301,9 +309,12 @@ pub struct PriceEntry {
 impl Serialize for PriceSettings {
     /// A single price as it is, several as a list.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.as_slice() {
-            [one] => one.serialize(serializer),
-            several => several.serialize(serializer),
+        match self {
+            Self::Free => serializer.serialize_str(FREE),
+            Self::Dated(entries) => match entries.as_slice() {
+                [one] => one.serialize(serializer),
+                several => several.serialize(serializer),
+            },
         }
     }
 }
@@ -317,18 +328,25 @@ impl<'de> Deserialize<'de> for PriceSettings {
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
-                    "a price such as { unit = \"second\", usd = \"0.10\" }, or a list of them",
+                    "a price such as { unit = \"second\", usd = \"0.10\" }, a list of them, or \"free\"",
                 )
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<PriceSettings, E> {
+                if word == FREE {
+                    return Ok(PriceSettings::Free);
+                }
+                Err(E::invalid_value(de::Unexpected::Str(word), &self))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PriceSettings, A::Error> {
                 let entry = PriceEntry::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(PriceSettings(vec![entry]))
+                Ok(PriceSettings::Dated(vec![entry]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PriceSettings, A::Error> {
                 let list = Vec::deserialize(de::value::SeqAccessDeserializer::new(seq))?;
-                Ok(PriceSettings(list))
+                Ok(PriceSettings::Dated(list))
             }
         }
 
@@ -337,11 +355,24 @@ impl<'de> Deserialize<'de> for PriceSettings {
 }
 
 impl PriceSettings {
+    /// Its prices with their dates; none if it is free.
+    pub fn entries(&self) -> &[PriceEntry] {
+        match self {
+            Self::Free => &[],
+            Self::Dated(entries) => entries,
+        }
+    }
+
     /// The prices over time. Gaps and overlaps are refused.
     pub fn schedule(&self, now: Timestamp) -> Result<PriceSchedule, String> {
-        // Work without a price is free, so a gap would give work away. An overlap would be
-        // ambiguous.
-        let mut entries = self.0.clone();
+        let Self::Dated(entries) = self else {
+            return Ok(PriceSchedule::always(Price {
+                unit: PriceUnit::Task,
+                per_unit: MicroDollars::ZERO,
+            }));
+        };
+        // A gap would give work away. An overlap would be ambiguous.
+        let mut entries = entries.clone();
         entries.sort_by_key(|entry| entry.from);
         for pair in entries.windows(2) {
             // Without `until` a price is valid until the next one begins.

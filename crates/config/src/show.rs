@@ -170,7 +170,7 @@ limits = { sizes = ["1280x720"], seconds = { min = 1, max = 5 } }
         let proxy = write_file("proxy", "http://u:hunter1@proxy.example\n");
         let token = write_file("token", "hunter2");
         let text = format!(
-            "[webhooks]\nproxy = '{proxy}'\n[providers.a]\nprotocol = \"fal\"\napi_key = \"k\"\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"a\", model = \"m\", extra = {{ auth = {{ token = '{token}' }}, secret = '{token}' }} }}]\n"
+            "[webhooks]\nproxy = '{proxy}'\n[providers.a]\nprotocol = \"fal\"\napi_key = \"k\"\n[models.film]\nkind = \"video\"\nprice = \"free\"\nroutes = [{{ provider = \"a\", model = \"m\", extra = {{ auth = {{ token = '{token}' }}, secret = '{token}' }} }}]\n"
         );
         let config = Config::of(file::parse("m.toml", &text).unwrap()).unwrap();
         let proxy_url = config.webhooks.proxy.as_ref().unwrap().url();

@@ -105,6 +105,16 @@ impl Model {
         }
     }
 
+    /// The price that lists show: the model's own, else the highest of its routes'; `None` if it is free.
+    pub fn listed_price(&self, now: Timestamp) -> Option<&PriceSchedule> {
+        let route_prices = self
+            .routes()
+            .iter()
+            .filter_map(|route| route.price.as_ref());
+        let highest = || route_prices.max_by_key(|schedule| schedule.at(now).price.per_unit);
+        self.price.as_ref().or_else(highest)
+    }
+
     /// The prices of `quantity` at `now`, with or without sound.
     pub fn tariff(&self, quantity: WorkQuantity, is_silent: bool, now: Timestamp) -> Tariff {
         let route_prices = |pick: fn(&Route) -> Option<&PriceSchedule>| {

@@ -249,7 +249,7 @@ pub fn chat_models(upstream: SocketAddr, names: &[(&str, &str)]) -> String {
             text,
             "[providers.{name}]\nprotocol = \"chat-video\"\nstream = false\n\
              base_url = \"http://{upstream}/v1\"\napi_key = \"k\"\n{settings}\n\
-             [models.{name}]\nkind = \"video\"\n\
+             [models.{name}]\nkind = \"video\"\nprice = \"free\"\n\
              routes = [{{ provider = \"{name}\", model = \"film\" }}]\n"
         );
     }

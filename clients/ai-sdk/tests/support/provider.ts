@@ -30,6 +30,7 @@ export class Provider {
 
       [models.acme-video]
       kind   = "video"
+      price  = "free"
       limits = { sizes = ["480x480"], seconds = [1] }
       routes = [{ provider = "acme", model = "held" }]
     `;

@@ -2,10 +2,11 @@
 
 pub mod config_lints;
 mod model_limits;
+pub mod price_warnings;
 
 use std::collections::BTreeMap;
 
-use providers::catalogue::Catalogue;
+use providers::catalogue::{Catalogue, KnownModel, ListPrice};
 use providers::{MediaKind, ModelLimits};
 
 use crate::upstream::ProviderSites;
@@ -16,6 +17,7 @@ use mediagate_model::account::ApiKey;
 use mediagate_model::catalog::{Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::money::MicroDollars;
 use mediagate_model::price::PriceSchedule;
 
 /// The models that the settings leave enabled.
@@ -236,7 +238,19 @@ fn apply(
         let message = format!("is {kind}, but the model makes {}", model.kind());
         return Err(value_error(".kind", message));
     }
-    model.price = price(&value_error, settings.price.as_ref(), model.kind(), now)?;
+    model.price = match &settings.price {
+        Some(PriceSettings::Free) | None => None,
+        set_price => price(&value_error, set_price.as_ref(), model.kind(), now)?,
+    };
+    let mut unpriced = model.routes().iter().filter(|route| route.price.is_none());
+    let is_offered = settings.enabled != Some(false);
+    if settings.price.is_none()
+        && is_offered
+        && let Some(route) = unpriced.next()
+    {
+        let list_price = list_price(route, sources);
+        return Err(value_error("", missing_price(model.kind(), list_price)));
+    }
     if has_unselectable_audio_price(model) {
         let message = "usd_without_audio: callers cannot turn sound on or off for this model";
         return Err(value_error(".price", message.into()));
@@ -255,6 +269,36 @@ fn apply(
         model.notes.clone_from(notes);
     }
     Ok(())
+}
+
+/// What is said of a model that a provider is paid for, and callers would get for nothing.
+fn missing_price(kind: MediaKind, list_price: Option<&ListPrice>) -> String {
+    let (unit, usd, basis) = match (list_price, kind) {
+        (Some(price), _) => (price.unit.as_str(), price.usd.as_str(), " (the list price)"),
+        (None, MediaKind::Video) => ("second", "0.10", ""),
+        (None, MediaKind::Music) => ("task", "0.10", ""),
+    };
+    format!(
+        "a hosted model needs a price: add price = {{ unit = \"{unit}\", usd = \"{usd}\" }}{basis}, \
+         or price = \"free\" if callers are to get it for nothing"
+    )
+}
+
+/// The highest price that the catalogue knows for a route's model.
+fn list_price<'a>(route: &Route, sources: &ModelSources<'a>) -> Option<&'a ListPrice> {
+    let site = sources.sites.get(&route.provider)?;
+    let known = sources
+        .catalogue
+        .find(&site.config.protocol, &route.model)?;
+    highest_list_price(known)
+}
+
+/// The highest of a hosted model's list prices: it covers whatever callers may order.
+pub fn highest_list_price(model: &KnownModel) -> Option<&ListPrice> {
+    let amount = |price: &ListPrice| price.usd.parse().unwrap_or(MicroDollars::ZERO);
+    // The first of equal ones.
+    let prices = model.prices.iter().rev();
+    prices.max_by_key(|price| amount(price))
 }
 
 /// Whether a price depends on sound although callers cannot choose sound.
@@ -288,7 +332,7 @@ fn price(
     now: Timestamp,
 ) -> Result<Option<PriceSchedule>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
-    if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
+    if let Some(entry) = price.entries().iter().find(|entry| !entry.unit.fits(kind)) {
         let message = format!("the unit {} does not apply to a {kind} model", entry.unit);
         return Err(value_error(".price", message));
     }
@@ -401,7 +445,6 @@ fn routed_model(
 mod tests {
     use super::*;
     use mediagate_config::providers::PriceEntry;
-    use mediagate_model::money::MicroDollars;
     use mediagate_model::price::PriceUnit;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
@@ -436,7 +479,7 @@ mod tests {
 
     #[test]
     fn settings_change_price_and_availability() {
-        let price = PriceSettings(vec![PriceEntry {
+        let price = PriceSettings::Dated(vec![PriceEntry {
             unit: PriceUnit::Second,
             usd: MicroDollars::new(100_000),
             from: None,

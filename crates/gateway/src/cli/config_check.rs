@@ -5,16 +5,21 @@
 use crate::cli::output::note;
 use crate::cli::{CliError, confinement, serve, show};
 use mediagate_config::{Config, ConfigError, Settings, fault_report};
-use mediagate_core::catalog::{Catalog, config_lints};
+use mediagate_core::catalog::{Catalog, config_lints, price_warnings};
 use mediagate_core::upstream;
 use mediagate_media::engines::own_models::InstalledModels;
 use mediagate_model::clock::Clock;
 
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
-    let config = fault_report::check(settings, check).map_err(|faults| {
+    let mut warnings = Vec::new();
+    let faults = |config: &Config| check(config).map(|found| warnings = found);
+    let config = fault_report::check(settings, faults).map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         CliError::Usage(lines.join("\n"))
     })?;
+    for warning in &warnings {
+        note(&format!("warning: {warning}"));
+    }
     if let Some(path) = config.path.as_ref().filter(|_| !json) {
         let models = &config.models;
         let (provider_count, model_count) = (models.providers.len(), models.models.len());
@@ -35,8 +40,8 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     confinement::check(&config)
 }
 
-/// Checks that need all settings: providers, models, and conflicts between them.
-fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
+/// Checks that need all settings: providers, models, and conflicts between them. Returns warnings.
+fn check(config: &Config) -> Result<Vec<ConfigError>, Vec<ConfigError>> {
     let to_list = |error: ConfigError| vec![config.models.locate(error)];
     serve::check(config).map_err(to_list)?;
     serve::check_listeners(config).map_err(to_list)?;
@@ -47,5 +52,9 @@ fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let catalog =
         Catalog::new(&config.models, installed_models.models(), &sites, now).map_err(to_list)?;
     let lints = config_lints::find(&config.models, &sites, &catalog, now);
-    if lints.is_empty() { Ok(()) } else { Err(lints) }
+    if lints.is_empty() {
+        Ok(price_warnings::find(&config.models, &sites, &catalog, now))
+    } else {
+        Err(lints)
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{CliError, say, show};
 use mediagate_config::{Config, Settings};
+use mediagate_core::catalog::highest_list_price;
 use mediagate_model::money::MicroDollars;
 
 #[derive(Debug, Subcommand)]
@@ -265,12 +266,14 @@ fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
             model.date
         );
     }
-    match highest_price(model, margin)? {
-        Some((unit, usd)) => {
-            let _ = writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}");
+    let price = highest_price(model, margin)?;
+    let _ = match (price, model.kind) {
+        (Some((unit, usd)), _) => {
+            writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}")
         }
-        None => text.push_str("# no list price is known; without a price, the model is free\n"),
-    }
+        (None, MediaKind::Video) => writeln!(text, "{}", unknown_price("second")),
+        (None, MediaKind::Music) => writeln!(text, "{}", unknown_price("task")),
+    };
     let _ = writeln!(
         text,
         "routes = [{{ provider = \"{provider}\", model = \"{}\" }}]",
@@ -282,27 +285,27 @@ fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
     Ok(text)
 }
 
+/// A line that the settings reject until somebody fills in the amount.
+fn unknown_price(unit: &str) -> String {
+    format!(
+        "price  = {{ unit = \"{unit}\", usd = \"\" }} # required: the list price is not known; see the provider's page"
+    )
+}
+
 /// A price, with the margin, that covers anything that callers may order.
 fn highest_price(
     model: &KnownModel,
     margin: u16,
 ) -> Result<Option<(&str, MicroDollars)>, CliError> {
     // One price line applies to whatever callers order. A cheaper one could be below cost.
-    let mut highest_price: Option<(&str, i64)> = None;
-    for price in &model.prices {
-        let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;
-        if highest_price.is_none_or(|(_, highest)| list.get() > highest) {
-            highest_price = Some((&price.unit, list.get()));
-        }
-    }
-    Ok(highest_price.map(|(unit, list)| {
-        let charged = list.saturating_mul(100 + i64::from(margin));
-        // Rounded up to a hundredth of a cent.
-        (
-            unit,
-            MicroDollars::new(charged.saturating_add(9_999) / 10_000 * 100),
-        )
-    }))
+    let Some(price) = highest_list_price(model) else {
+        return Ok(None);
+    };
+    let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;
+    let charged = list.get().saturating_mul(100 + i64::from(margin));
+    // Rounded up to a hundredth of a cent.
+    let charged = MicroDollars::new(charged.saturating_add(9_999) / 10_000 * 100);
+    Ok(Some((&price.unit, charged)))
 }
 
 fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {

@@ -45,7 +45,7 @@ async fn the_first_start_prints_a_key_once() {
 async fn the_first_line_to_paste_names_a_model_that_exists() {
     let acme = "[providers.acme]\nprotocol = \"openai-videos\"\napi_key = \"x\"\n\
         base_url = \"http://127.0.0.1:1\"\n";
-    let cheap = "[models.cheap]\nkind = \"video\"\n\
+    let cheap = "[models.cheap]\nkind = \"video\"\nprice = \"free\"\n\
         routes = [{ provider = \"acme\", model = \"sora-2\" }]\n";
     for (toml, expected) in [
         (
@@ -257,6 +257,7 @@ protocol = "fal"
 api_key = "env:MEDIAGATE_NO_SUCH_VARIABLE"
 [models."film-1.5"]
 kind = "video"
+price = "free"
 routes = [{ provider = "acme", model = "sora-2" }]
 [models.animatic-1]
 price = { unit = "hour", usd = "1" }
@@ -300,8 +301,8 @@ async fn config_check_lists_all_faults_in_the_order_of_the_file() {
     }
     // A model's name may have dots.
     let dotted = format!(
-        "[models.\"a\"]\nkind = \"video\"\nroutes = []\n{}",
-        "[models.\"a-1.5\"]\nkind = \"video\"\nroutes = [{ provider = \"no\", model = \"x\" }]\n"
+        "[models.\"a\"]\nkind = \"video\"\nprice = \"free\"\nroutes = []\n{}",
+        "[models.\"a-1.5\"]\nkind = \"video\"\nprice = \"free\"\nroutes = [{ provider = \"no\", model = \"x\" }]\n"
     );
     let refused = check(&dotted).await;
     let stderr = text(&refused.stderr);

@@ -26,6 +26,7 @@ async fn only_an_admin_sees_metrics_and_they_contain_no_secret() {
             api_key = "sk-of-the-studio"
             [models.film-1]
             kind = "video"
+            price = "free"
             routes = [{ provider = "studio", model = "film" }]
             "#,
         )

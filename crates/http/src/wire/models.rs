@@ -202,8 +202,7 @@ impl ModelObject {
             notes: model.notes.clone(),
             aliases: model.aliases.clone(),
             price: model
-                .price
-                .as_ref()
+                .listed_price(status.now)
                 .map(|price| PriceObject::new(price, status.now)),
             capabilities: CapabilitiesObject::new(&model.limits),
             available: status.available,

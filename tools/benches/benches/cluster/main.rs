@@ -104,7 +104,7 @@ async fn chats(deployment: &Deployment) {
     });
     let settings = format!(
         "max_submitting = {CHATS}\n[providers.silent]\nprotocol = \"chat-video\"\nstream = false\n\
-         base_url = \"http://{provider}/v1\"\napi_key = \"k\"\n[models.silent]\nkind = \"video\"\n\
+         base_url = \"http://{provider}/v1\"\napi_key = \"k\"\n[models.silent]\nkind = \"video\"\nprice = \"free\"\n\
          routes = [{{ provider = \"silent\", model = \"film\" }}]\n"
     );
     let gateway = deployment.gateway("chats", Model::Other, &settings).await;

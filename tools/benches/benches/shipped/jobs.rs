@@ -46,7 +46,7 @@ fn slow_jobs() -> Jobs {
 fn models(url: &str) -> String {
     format!(
         "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"{url}\"\napi_key = \"k\"\n\
-         [models.open]\nkind = \"video\"\nroutes = [{{ provider = \"acme\", model = \"film\" }}]\n"
+         [models.open]\nkind = \"video\"\nprice = \"free\"\nroutes = [{{ provider = \"acme\", model = \"film\" }}]\n"
     )
 }
 

@@ -49,7 +49,7 @@ fn models(url: &str) -> String {
             let limit = if name == "waiting" { ", max_running = 1" } else { "" };
             format!(
                 "[providers.{name}]\nprotocol = \"openai-videos\"\nbase_url = \"{url}\"\napi_key = \"k\"\n\
-                 [models.{name}]\nkind = \"video\"\n\
+                 [models.{name}]\nkind = \"video\"\nprice = \"free\"\n\
                  routes = [{{ provider = \"{name}\", model = \"film\"{limit} }}]\n"
             )
         })

@@ -147,6 +147,7 @@ base_url = "http://127.0.0.1:1/v1"
 api_key = "sk-hunter4"
 [models.acme-video]
 kind = "video"
+price = "free"
 routes = [{ provider = "acme", model = "sora-2", extra = { partner_token = "hunter5", nested = { password = "hunter6" } } }]
 "#;
 

@@ -129,6 +129,12 @@ async fn an_error_names_the_line_and_a_correction() {
             "did you mean `model`?",
         ),
         (
+            routed.clone(),
+            4,
+            "needs a price: add price = { unit = \"second\", usd = \"0.10\" }, or price = \"free\"",
+        ),
+        (format!("{routed}price = \"fre\"\n"), 7, "or \"free\""),
+        (
             format!("{routed}price = {{ unit = \"stem\", usd = \"1\" }}\n"),
             7,
             "does not apply",
@@ -269,7 +275,7 @@ async fn a_valid_configuration_is_printed_with_masked_keys() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let toml = format!(
-        "{ACME}[providers.other]\nprotocol = \"xai\"\napi_keys = [\"xai-plain-secret\"]\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"acme\", model = \"acme-2\", weight = 3 }}]\n"
+        "{ACME}[providers.other]\nprotocol = \"xai\"\napi_keys = [\"xai-plain-secret\"]\n[models.film]\nkind = \"video\"\nprice = \"free\"\nroutes = [{{ provider = \"acme\", model = \"acme-2\", weight = 3 }}]\n"
     );
     std::fs::write(&file, toml).unwrap();
     let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
@@ -287,7 +293,7 @@ async fn a_valid_configuration_is_printed_with_masked_keys() {
 /// A provider with a route to one of its models.
 fn route(protocol: &str, lines: &str, kind: &str, model: &str) -> String {
     format!(
-        "[providers.acme]\nprotocol = \"{protocol}\"\n{lines}\n[models.film]\nkind = \"{kind}\"\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
+        "[providers.acme]\nprotocol = \"{protocol}\"\n{lines}\n[models.film]\nkind = \"{kind}\"\nprice = \"free\"\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
     )
 }
 

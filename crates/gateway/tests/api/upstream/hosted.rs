@@ -56,7 +56,7 @@ async fn models_add_prints_a_valid_configuration() {
     assert!(widest <= Some(100), "{widest:?} columns:\n{list}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
-    let mut tried = 0;
+    let (mut tried, mut unpriced) = (0, 0);
     for line in list
         .lines()
         .skip(1)
@@ -80,12 +80,54 @@ async fn models_add_prints_a_valid_configuration() {
         let start = lines.find("\"env:").unwrap();
         let end = start + 1 + lines[start + 1..].find('"').unwrap();
         let lines = format!("{}\"{secret}{}", &lines[..start], &lines[end..]);
+        let check = ["config", "check", "--config", file.to_str().unwrap()];
+        // Where the price is not known, somebody has to say it first.
+        if lines.contains("usd = \"\"") {
+            std::fs::write(&file, &lines).unwrap();
+            let (code, _, error) = run(&check).await;
+            let is_named = error.contains(".price`") && error.contains("0.10");
+            assert!(code == Some(2) && is_named, "{lines}{error}");
+            unpriced += 1;
+        }
+        let lines = lines.replace("usd = \"\"", "usd = \"0.40\"");
         std::fs::write(&file, &lines).unwrap();
-        let (code, _, error) = run(&["config", "check", "--config", file.to_str().unwrap()]).await;
+        let (code, _, error) = run(&check).await;
         assert_eq!(code, Some(0), "{lines}{error}");
         tried += 1;
     }
-    assert!(tried >= 9, "{tried}");
+    assert!(tried >= 9 && unpriced >= 1, "{tried} {unpriced}");
+}
+
+#[tokio::test]
+async fn config_check_warns_of_prices_that_lose_money() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let check = ["config", "check", "--config", file.to_str().unwrap()];
+    let sold_at = |price: &str, cost: &str| {
+        format!(
+            "[providers.fal]\nprotocol = \"fal\"\napi_key = \"a-key\"\n[models.film]\nkind = \"video\"\n\
+             price = {{ unit = \"second\", usd = \"{price}\" }}\n\
+             routes = [{{ provider = \"fal\", model = \"fal-ai/veo3.1\"{cost} }}]\n"
+        )
+    };
+    let cost = ", cost = { unit = \"second\", usd = \"0.04\" }";
+    for (price, cost, warning) in [
+        ("0.05", "", Some("below the list price of 0.40 with sound")),
+        ("0.03", cost, Some("below the cost of 0.04")),
+        ("0.05", cost, None),
+        ("0.48", "", None),
+    ] {
+        std::fs::write(&file, sold_at(price, cost)).unwrap();
+        let (code, _, error) = run(&check).await;
+        assert_eq!(code, Some(0), "{error}");
+        match warning {
+            Some(text) => assert!(
+                error.contains("warning: ") && error.contains("m.toml:4") && error.contains(text),
+                "{error}"
+            ),
+            None => assert!(!error.contains("warning"), "{error}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -125,7 +167,7 @@ async fn the_api_shows_the_limits_of_the_catalog() {
     let catalog = folder.path().display();
     let toml = format!(
         "catalog = \"{catalog}\"\n[providers.fal]\nprotocol = \"fal\"\napi_key = \"a:b\"\n\
-         [models.veo]\nkind = \"video\"\nroutes = [{{ provider = \"fal\", model = \"fal-ai/veo4\" }}]\n"
+         [models.veo]\nkind = \"video\"\nprice = \"free\"\nroutes = [{{ provider = \"fal\", model = \"fal-ai/veo4\" }}]\n"
     );
     let gateway = super::gateway(&toml).await;
     let models = gateway.get("/v1/models").await.ok();

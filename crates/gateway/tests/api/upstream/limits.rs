@@ -221,7 +221,7 @@ async fn unsupported_stems_of_a_music_model_are_refused() {
         "musicai",
         &simulator,
         "stems = [\"vocals\", \"instrumental\"]",
-    ) + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"two-stems\" }]\n";
+    ) + "[models.band]\nkind = \"music\"\nprice = \"free\"\nroutes = [{ provider = \"acme\", model = \"two-stems\" }]\n";
     let gateway = gateway(&toml).await;
     let source = gateway.upload("Song").await;
     let submit = async |extra: Value| {

@@ -29,7 +29,7 @@ const PATH_ESCAPES: [&str; 16] = [
 #[tokio::test]
 async fn a_model_name_cannot_change_the_providers_path() {
     let simulator = simulator().await;
-    let open = "[models.open]\nkind = \"video\"\naliases = [\"veo-*\"]\nroutes = [{ provider = \"acme\", model = \"*\" }]\n";
+    let open = "[models.open]\nkind = \"video\"\nprice = \"free\"\naliases = [\"veo-*\"]\nroutes = [{ provider = \"acme\", model = \"*\" }]\n";
     let toml = provider("acme", "gemini-veo", &simulator, "") + open;
     let gateway = gateway(&toml).await;
     simulator.world().clear_journal();
@@ -61,7 +61,7 @@ async fn a_model_name_cannot_change_the_providers_path() {
 #[tokio::test]
 async fn a_model_name_cannot_name_a_version_or_another_path() {
     let simulator = simulator().await;
-    let open = "[models.open]\nkind = \"video\"\naliases = [\"google/*\"]\nroutes = [{ provider = \"acme\", model = \"*\" }]\n";
+    let open = "[models.open]\nkind = \"video\"\nprice = \"free\"\naliases = [\"google/*\"]\nroutes = [{ provider = \"acme\", model = \"*\" }]\n";
     let toml = provider("acme", "replicate", &simulator, "") + open;
     let gateway = gateway(&toml).await;
     simulator.world().clear_journal();

@@ -58,7 +58,7 @@ async fn extra_fields_of_a_route_are_sent() {
 async fn callers_can_set_the_fields_listed_in_pass() {
     let simulator = simulator().await;
     let toml = provider("acme", "openai-videos", &simulator, "encoding = \"json\"")
-        + "[models.film]\nkind = \"video\"\npass = [\"style\", \"lora.scale\", \"steps\"]\n"
+        + "[models.film]\nkind = \"video\"\nprice = \"free\"\npass = [\"style\", \"lora.scale\", \"steps\"]\n"
         + r#"routes = [{ provider = "acme", model = "wan", extra = { steps = 4 } }]"#;
     let gateway = gateway(&toml).await;
     for (options, param) in [
@@ -108,6 +108,7 @@ price = { unit = "second", usd = "0.40", usd_without_audio = "0.20" }
 routes = [{ provider = "acme", model = "google/veo-3" }]
 [models.mute]
 kind = "video"
+price = "free"
 routes = [{ provider = "acme", model = "google/veo-3", limits = { audio = false } }]
 "#;
     let gateway = gateway(&toml).await;
@@ -221,7 +222,7 @@ async fn a_second_picture_of_a_message_is_recorded_as_the_last_frame() {
 async fn a_form_has_the_same_fields_as_json() {
     let simulator = simulator().await;
     let toml = provider("acme", "replicate", &simulator, "")
-        + "[models.film]\nkind = \"video\"\npass = [\"input.seed\"]\n"
+        + "[models.film]\nkind = \"video\"\nprice = \"free\"\npass = [\"input.seed\"]\n"
         + r#"routes = [{ provider = "acme", model = "bytedance/seedance-2.0" }]"#;
     let gateway = gateway(&toml).await;
     let png = sound::png(320, 180);

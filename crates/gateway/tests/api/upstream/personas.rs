@@ -180,9 +180,9 @@ async fn a_persona_sings_only_where_it_was_made() {
     let options = "upload = \"direct\"\nbatch = \"one\"";
     let toml = provider("acme", "suno-family", &simulator, options)
         + &provider("other", "suno-family", &other, options)
-        + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }, { provider = \"acme\", model = \"chirp-record\" }]\n"
-        + "[models.home]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
-        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
+        + "[models.band]\nkind = \"music\"\nprice = \"free\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }, { provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.home]\nkind = \"music\"\nprice = \"free\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.away]\nkind = \"music\"\nprice = \"free\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
     let gateway = gateway(&toml).await;
     let song = json!({"task": "generate", "mv": "home", "title": "Rain", "tags": "blues"});
     let song = order_clips(&gateway, &song).await;

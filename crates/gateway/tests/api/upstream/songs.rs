@@ -277,8 +277,8 @@ async fn a_song_can_be_continued_only_by_its_own_provider() {
     let toml = provider("acme", "recipe:mureka", &simulator, "")
         + &provider("other", "recipe:kie-suno", &other, "")
         + &singer_model("mureka-9")
-        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"V5\" }]\n"
-        + "[models.both]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"V5\" }, { provider = \"acme\", model = \"mureka-9\" }]\n";
+        + "[models.away]\nkind = \"music\"\nprice = \"free\"\nroutes = [{ provider = \"other\", model = \"V5\" }]\n"
+        + "[models.both]\nkind = \"music\"\nprice = \"free\"\nroutes = [{ provider = \"other\", model = \"V5\" }, { provider = \"acme\", model = \"mureka-9\" }]\n";
     let gateway = gateway(&toml).await;
     let continuation = |model: &str, clip: &Value| json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": model, "continue_clip_id": clip});
     let upload = gateway.upload("Mine").await["id"].clone();

@@ -28,7 +28,7 @@ async fn settings_in_a_prompt_are_refused_where_the_provider_reads_them() {
         + &provider("fal", "fal", &simulator, "api_key = \"simulated-id:simulated-secret\"")
         + &film(r#"{ provider = "acme", model = "seedance-1-5-pro-251215" }"#)
         // Every provider of the model forwards the prompt.
-        + "[models.other]\nkind = \"video\"\nroutes = [{ provider = \"fal\", model = \"fal-ai/bytedance/seedance/v1/pro\" }]\n";
+        + "[models.other]\nkind = \"video\"\nprice = \"free\"\nroutes = [{ provider = \"fal\", model = \"fal-ai/bytedance/seedance/v1/pro\" }]\n";
     let gateway = gateway(&toml).await;
     for (model, prompt) in SETTINGS
         .map(|prompt| ("film", prompt))

@@ -31,7 +31,7 @@ fn settings(simulator: &Simulator) -> String {
         )
         + "[models.stated]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
            routes = [{ provider = \"dear\", model = \"grok-imagine-video\" }]\n\
-           [models.free]\nkind = \"video\"\nroutes = [{ provider = \"dear\", model = \"grok-imagine-video\" }]\n\
+           [models.free]\nkind = \"video\"\nprice = \"free\"\nroutes = [{ provider = \"dear\", model = \"grok-imagine-video\" }]\n\
            [models.both]\nkind = \"video\"\nprice = { unit = \"video\", usd = \"0.30\" }\n\
            routes = [{ provider = \"acme\", model = \"sora-2\" }, { provider = \"dear\", model = \"grok-imagine-video\" }]\n\
            [models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n"
