@@ -2,10 +2,11 @@
 //!
 //! Begin with [`domain`]: each of its modules is one group of operations, and an operation changes
 //! the database in one transaction. [`app`] puts the shared parts of a process together,
-//! [`catalog`] and [`upstream`] turn the settings into models and routes, [`records`] represents
-//! tasks as callers see them, [`limits`] limits requests, [`intents`] recognises repeated requests,
-//! and [`bell`] wakes waiters. [`retry`] repeats what storage refused, [`private_files`] restricts
-//! files to their user, and [`crash`] ends the process where a test asks for it. This crate must not know HTTP, nor how a task is run:
+//! [`pricing`] decides what work costs, [`catalog`] and [`upstream`] turn the settings into models
+//! and routes, [`records`] represents tasks as callers see them, [`limits`] limits requests,
+//! [`intents`] recognises repeated requests, and [`bell`] wakes waiters. [`retry`] repeats what
+//! storage refused, [`private_files`] restricts files to their user, and [`crash`] ends the process
+//! where a test asks for it. This crate must not know HTTP, nor how a task is run:
 //! `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;
@@ -20,6 +21,7 @@ pub mod intents;
 mod key_usage;
 pub mod limits;
 pub mod local_dispatch;
+pub mod pricing;
 pub mod private_files;
 pub mod records;
 pub mod retry;

@@ -1,6 +1,5 @@
 //! `POST /v1/quote`: what a request would cost, without making anything.
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
@@ -17,7 +16,6 @@ use mediagate_core::domain::keys;
 use mediagate_core::domain::quotes::{self, QuotedOrder};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::{Error, ErrorCode, FieldError};
-use mediagate_model::ids::RequestId;
 
 request! {
     /// The request to quote.
@@ -36,7 +34,6 @@ request! {
     responses((status = 200, description = "The quote", body = QuoteObject)))]
 pub(super) async fn quote(
     allowed: AllowedCaller<AnyKey>,
-    Extension(request_id): Extension<RequestId>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Json<QuoteObject>, ErrorResponse> {
@@ -47,7 +44,7 @@ pub(super) async fn quote(
     });
     // The order can contain a picture, so its share of memory is kept until the quote is made.
     let ((path, order), _memory) = read.await?;
-    let quote = quotes::quote(&app, caller, &request_id, order).await;
+    let quote = quotes::quote(&app, caller, order).await;
     let quote = quote.map_err(inside_body)?;
     let shows_providers =
         app.models.catalog.load().shows_providers() || caller.key.may(Scope::Admin);

@@ -3,7 +3,7 @@
 use orders::{ModelLimits, ModelNames};
 
 use crate::clock::Timestamp;
-use crate::price::{PASS_THROUGH_MODEL, PriceSchedule, RoutePrice, Tariff, WorkQuantity};
+use crate::price::{PASS_THROUGH_MODEL, PriceSchedule};
 use crate::task::MediaKind;
 
 /// Provider name of tasks made in this process.
@@ -113,29 +113,6 @@ impl Model {
             .filter_map(|route| route.price.as_ref());
         let highest = || route_prices.max_by_key(|schedule| schedule.at(now).price.per_unit);
         self.price.as_ref().or_else(highest)
-    }
-
-    /// The prices of `quantity` at `now`, with or without sound.
-    pub fn tariff(&self, quantity: WorkQuantity, is_silent: bool, now: Timestamp) -> Tariff {
-        let route_prices = |pick: fn(&Route) -> Option<&PriceSchedule>| {
-            let routes = self.routes().iter().filter_map(|route| {
-                Some(RoutePrice {
-                    provider: route.provider.clone(),
-                    model: route.model.clone(),
-                    price: pick(route)?.at(now).price_for(is_silent),
-                })
-            });
-            routes.collect()
-        };
-        Tariff {
-            price: self
-                .price
-                .as_ref()
-                .map(|price| price.at(now).price_for(is_silent)),
-            routes: route_prices(|route| route.price.as_ref()),
-            costs: route_prices(|route| route.cost.as_ref()),
-            asked: quantity,
-        }
     }
 
     /// Whether every route can send `requested`; one that cannot would run a different model.

@@ -11,7 +11,7 @@ use crate::money::MicroDollars;
 /// A route with this model passes on the name that the caller used.
 pub const PASS_THROUGH_MODEL: &str = "*";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceUnit {
     /// Per second of video.
@@ -63,7 +63,8 @@ pub struct Price {
     pub per_unit: MicroDollars,
 }
 
-/// The amount ordered or made, in all units that prices can use.
+/// A quantity in all units that prices can use, as it is stored. What counts as ordered, delivered
+/// or charged is decided in `mediagate-core`, in its module `pricing`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkQuantity {
     /// Length of the video or of the source audio.
@@ -74,6 +75,17 @@ pub struct WorkQuantity {
     pub parts: u64,
     /// Parts that were ordered: a price for the whole is charged in proportion.
     pub parts_asked: u64,
+}
+
+/// The charge for `quantity`, at most what was reserved. A price that is not known is not a price of
+/// zero: what was reserved is charged then.
+pub fn charge(
+    price: Option<Price>,
+    quantity: WorkQuantity,
+    reserved: MicroDollars,
+) -> MicroDollars {
+    let cost = price.map_or(reserved, |price| price.cost_of(quantity));
+    cost.min(reserved)
 }
 
 impl Price {

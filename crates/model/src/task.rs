@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
 use crate::media::MediaType;
 use crate::money::{ChargeState, MicroDollars};
-use crate::price::{Bill, Price, Tariff, WorkQuantity};
+use crate::price::{Bill, Tariff};
 use crate::provenance::Provenance;
 
 /// The state of a task. The last three are final.
@@ -367,13 +367,6 @@ impl Task {
     /// The kind of media that it makes.
     pub const fn kind(&self) -> MediaKind {
         self.payload.kind()
-    }
-
-    /// The cost of a quantity at this price, at most the reservation. A price that is not known is
-    /// not a price of zero: the reservation is the cost then.
-    pub fn cost_at(&self, price: Option<Price>, quantity: WorkQuantity) -> MicroDollars {
-        let cost = price.map_or(self.reserved, |price| price.cost_of(quantity));
-        cost.min(self.reserved)
     }
 
     /// The reservation while the task is open, then what was charged. A cancelled task whose

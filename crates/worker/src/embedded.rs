@@ -19,6 +19,7 @@ use mediagate_core::domain::provenance::marking::{
     self, ClipSource, MarkError, RenderedFilm, SigningFacts,
 };
 use mediagate_core::retry;
+use mediagate_core::pricing::DeliveredWork;
 use mediagate_media::engines::child::{self, OwnModel};
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_media::engines::retouch::RetouchOptions;
@@ -28,7 +29,6 @@ use mediagate_model::catalog::EmbeddedEngine;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{ProvenanceMark, ResultKind};
 use mediagate_model::task::{
     StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
@@ -229,11 +229,9 @@ async fn run_video(
         direction: made_video.direction,
         provenance: Some(provenance),
     });
-    let quantity = WorkQuantity {
-        milliseconds: made_video.milliseconds,
-        pixels: u64::from(made_video.width) * u64::from(made_video.height),
-        parts: 1,
-        parts_asked: 1,
+    let delivered = DeliveredWork::Film {
+        milliseconds: Some(made_video.milliseconds),
+        pixels: Some(u64::from(made_video.width) * u64::from(made_video.height)),
     };
     let watermark_id = watermark.map(|watermark| watermark.media_id);
     let fingerprint =
@@ -241,7 +239,7 @@ async fn run_video(
     Ok(RunOutput {
         fingerprints: vec![fingerprint],
         assets: vec![video, poster, sheet],
-        ..RunOutput::new(result, quantity)
+        ..RunOutput::new(result, delivered)
     })
 }
 
@@ -273,7 +271,8 @@ async fn run_separation(
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     let (mut provenance, mut fingerprints) = (Vec::new(), Vec::new());
-    for ((id, _), clip) in job.outputs.iter().zip(made_clips) {
+    let mut made = Vec::new();
+    for ((id, target), clip) in job.outputs.iter().zip(made_clips) {
         let facts = SigningFacts::of_task(task, &job.title, None, "");
         let clip_source = ClipSource::Edited(source.clone());
         let (clip, clip_provenance) = marking::sign_clip(app, facts, clip, clip_source).await?;
@@ -293,14 +292,9 @@ async fn run_separation(
         ));
         provenance.push((*id, clip_provenance));
         clips.push((*id, media));
+        made.push(*target);
         assets.extend(stored);
     }
-    let quantity = WorkQuantity {
-        milliseconds: job.milliseconds,
-        pixels: 0,
-        parts: clips.len() as u64,
-        parts_asked: job.outputs.len() as u64,
-    };
     let result = TaskResult::ClipsV1 {
         clips: clips.iter().map(|(id, _)| *id).collect(),
     };
@@ -309,7 +303,7 @@ async fn run_separation(
         clips,
         provenance,
         fingerprints,
-        ..RunOutput::new(result, quantity)
+        ..RunOutput::new(result, DeliveredWork::Stems(made))
     })
 }
 

@@ -6,16 +6,17 @@ use std::time::Duration;
 use providers::ProviderCost;
 
 use crate::run_output::RunOutput;
-use crate::surplus::{self, paid_quantity};
+use crate::surplus;
 use mediagate_core::app::App;
 use mediagate_core::crash;
+use mediagate_core::domain::tasks::JobOutcome;
 use mediagate_core::domain::{assets, costs, endings, tasks};
+use mediagate_core::pricing::DeliveredQuantity;
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::price::Bill;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::submission::{ClosedSubmission, SubmissionState};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
@@ -100,11 +101,8 @@ impl SubmissionClose {
         now: Timestamp,
     ) -> Result<(), Error> {
         let cost = self.cost.as_ref().map(|cost| **cost);
-        let quantity = output.map(|output| {
-            let paid = paid_quantity(task, output);
-            surplus::delivered_quantity(task, output).unwrap_or(paid)
-        });
-        costs::record_job_cost(conn, task, closed, cost, quantity, now)
+        let delivered = output.map(|output| DeliveredQuantity::of(task, Some(&output.delivered)));
+        costs::record_job_cost(conn, task, closed, cost, delivered, now)
     }
 }
 
@@ -153,15 +151,8 @@ pub(super) async fn finish(
         }
         RunOutcome::Succeeded(output) => {
             crash::point("results-stored");
-            let bill = bill(task, output);
-            let ending = TaskEnding {
-                state: TaskState::Succeeded,
-                cost: bill.as_ref().map_or(MicroDollars::ZERO, |bill| bill.cost),
-                money: endings::money_after(task, ChargeState::Settled),
-                bill,
-                output: Some(output.result.clone()),
-                failure: None,
-            };
+            let (result, route) = (output.result.clone(), output.route());
+            let ending = endings::succeeded_ending(task, result, &output.delivered, route);
             let ended = end(app, run, ending, Some(output), closing).await?;
             if ended {
                 tracing::info!("task succeeded");
@@ -272,7 +263,7 @@ async fn end(
             }
             let allowance = shared_app.config.cancel_allowance;
             let run = (output.as_ref(), closing.as_ref());
-            settle_already_ended(conn, task, &ending, run, allowance, now)
+            settle_already_ended(conn, task, run, allowance, now)
         })
         .await;
     let ended = match ended {
@@ -299,7 +290,6 @@ async fn end(
 fn settle_already_ended(
     conn: &mut Conn<'_>,
     task: &Task,
-    ending: &TaskEnding,
     (output, closing): (Option<&RunOutput>, Option<&SubmissionClose>),
     allowance: MicroDollars,
     now: Timestamp,
@@ -323,13 +313,13 @@ fn settle_already_ended(
     // The task was ended by another process, for example by a cancellation. Its job has to be paid
     // for nevertheless.
     if let Some(closed) = closing.write(conn, now)? {
-        let unknown_bill = tasks::unknown_bill(task, (&closed.provider, &closed.route_model));
-        let job = match closing.state {
-            _ if output.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
-            SubmissionState::Unclear => tasks::JobOutcome::Unknown(unknown_bill.as_ref()),
-            _ => tasks::JobOutcome::NotMade,
+        let job = match (output, closing.state) {
+            (Some(output), _) => JobOutcome::Made(Some(&output.delivered)),
+            (None, SubmissionState::Unclear) => JobOutcome::Unknown,
+            (None, _) => JobOutcome::NotMade,
         };
-        tasks::settle_job(conn, &ended_task, job, allowance, now)?;
+        let route = (closed.provider.as_str(), closed.route_model.as_str());
+        tasks::settle_job(conn, &ended_task, route, job, allowance, now)?;
         closing.record_cost(conn, task, closed, output, now)?;
     }
     Ok(false)
@@ -356,30 +346,4 @@ fn insert_results(conn: &mut Conn<'_>, output: &RunOutput) -> Result<(), Error> 
         store::fingerprints::insert(conn, fingerprint)?;
     }
     Ok(())
-}
-
-/// The bill: the produced quantity at the price that its route had when the task was accepted, but
-/// never more than the reservation. If that price is not known, what was reserved. `None` if the
-/// task is free.
-pub(super) fn bill(task: &Task, output: &RunOutput) -> Option<Bill> {
-    if task.money == ChargeState::Free {
-        return None;
-    }
-    let quantity = paid_quantity(task, output);
-    let (delivered, partial) = (
-        surplus::delivered_quantity(task, output),
-        output.partial.clone(),
-    );
-    let tariff = task.tariff.as_ref();
-    let price = tariff.and_then(|tariff| match &output.made_by {
-        Some((provider, name)) => tariff.price_by(provider, name),
-        None => tariff.price,
-    });
-    Some(Bill {
-        price,
-        quantity,
-        cost: task.cost_at(price, quantity),
-        delivered,
-        partial,
-    })
 }

@@ -1,9 +1,9 @@
 //! Result of a run, before the transaction that ends its task.
 
+use mediagate_core::pricing::{DeliveredWork, RouteName};
 use mediagate_model::ids::ClipId;
 use mediagate_model::media::Asset;
 use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{Provenance, ResultFingerprint};
 use mediagate_model::task::TaskResult;
 
@@ -21,28 +21,31 @@ pub(super) struct RunOutput {
     pub(super) provenance: Vec<(ClipId, Provenance)>,
     /// Fingerprints by which the results are recognised.
     pub(super) fingerprints: Vec<ResultFingerprint>,
-    /// The quantity that was produced.
-    pub(super) quantity: WorkQuantity,
-    /// What is missing, if not everything was produced.
-    pub(super) partial: Option<String>,
+    /// What was made, as far as prices count it.
+    pub(super) delivered: DeliveredWork,
     /// The provider, and its name for the model.
     pub(super) made_by: Option<(String, String)>,
 }
 
 impl RunOutput {
     /// A result without extras.
-    pub(super) fn new(result: TaskResult, quantity: WorkQuantity) -> Self {
+    pub(super) fn new(result: TaskResult, delivered: DeliveredWork) -> Self {
         Self {
             result,
-            quantity,
+            delivered,
             assets: Vec::new(),
             clips: Vec::new(),
             more_clips: Vec::new(),
             clip_facts: Vec::new(),
             provenance: Vec::new(),
             fingerprints: Vec::new(),
-            partial: None,
             made_by: None,
         }
+    }
+
+    /// The route that made it; `None` if this process did.
+    pub(super) fn route(&self) -> Option<RouteName<'_>> {
+        let made_by = self.made_by.as_ref();
+        made_by.map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 }

@@ -1,11 +1,11 @@
 //! Tasks that are finished without an engine, to measure everything else.
 
 use mediagate_core::domain::task_acceptance::{self, NewTask};
+use mediagate_core::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{RequestId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{TaskPayload, TaskResult, TaskState, VideoJob, VideoOutput};
 use mediagate_store as store;
 use mediagate_store::tasks::TaskEnding;
@@ -39,9 +39,9 @@ pub async fn video(gateway: &BenchGateway) -> TaskId {
             .unwrap()
             .clone(),
         asked_model: "animatic-1".into(),
+        quantity: QuotedQuantity::of(OrderedWork::film(&job)),
         payload: TaskPayload::VideoV1(job),
         callback: None,
-        quantity: WorkQuantity::default(),
     };
     let request = RequestId::generate();
     let task = task_acceptance::task(&gateway.app, &gateway.caller, &request, new);

@@ -32,11 +32,11 @@ use mediagate_core::domain::accounts;
 use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_core::domain::keys::{self, NewKey};
 use mediagate_core::domain::task_acceptance::NewTask;
+use mediagate_core::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Clock;
 use mediagate_model::media::{Asset, MediaType};
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{TaskPayload, VideoJob};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -123,24 +123,20 @@ impl BenchGateway {
 /// The body of an order for a film of this length.
 pub fn film(gateway: &BenchGateway, model: &str, milliseconds: u64) -> NewTask {
     let catalog = gateway.app.models.catalog.load();
+    let job = VideoJob {
+        prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
+        width: 1280,
+        height: 720,
+        milliseconds,
+        fps: 30,
+        ..VideoJob::default()
+    };
     NewTask {
         model: catalog.by_name(model).unwrap().clone(),
         asked_model: model.into(),
-        payload: TaskPayload::VideoV1(VideoJob {
-            prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
-            width: 1280,
-            height: 720,
-            milliseconds,
-            fps: 30,
-            ..VideoJob::default()
-        }),
+        quantity: QuotedQuantity::of(OrderedWork::film(&job)),
+        payload: TaskPayload::VideoV1(job),
         callback: None,
-        quantity: WorkQuantity {
-            milliseconds,
-            pixels: 1280 * 720,
-            parts: 1,
-            parts_asked: 1,
-        },
     }
 }
 

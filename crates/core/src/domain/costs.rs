@@ -7,21 +7,21 @@
 
 use providers::ProviderCost;
 
+use crate::pricing::{self, DeliveredQuantity};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::submission::{ClosedSubmission, SubmissionState, classify_job_cost};
 use mediagate_model::task::Task;
 use mediagate_store::{self as store, Conn};
 
 /// Records the cost of a job whose submission has just been closed. `cost` is the one that the
-/// provider reported at the end, `quantity` what it made; `None` if nothing.
+/// provider reported at the end, `delivered` what it made; `None` if nothing.
 pub fn record_job_cost(
     conn: &mut Conn<'_>,
     task: &Task,
     closed: ClosedSubmission,
     cost: Option<ProviderCost>,
-    quantity: Option<WorkQuantity>,
+    delivered: Option<DeliveredQuantity>,
     now: Timestamp,
 ) -> Result<(), Error> {
     // The provider accepted nothing, so there is no job.
@@ -32,16 +32,9 @@ pub fn record_job_cost(
     let reported = cost
         .map(|cost| (cost.millionths, cost.unit.name().to_owned()))
         .or(closed.reported_cost);
-    // By the task's own tariff: the cost that was valid when the order was accepted.
-    let configured = task
-        .tariff
-        .as_ref()
-        .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
-    // A route's cost applies to results. Only the provider knows the cost of a failed job.
-    let configured = quantity
-        .zip(configured)
-        .map(|(quantity, price)| price.cost_of(quantity));
-    let job = classify_job_cost(reported, configured, quantity.is_some());
+    let route = (closed.provider.as_str(), closed.route_model.as_str());
+    let configured = delivered.and_then(|made| pricing::provider_cost(task, route, made));
+    let job = classify_job_cost(reported, configured, delivered.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())
 }

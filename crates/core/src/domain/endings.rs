@@ -7,11 +7,12 @@
 use crate::app::App;
 use crate::domain::{ledger, webhooks};
 use crate::intents;
+use crate::pricing::{self, DeliveredWork, RouteName};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_model::task::{Task, TaskFailure, TaskResult, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 
@@ -65,6 +66,25 @@ pub fn settle(
     Ok(Some(ended))
 }
 
+/// The ending of a task that made this result, at this route if a provider made it: what was made is
+/// charged.
+pub fn succeeded_ending(
+    task: &Task,
+    result: TaskResult,
+    delivered: &DeliveredWork,
+    route: Option<RouteName<'_>>,
+) -> TaskEnding {
+    let bill = pricing::bill(task, delivered, route);
+    TaskEnding {
+        state: TaskState::Succeeded,
+        cost: bill.as_ref().map_or(MicroDollars::ZERO, |bill| bill.cost),
+        money: money_after(task, ChargeState::Settled),
+        bill,
+        output: Some(result),
+        failure: None,
+    }
+}
+
 /// The ending of a task that made nothing: its hold is released.
 pub fn failed_ending(task: &Task, failure: TaskFailure) -> TaskEnding {
     TaskEnding {
@@ -78,7 +98,7 @@ pub fn failed_ending(task: &Task, failure: TaskFailure) -> TaskEnding {
 }
 
 /// `end`, or [`ChargeState::Free`] if the task is free.
-pub const fn money_after(task: &Task, end: ChargeState) -> ChargeState {
+const fn money_after(task: &Task, end: ChargeState) -> ChargeState {
     match task.money {
         ChargeState::Free => ChargeState::Free,
         _ => end,

@@ -15,6 +15,7 @@ use crate::domain::tasks;
 use crate::domain::webhooks::callbacks::CallbackUrl;
 use crate::intents::IntentAttempt;
 use crate::limits::{WorkKind, WorkSlot};
+use crate::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle};
 use mediagate_media::fetch::FetchError;
@@ -24,7 +25,6 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
 use mediagate_model::intent::IntentResult;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, normalize_name};
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, SeparationMode, StemTarget, StemsJob, Task, TaskPayload};
 use mediagate_store as store;
 use mediagate_store::tasks::PageQuery;
@@ -228,7 +228,6 @@ pub async fn prepare(
         .into_iter()
         .map(|target| (ClipId::new(), target))
         .collect();
-    let parts = outputs.len() as u64;
     let job = StemsJob {
         source: source.id,
         source_audio: media.audio,
@@ -250,16 +249,12 @@ pub async fn prepare(
     let callback = callback
         .map(|callback| callback.check(app, caller.account.id))
         .transpose()?;
+    let payload = TaskPayload::StemsV1(job.clone());
     let new = NewTask {
         model,
         asked_model: requested_model,
-        payload: TaskPayload::StemsV1(job.clone()),
-        quantity: WorkQuantity {
-            milliseconds: media.milliseconds,
-            pixels: 0,
-            parts,
-            parts_asked: parts,
-        },
+        quantity: QuotedQuantity::of(OrderedWork::of(&payload)),
+        payload,
         callback,
     };
     Ok((new, job))

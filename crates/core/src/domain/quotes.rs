@@ -9,15 +9,15 @@ use crate::domain::personas::{self, NewPersona};
 use crate::domain::routing;
 use crate::domain::songs::{self, SongOrder};
 use crate::domain::storage_room;
-use crate::domain::task_acceptance::{self, NewTask, OrderPurpose};
+use crate::domain::task_acceptance::{NewTask, OrderPurpose};
 use crate::domain::video::{self, VideoOrder};
+use crate::pricing::{OrderQuotation, QuotedQuantity};
 use crate::upstream::route_order;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EMBEDDED, Route};
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::RequestId;
 use mediagate_model::money::MicroDollars;
-use mediagate_model::price::{Price, Tariff, WorkQuantity};
+use mediagate_model::price::Price;
 use mediagate_store as store;
 
 /// The request to quote.
@@ -41,8 +41,8 @@ pub struct Quote {
     pub model: Option<String>,
     /// Number of tasks.
     pub tasks: u64,
-    /// Quantity of one task.
-    pub quantity: WorkQuantity,
+    /// Quantity of one task; `None` if no model is involved.
+    pub quantity: Option<QuotedQuantity>,
     /// Price of the first route; free if `None`.
     pub price: Option<Price>,
     /// Total cost through that route.
@@ -75,12 +75,7 @@ pub struct RouteQuote {
     pub available: bool,
 }
 
-pub async fn quote(
-    app: &App,
-    caller: &Caller,
-    request_id: &RequestId,
-    order: QuotedOrder,
-) -> Result<Quote, Error> {
+pub async fn quote(app: &App, caller: &Caller, order: QuotedOrder) -> Result<Quote, Error> {
     let tasks = match order {
         QuotedOrder::Video(order) => {
             video::prepare(app, caller, &order, OrderPurpose::Quote)
@@ -117,7 +112,7 @@ pub async fn quote(
         .as_ref()
         .is_none_or(|task| storage_room::expected_bytes(app, &task.model, &task.payload).is_some());
     let quote = match task {
-        Some(task) => quote_tasks(app, caller, request_id, task, count).await?,
+        Some(task) => quote_tasks(app, caller, task, count).await?,
         None => free_quote(),
     };
     if !stores_files {
@@ -137,7 +132,7 @@ fn free_quote() -> Quote {
     Quote {
         model: None,
         tasks: 0,
-        quantity: WorkQuantity::default(),
+        quantity: None,
         price: None,
         cost: MicroDollars::ZERO,
         reserve: MicroDollars::ZERO,
@@ -149,36 +144,27 @@ fn free_quote() -> Quote {
 }
 
 /// The quote for `count` such tasks.
-async fn quote_tasks(
-    app: &App,
-    caller: &Caller,
-    request_id: &RequestId,
-    new: NewTask,
-    count: u32,
-) -> Result<Quote, Error> {
+async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Result<Quote, Error> {
     let quantity = new.quantity;
     let model = new.model.clone();
-    let tariff = new
-        .model
-        .tariff(quantity, new.payload.is_silent(), app.clock.now());
+    let quotation = new.quotation(app.clock.now());
     let source_provider = routing::source_provider(app, caller.account.id, &new.payload).await?;
     // With equal draws the heaviest of the weighted routes comes first, which is the most likely
     // one.
     let in_order = route_order::weighted_order(model.routes(), || 0.5);
     let capable = routing::capable_routes(app, in_order, &new.payload, source_provider.as_deref());
-    // Made as for a real order, so that the quote reserves what the order would.
-    let task = task_acceptance::task(app, caller, request_id, new);
-    let reserve = task.reserved.times(count.into());
+    let reserve = quotation.reserve().times(count.into());
     let mut routes: Vec<RouteQuote> = capable
         .into_iter()
-        .map(|route| quote_route(app, route, &tariff, count))
+        .map(|route| quote_route(app, route, &quotation, count))
         .collect();
     if model.routes().is_empty() {
+        let (price, cost) = quotation.cost_by(None);
         routes.push(RouteQuote {
             provider: EMBEDDED.to_owned(),
             model: model.id.clone(),
-            price: tariff.price,
-            cost: cost(tariff.price, &tariff, count),
+            price,
+            cost: cost.times(count.into()),
             available: true,
         });
     }
@@ -188,7 +174,7 @@ async fn quote_tasks(
     Ok(Quote {
         model: Some(model.id),
         tasks: count.into(),
-        quantity,
+        quantity: Some(quantity),
         price: first.and_then(|route| route.price),
         cost: first.map_or(reserve, |route| route.cost),
         reserve,
@@ -199,22 +185,16 @@ async fn quote_tasks(
     })
 }
 
-fn quote_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote {
-    let price = tariff.price_by(&route.provider, &route.model);
+fn quote_route(app: &App, route: &Route, quotation: &OrderQuotation, count: u32) -> RouteQuote {
+    let (price, cost) = quotation.cost_by(Some((&route.provider, &route.model)));
     RouteQuote {
         provider: route.provider.clone(),
         model: route.model.clone(),
         price,
-        cost: cost(price, tariff, count),
+        // Each task is rounded separately, as when it is settled.
+        cost: cost.times(count.into()),
         available: app.models.upstream.is_up(route, app.clock.now()),
     }
-}
-
-/// The cost of `count` tasks; each is rounded separately, as when it is settled. Without a price, a
-/// task costs what is reserved for it.
-fn cost(price: Option<Price>, tariff: &Tariff, count: u32) -> MicroDollars {
-    let cost = price.map_or_else(|| tariff.reserve(), |price| price.cost_of(tariff.asked));
-    cost.times(count.into())
 }
 
 /// Whether an order that holds this much would be accepted now.

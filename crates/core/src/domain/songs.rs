@@ -7,18 +7,18 @@ use crate::app::App;
 use crate::domain::music;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::callbacks::CallbackUrl;
+use crate::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, PersonaId, RequestId};
 use mediagate_model::music::{Clip, ClipOrigin, ClipState};
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
 use mediagate_store as store;
 
 mod route_limits;
 
-pub use route_limits::{clips_by_route, fits, least_clip_ms, needs_own_clips};
+pub use route_limits::{fits, needs_own_clips, terms_by_route};
 
 /// A task as ordered.
 #[derive(Debug, Clone)]
@@ -86,12 +86,11 @@ pub async fn prepare(
         check_persona(app, account, &model, persona).await?;
     }
     let clips = route_limits::clips_of(&model, &order);
-    let length = route_limits::longest_clip_ms(&model, &order);
+    let longest_clip_ms = route_limits::longest_clip_ms(&model, &order);
     let callback = order.callback;
     let callback = callback
         .map(|callback| callback.check(app, caller.account.id))
         .transpose()?;
-    let parts = clips as u64;
     let job = SongJob {
         task: order.task,
         fields: order.fields,
@@ -106,12 +105,10 @@ pub async fn prepare(
         model,
         asked_model,
         payload: TaskPayload::SongV1(job.clone()),
-        quantity: WorkQuantity {
-            milliseconds: parts.saturating_mul(length),
-            pixels: 0,
-            parts,
-            parts_asked: parts,
-        },
+        quantity: QuotedQuantity::of(OrderedWork::Song {
+            clips,
+            longest_clip_ms,
+        }),
         callback,
     };
     Ok((new, job))

@@ -16,17 +16,18 @@ use crate::domain::assets::{self, sha256_hex};
 use crate::domain::{ledger, storage_room};
 use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
+use crate::pricing::{OrderQuotation, QuotedQuantity};
 use crate::records::Links;
 use mediagate_config::byte_size::ByteSize;
 use mediagate_model::account::{ApiKey, Caller};
 use mediagate_model::catalog::{EMBEDDED, Model, ModelBackend, Route};
+use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::intent::{IntentResult, StoredAnswer};
 use mediagate_model::media::Asset;
-use mediagate_model::money::{ChargeState, MicroDollars};
+use mediagate_model::money::MicroDollars;
 use mediagate_model::music::Clip;
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{Task, TaskPayload, TaskState};
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
@@ -39,9 +40,16 @@ pub struct NewTask {
     pub asked_model: String,
     pub payload: TaskPayload,
     /// The quantity, for the price.
-    pub quantity: WorkQuantity,
+    pub quantity: QuotedQuantity,
     /// URL that is called when the task ends, encrypted.
     pub callback: Option<String>,
+}
+
+impl NewTask {
+    /// Its prices at `now`.
+    pub fn quotation(&self, now: Timestamp) -> OrderQuotation {
+        OrderQuotation::of(&self.model, self.quantity, self.payload.is_silent(), now)
+    }
 }
 
 /// Everything that one request creates, all or nothing.
@@ -242,26 +250,17 @@ pub async fn check_limits(
 /// The task for an order, not stored yet.
 pub fn task(app: &AppParts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
-    // Today's prices stay with the task. The bill uses them, whatever changes in the settings
-    // meanwhile.
-    let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
-    let reserved = tariff.reserve();
-    let is_paid = reserved > MicroDollars::ZERO;
+    let hold = new.quotation(now).hold();
     let expected_bytes = storage_room::expected_bytes(app, &new.model, &new.payload);
     Task {
         id: TaskId::new(),
         account: caller.account.id,
         key: caller.key.id,
         fingerprint: fingerprint(&new.model, new.model.routes().first()),
-        cost: reserved,
-        reserved,
-        money: if is_paid {
-            ChargeState::Held
-        } else {
-            ChargeState::Free
-        },
-        // A free task keeps its tariff only if it contains what the provider is paid.
-        tariff: (is_paid || !tariff.costs.is_empty()).then_some(tariff),
+        cost: hold.reserved,
+        reserved: hold.reserved,
+        money: hold.money,
+        tariff: hold.tariff,
         bill: None,
         provider: match new.model.routes().first() {
             // Replaced by the provider that accepts it.

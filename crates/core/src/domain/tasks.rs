@@ -23,7 +23,7 @@ mod cancel;
 mod task_waiter;
 
 pub use abandonment::abandon;
-pub use cancel::{JobOutcome, cancel, cancel_with_key, cancelled_bill, settle_job, unknown_bill};
+pub use cancel::{JobOutcome, cancel, cancel_with_key, settle_job};
 pub use task_waiter::{TaskWaiter, next_events, wait};
 
 pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {

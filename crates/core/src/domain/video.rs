@@ -11,13 +11,13 @@ use crate::app::{App, Ctx};
 use crate::domain::pictures::{self, SpooledPicture};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::{assets, storage_room, tasks};
+use crate::pricing::{OrderQuotation, OrderedWork, QuotedQuantity};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, AssetId, RequestId, TaskId};
 use mediagate_model::money::MicroDollars;
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskResult, VideoJob};
 use mediagate_store as store;
 
@@ -89,12 +89,7 @@ pub async fn prepare(
     }
     let sources = fetch_pictures(app, caller.account.id, order, purpose).await?;
     let job = plan(app, &model, order, &sources)?;
-    let quantity = WorkQuantity {
-        milliseconds: job.milliseconds,
-        pixels: u64::from(job.width) * u64::from(job.height),
-        parts: 1,
-        parts_asked: 1,
-    };
+    let quantity = QuotedQuantity::of(OrderedWork::film(&job));
     let new_tasks = (0..u64::from(order.count)).map(|number| NewTask {
         model: model.clone(),
         asked_model: requested_model.clone(),
@@ -134,18 +129,13 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
 /// The least that an order reserves, whatever size its pictures have.
 fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDollars, Error> {
     let job = plan(app, model, order, &SourcePictures::default())?;
-    let quantity = WorkQuantity {
+    let quantity = QuotedQuantity::of(OrderedWork::Film {
         milliseconds: job.milliseconds,
-        // Without a size in the order the picture may decide it, and one pixel is the least.
-        pixels: order
-            .size
-            .map_or(1, |(width, height)| u64::from(width) * u64::from(height)),
-        parts: 1,
-        parts_asked: 1,
-    };
-    let payload = TaskPayload::VideoV1(job);
-    let tariff = model.tariff(quantity, payload.is_silent(), app.clock.now());
-    Ok(tariff.reserve().times(order.count.into()))
+        size: order.size,
+    });
+    let is_silent = TaskPayload::VideoV1(job).is_silent();
+    let quotation = OrderQuotation::of(model, quantity, is_silent, app.clock.now());
+    Ok(quotation.reserve().times(order.count.into()))
 }
 
 async fn fetch_pictures(

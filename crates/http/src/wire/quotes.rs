@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use mediagate_core::domain::quotes::{Quote, RouteQuote};
 use mediagate_model::catalog::EMBEDDED;
-use mediagate_model::price::{Price, WorkQuantity};
+use mediagate_model::price::Price;
 
 /// What a request would cost and reserve, and which routes can serve it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -80,7 +80,7 @@ impl QuoteObject {
             model: quote.model.clone(),
             unit: unit(quote.price),
             unit_price_usd: unit_price(quote.price),
-            quantity: quantity(quote.price, quote.quantity, quote.tasks),
+            quantity: quantity(quote),
             cost_usd: quote.cost.to_string(),
             reserve_usd: quote.reserve.to_string(),
             tasks: quote.tasks,
@@ -123,6 +123,7 @@ fn unit_price(price: Option<Price>) -> Option<String> {
     price.map(|price| price.per_unit.to_string())
 }
 
-fn quantity(price: Option<Price>, quantity: WorkQuantity, tasks: u64) -> Option<String> {
-    price.map(|price| price.units(quantity, tasks))
+fn quantity(quote: &Quote) -> Option<String> {
+    let (price, quantity) = quote.price.zip(quote.quantity)?;
+    Some(price.units(quantity.work(), quote.tasks))
 }

@@ -8,7 +8,7 @@ use crate::columns::{FieldReader, TableRecord as _, record};
 use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::price::{Bill, Tariff};
+use mediagate_model::price::{Bill, Tariff, charge};
 use mediagate_model::task::TaskState;
 
 #[macro_use]
@@ -334,9 +334,7 @@ impl TaskRow {
                 bill.cost, self.cost
             ));
         }
-        // Without a price, what was reserved is charged.
-        let by_price = bill.price.map(|price| price.cost_of(bill.quantity));
-        let cost = by_price.map_or(self.reserved, |cost| cost.min(self.reserved));
+        let cost = charge(bill.price, bill.quantity, self.reserved);
         if cost != bill.cost {
             faults.push(format!(
                 "its bill says {}; by its price and quantity it should be {cost}",

@@ -19,6 +19,7 @@ use mediagate_core::domain::provenance::marking::{self, ClipSource, SigningFacts
 use mediagate_core::domain::songs;
 use mediagate_core::limits::{WorkKind, WorkSlot};
 use mediagate_core::retry;
+use mediagate_core::pricing::{ClipLengths, DeliveredWork};
 use mediagate_core::upstream::ProviderSite;
 use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle, MadeClip};
@@ -27,7 +28,6 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, ClipId};
 use mediagate_model::music::ClipUpstream;
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultKind};
 use mediagate_model::task::{
     LinkOutput, SeparationMode, SongJob, StemsJob, Task, TaskPayload, TaskResult, VideoJob,
@@ -159,18 +159,18 @@ async fn video(
         assets::keep_file(app, task.account, film.media, &file.path, size, sha256)
     })
     .await?;
-    // A film that cannot be measured counts as it was ordered.
+    let delivered = DeliveredWork::Film {
+        milliseconds: film.properties.map(|film| film.milliseconds),
+        pixels: film
+            .properties
+            .map(|film| u64::from(film.width) * u64::from(film.height)),
+    };
+    // A film that cannot be measured is shown as it was ordered.
     let properties = film.properties.unwrap_or(VideoProperties {
         width: job.width,
         height: job.height,
         milliseconds: job.milliseconds,
     });
-    let quantity = WorkQuantity {
-        milliseconds: properties.milliseconds,
-        pixels: u64::from(properties.width) * u64::from(properties.height),
-        parts: 1,
-        parts_asked: 1,
-    };
     let result = TaskResult::VideoV1(VideoOutput {
         video: video.id,
         media: video.media,
@@ -191,7 +191,7 @@ async fn video(
     Ok(RunOutput {
         fingerprints: vec![fingerprint],
         assets: vec![video],
-        ..RunOutput::new(result, quantity)
+        ..RunOutput::new(result, delivered)
     })
 }
 
@@ -214,8 +214,7 @@ pub(super) fn link_of<'a>(
     }
 }
 
-/// The output of a film that stays at the provider. It is not measured: the ordered quantity is
-/// charged.
+/// The output of a film that stays at the provider. It is not measured.
 fn link_output(job: &VideoJob, url: String) -> RunOutput {
     let result = TaskResult::LinkV1(LinkOutput {
         expires_at_micros: signed_urls::expiry(&url).map(Timestamp::micros),
@@ -224,13 +223,11 @@ fn link_output(job: &VideoJob, url: String) -> RunOutput {
         height: job.height,
         milliseconds: job.milliseconds,
     });
-    let quantity = WorkQuantity {
-        milliseconds: job.milliseconds,
-        pixels: u64::from(job.width) * u64::from(job.height),
-        parts: 1,
-        parts_asked: 1,
+    let delivered = DeliveredWork::Film {
+        milliseconds: None,
+        pixels: None,
     };
-    RunOutput::new(result, quantity)
+    RunOutput::new(result, delivered)
 }
 
 /// Maximum length of a provider's recording, which may be longer than a caller's.
@@ -315,9 +312,9 @@ async fn stems(
     let parts = fetch_stems(app, task.account, accepted_job, (job_outputs, given_up)).await?;
     let mut output = RunOutput::new(
         TaskResult::ClipsV1 { clips: Vec::new() },
-        WorkQuantity::default(),
+        DeliveredWork::Stems(Vec::new()),
     );
-    let (mut ids, mut missing) = (Vec::new(), Vec::new());
+    let (mut ids, mut made, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
         let part = parts.iter().find(|part| part.target == *target);
         let clip = match part {
@@ -357,25 +354,13 @@ async fn stems(
             output.clip_facts.push((*id, String::new(), upstream));
         }
         ids.push(*id);
+        made.push(*target);
     }
     if ids.is_empty() || requested_track.is_some_and(|(id, _)| !ids.contains(id)) {
         let message = format!("it contains no {}", missing.join(", "));
         return Err(ResultError::Useless(message).into());
     }
-    let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
-    output.quantity = WorkQuantity {
-        // If stems are missing, only a share of the recording's length is charged.
-        milliseconds: job.milliseconds * parts / parts_asked,
-        pixels: 0,
-        parts,
-        parts_asked,
-    };
-    output.partial = (!missing.is_empty()).then(|| {
-        format!(
-            "{parts} of {parts_asked} stems were made; missing: {}.",
-            missing.join(", ")
-        )
-    });
+    output.delivered = DeliveredWork::Stems(made);
     output.result = TaskResult::ClipsV1 { clips: ids };
     Ok(output)
 }
@@ -477,11 +462,17 @@ async fn songs(
     (job_outputs, given_up): (&[JobOutput], &[usize]),
 ) -> Result<RunOutput, StoreFailure> {
     let mut ordered_ids = job.outputs.iter().copied();
-    let mut output = RunOutput::new(
-        TaskResult::ClipsV1 { clips: Vec::new() },
-        WorkQuantity::default(),
+    let route = (
+        accepted_job.site.provider.name(),
+        accepted_job.route_model.as_str(),
     );
-    let mut ids = Vec::new();
+    let terms = songs::terms_by_route(app, task, job, route);
+    let song = |lengths| DeliveredWork::Song {
+        clips: ClipLengths::Measured(lengths),
+        terms,
+    };
+    let mut output = RunOutput::new(TaskResult::ClipsV1 { clips: Vec::new() }, song(Vec::new()));
+    let (mut ids, mut lengths) = (Vec::new(), Vec::new());
     for (place, job_output) in job_outputs.iter().enumerate() {
         let OutputKind::Clip(facts) = &job_output.kind else {
             continue;
@@ -505,8 +496,7 @@ async fn songs(
         let (clip, clip_provenance) = marking::sign_clip(app, signing_facts, clip, source).await?;
         output.provenance.push((id, clip_provenance));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        output.quantity.milliseconds += media.milliseconds;
-        output.quantity.parts += 1;
+        lengths.push(media.milliseconds);
         output.clips.push((id, media));
         let [audio, ..] = &stored;
         let (fingerprint, kind) = (clip.fingerprint.clone(), ResultKind::Song);
@@ -526,14 +516,7 @@ async fn songs(
     if ids.is_empty() {
         return Err(ResultError::Useless("it contains no audio".into()).into());
     }
-    // The number of ordered clips is that of the first route, and this one may make fewer.
-    let route = (
-        accepted_job.site.provider.name(),
-        accepted_job.route_model.as_str(),
-    );
-    let (made, complete) = (ids.len(), songs::clips_by_route(app, task, job, route));
-    output.quantity.parts_asked = complete as u64;
-    output.partial = (made < complete).then(|| format!("{made} of {complete} clips were made."));
+    output.delivered = song(lengths);
     output.result = TaskResult::ClipsV1 { clips: ids };
     Ok(output)
 }

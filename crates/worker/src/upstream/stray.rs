@@ -12,14 +12,15 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::unfetched::{made_quantity, ordered_quantity};
+use super::unfetched::listed_work;
 use crate::{WorkerContext, random};
 use mediagate_core::app::App;
 use mediagate_core::crash;
+use mediagate_core::domain::tasks::JobOutcome;
 use mediagate_core::domain::{costs, ledger, tasks};
+use mediagate_core::pricing::{DeliveredQuantity, DeliveredWork};
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::error::Error;
-use mediagate_model::price::{Bill, WorkQuantity};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
 use mediagate_store as store;
@@ -31,12 +32,12 @@ const BATCH: u32 = 100;
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// The outcome of a cancelled task's job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum StrayOutcome {
     /// The provider cancelled the job.
     CalledOff,
-    /// The provider completed the job nevertheless, and made this.
-    Completed(WorkQuantity),
+    /// The provider completed the job nevertheless, and made this; `None` if it does not list that.
+    Completed(Option<DeliveredWork>),
     /// The job failed, or did not make what was ordered.
     Failed,
     /// It is unknown how the job ended. A job that is gone, perhaps because of its cancellation, may
@@ -45,7 +46,7 @@ enum StrayOutcome {
 }
 
 impl StrayOutcome {
-    const fn name(self) -> &'static str {
+    const fn name(&self) -> &'static str {
         match self {
             Self::CalledOff => "called_off",
             Self::Completed(_) => "made",
@@ -237,7 +238,7 @@ async fn poll(
                 let settlement = driver.settlement(&site.provider, &credential.secret, handle);
                 match Box::pin(settlement).await {
                     Ok(Some(JobSettlement::Open)) => failures = 0,
-                    Ok(settlement) => return Some(outcome_of_end(task, &error, settlement)),
+                    Ok(settlement) => return Some(outcome_of_end(&error, settlement)),
                     Err(error) if error.class.is_transient() => failures += 1,
                     Err(_) => return Some((StrayOutcome::Unknown, None)),
                 }
@@ -254,14 +255,11 @@ async fn poll(
 /// The outcome of a job whose record says that it ended without a result, and its cost if the
 /// record of its money says that it was completed.
 fn outcome_of_end(
-    task: &Task,
     error: &ProviderError,
     settlement: Option<JobSettlement>,
 ) -> (StrayOutcome, Option<ProviderCost>) {
     match (settlement, error.class) {
-        (Some(JobSettlement::Paid(cost)), _) => {
-            (StrayOutcome::Completed(ordered_quantity(task)), Some(cost))
-        }
+        (Some(JobSettlement::Paid(cost)), _) => (StrayOutcome::Completed(None), Some(cost)),
         (_, ErrorClass::Unconfirmed) => (StrayOutcome::Unknown, None),
         (_, ErrorClass::Lost) => (StrayOutcome::CalledOff, None),
         _ => (StrayOutcome::Failed, None),
@@ -275,8 +273,10 @@ fn outcome_of(
     submission: &Submission,
     outputs: &[JobOutput],
 ) -> StrayOutcome {
-    made_quantity(app, task, submission, outputs)
-        .map_or(StrayOutcome::Failed, StrayOutcome::Completed)
+    let work = listed_work(app, task, submission, outputs);
+    work.map_or(StrayOutcome::Failed, |work| {
+        StrayOutcome::Completed(Some(work))
+    })
 }
 
 /// Closes the submission of an ended job, and settles the money of its task.
@@ -288,17 +288,9 @@ async fn close(
     cost: Option<ProviderCost>,
 ) -> Result<(), Error> {
     let app = &context.app;
-    let made = match outcome {
-        StrayOutcome::Completed(quantity) => Some(quantity),
-        StrayOutcome::CalledOff | StrayOutcome::Failed | StrayOutcome::Unknown => None,
-    };
-    let bill = match made {
-        Some(quantity) => bill(task, submission, quantity),
-        None => tasks::unknown_bill(task, route(submission)),
-    };
     let allowance = app.config.cancel_allowance;
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
-    let from = submission.state;
+    let (from, name) = (submission.state, outcome.name());
     let state = match outcome {
         StrayOutcome::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
@@ -307,53 +299,38 @@ async fn close(
     let money_closed = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            let error = Some(("cancelled", outcome.name()));
+            let error = Some(("cancelled", name));
             let Some(closed) = store::submissions::close(conn, id, from, state, error, now)? else {
                 return Ok(false);
             };
             if let Some(cost) = cost {
                 store::submissions::set_cost(conn, id, cost)?;
             }
-            let job = match outcome {
-                StrayOutcome::Completed(_) => tasks::JobOutcome::Made(bill.as_ref()),
-                StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
-                StrayOutcome::Unknown => tasks::JobOutcome::Unknown(bill.as_ref()),
+            let job = match &outcome {
+                StrayOutcome::Completed(work) => JobOutcome::Made(work.as_ref()),
+                StrayOutcome::CalledOff | StrayOutcome::Failed => JobOutcome::NotMade,
+                StrayOutcome::Unknown => JobOutcome::Unknown,
             };
-            let is_closed = tasks::settle_job(conn, &task, job, allowance, now)?;
-            // The result was not fetched, so without a bill its size is taken from the order.
-            let billed = bill.as_ref().filter(|_| is_closed);
-            let delivered = made.map(|_| match billed {
-                Some(bill) => bill.quantity,
-                None => ordered_quantity(&task),
-            });
+            let route = (closed.provider.as_str(), closed.route_model.as_str());
+            let is_closed = tasks::settle_job(conn, &task, route, job, allowance, now)?;
+            let delivered = match job {
+                // Without a bill the record does not keep what was made, so the order counts.
+                JobOutcome::Made(work) => {
+                    Some(DeliveredQuantity::of(&task, work.filter(|_| is_closed)))
+                }
+                _ => None,
+            };
             costs::record_job_cost(conn, &task, closed, cost, delivered, now)?;
             Ok(is_closed)
         })
         .await?;
-    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => outcome.name()).increment(1);
+    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => name).increment(1);
     tracing::info!(
-        outcome = outcome.name(),
+        outcome = name,
         money_closed,
         "the job of a cancelled task has ended"
     );
     Ok(())
-}
-
-/// The bill for what was made although its caller cancelled, if the operator charges for that.
-fn bill(task: &Task, submission: &Submission, quantity: WorkQuantity) -> Option<Bill> {
-    let (parts, parts_asked) = (quantity.parts, quantity.parts_asked);
-    let shortfall = if parts < parts_asked {
-        format!(" {parts} of {parts_asked} parts were made.")
-    } else {
-        String::new()
-    };
-    let note = format!("The task was cancelled, but the provider completed it anyway.{shortfall}");
-    tasks::cancelled_bill(task, route(submission), quantity, note)
-}
-
-/// The provider and its name for the model.
-fn route(submission: &Submission) -> (&str, &str) {
-    (&submission.provider, &submission.route_model)
 }
 
 /// Releases money that is still reserved for cancelled tasks on which no provider works: the

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::SongOrder;
 use crate::app::App;
+use crate::pricing::{RouteName, SongTerms};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::catalog::{Model, Route};
 use mediagate_model::error::{Error, ErrorCode};
@@ -168,27 +169,23 @@ pub(super) fn clips_of(model: &Model, order: &SongOrder) -> usize {
     )
 }
 
-/// A provider, and its name for the model.
-type RouteName<'a> = (&'a str, &'a str);
-
-/// How many clips complete an order at the route that makes it: as many as that route makes, but
-/// not more than were ordered.
-pub fn clips_by_route(app: &App, task: &Task, job: &SongJob, route: RouteName<'_>) -> usize {
+/// What an order means at the route that makes it. It is complete with as many clips as that route
+/// makes, but not more than were ordered. A clip that nobody measures has at least the length that
+/// was ordered, if the route keeps it, else the shortest that the route makes.
+pub fn terms_by_route(app: &App, task: &Task, job: &SongJob, route: RouteName<'_>) -> SongTerms {
+    let songs = limits_of_route(app, task, job, route);
     let ordered = job.outputs.len();
     // If the route was removed from the settings, it is not known how many it makes.
-    limits_of_route(app, task, job, route)
-        .map_or(ordered, |songs| songs.clips_of(&job.task).min(ordered))
-}
-
-/// The least length of a clip that a route made, if nobody measures it: the length that was
-/// ordered, if the route keeps it, else the shortest that the route makes.
-pub fn least_clip_ms(app: &App, task: &Task, job: &SongJob, route: RouteName<'_>) -> u64 {
-    let songs = limits_of_route(app, task, job, route);
-    let ordered = job.fields.get("seconds").and_then(Value::as_f64);
-    let ordered = ordered.filter(|_| songs.as_ref().is_some_and(takes_length));
-    let shortest = songs.and_then(|songs| songs.seconds);
+    let made = songs.as_ref().map(|songs| songs.clips_of(&job.task));
+    let ordered_seconds = job.fields.get("seconds").and_then(Value::as_f64);
+    let kept_seconds = ordered_seconds.filter(|_| songs.as_ref().is_some_and(takes_length));
+    let shortest = songs.as_ref().and_then(|songs| songs.seconds);
     let shortest = shortest.map_or(MIN_SONG_SECONDS, |(min, _)| min);
-    ordered.map_or(u64::from(shortest) * 1000, animatic_engine::milliseconds)
+    SongTerms {
+        clips: made.map_or(ordered, |made| made.min(ordered)),
+        least_clip_ms: kept_seconds
+            .map_or(u64::from(shortest) * 1000, animatic_engine::milliseconds),
+    }
 }
 
 /// The limits of a configured route, if it still does the work.

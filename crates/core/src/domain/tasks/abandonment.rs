@@ -38,7 +38,8 @@ pub async fn abandon(app: &App, id: TaskId, author: ChangeAuthor) -> Result<Task
             if let Some(closed) =
                 store::submissions::close(conn, submission.id, from, to, reason, now)?
             {
-                tasks::settle_job(conn, &task, JobOutcome::Abandoned, allowance, now)?;
+                let route = (closed.provider.as_str(), closed.route_model.as_str());
+                tasks::settle_job(conn, &task, route, JobOutcome::Abandoned, allowance, now)?;
                 costs::record_job_cost(conn, &task, closed, None, None, now)?;
             }
             Ok(())

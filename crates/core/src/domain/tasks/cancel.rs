@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::crash;
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::{endings, keys, ledger};
+use crate::pricing::{self, DeliveredWork, RouteName};
 use mediagate_config::CancelPolicy;
 use mediagate_model::account::{KeyEndReason, TasksAtEnd};
 use mediagate_model::catalog::EMBEDDED;
@@ -28,7 +29,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::price::{Bill, WorkQuantity};
+use mediagate_model::price::Bill;
 use mediagate_model::submission::SubmissionState;
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
@@ -279,64 +280,37 @@ fn ending(task: &Task, hold: HoldDecision, cause: CancelCause) -> TaskEnding {
 /// The outcome of a cancelled task's job.
 #[derive(Debug, Clone, Copy)]
 pub enum JobOutcome<'a> {
-    /// The result was made anyway; this is its cost by our price, `None` for a free task.
-    Made(Option<&'a Bill>),
+    /// This was made anyway; `None` if its provider does not say what it made.
+    Made(Option<&'a DeliveredWork>),
     /// The provider cancelled the job, or it failed.
     NotMade,
-    /// It is unknown how the job ended; this is its cost by our price if it was completed, `None`
-    /// for a free task.
-    Unknown(Option<&'a Bill>),
+    /// It is unknown how the job ended.
+    Unknown,
     /// The operator gave the job up, and with it the money.
     Abandoned,
 }
 
-/// The bill for `quantity` of a cancelled task's job at this provider; `None` for a free task.
-pub fn cancelled_bill(
-    task: &Task,
-    (provider, route_model): (&str, &str),
-    quantity: WorkQuantity,
-    note: String,
-) -> Option<Bill> {
-    if task.money == ChargeState::Free {
-        return None;
-    }
-    let tariff = task.tariff.as_ref();
-    let price = tariff.and_then(|tariff| tariff.price_by(provider, route_model));
-    Some(Bill {
-        price,
-        quantity,
-        cost: task.cost_at(price, quantity),
-        delivered: None,
-        partial: Some(note),
-    })
-}
-
-/// The bill for a cancelled task's job of which it is unknown whether it was completed.
-pub fn unknown_bill(task: &Task, route: (&str, &str)) -> Option<Bill> {
-    let tariff = task.tariff.as_ref();
-    let ordered = tariff.map(|tariff| tariff.asked).unwrap_or_default();
-    let note = "The task was cancelled, and it is unknown whether the provider completed it.";
-    cancelled_bill(task, route, ordered, note.to_owned())
-}
-
 /// Settles the money of a cancelled task whose job is over, in the transaction that closes its
-/// submission. `allowance` is the most that is given back to an account per day. Returns whether
-/// money was still held.
+/// submission at `route`. `allowance` is the most that is given back to an account per day. Returns
+/// whether money was still held.
 pub fn settle_job(
     conn: &mut Conn<'_>,
     task: &Task,
+    route: RouteName<'_>,
     outcome: JobOutcome<'_>,
     allowance: MicroDollars,
     now: Timestamp,
 ) -> Result<bool, Error> {
     let bill = match outcome {
-        JobOutcome::Made(bill) => bill,
-        JobOutcome::NotMade | JobOutcome::Unknown(_) | JobOutcome::Abandoned => None,
+        JobOutcome::Made(work) => pricing::cancelled_bill(task, work, route),
+        JobOutcome::Unknown => pricing::unknown_bill(task, route),
+        JobOutcome::NotMade | JobOutcome::Abandoned => None,
     };
+    let bill = bill.as_ref();
     if task.money == ChargeState::Held {
         return match outcome {
-            JobOutcome::Unknown(bill) => close_unknown(conn, task, bill, allowance, now),
-            JobOutcome::Abandoned => ledger::close_unknown(conn, task, None, now),
+            JobOutcome::Unknown => close_unknown(conn, task, bill, allowance, now),
+            JobOutcome::Abandoned => ledger::close_unknown(conn, task, bill, now),
             JobOutcome::Made(_) | JobOutcome::NotMade => ledger::close(conn, task, bill, now),
         };
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use mediagate_core::domain::keys::{self, NewKey};
 use mediagate_core::domain::task_acceptance::{self, NewTask, TaskDraft};
 use mediagate_core::intents::{IntentRequest, Lookup, PeerSocket};
+use mediagate_core::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::RequestFingerprint;
-use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{TaskPayload, VideoJob};
 use reqwest::Method;
 use serde_json::Value;
@@ -357,8 +357,8 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
             .unwrap()
             .clone(),
         asked_model: "animatic-1".into(),
+        quantity: QuotedQuantity::of(OrderedWork::film(&VideoJob::default())),
         payload: TaskPayload::VideoV1(VideoJob::default()),
-        quantity: WorkQuantity::default(),
         callback: None,
     };
     let mut task = task_acceptance::task(second, &caller, &RequestId::generate(), new);
