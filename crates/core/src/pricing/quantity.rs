@@ -142,10 +142,11 @@ impl QuotedQuantity {
             }
         };
         Self(WorkQuantity {
-            milliseconds,
+            // An order of no length would be free.
+            milliseconds: milliseconds.max(1),
             pixels,
-            parts,
-            parts_asked: parts,
+            parts: parts.max(1),
+            parts_asked: parts.max(1),
         })
     }
 
@@ -192,7 +193,7 @@ impl BilledQuantity {
                 pixels,
             }) => WorkQuantity {
                 milliseconds: film_ms(*milliseconds, asked.milliseconds),
-                pixels: pixels.map_or(asked.pixels, |pixels| pixels.min(asked.pixels)),
+                pixels: known(*pixels).map_or(asked.pixels, |pixels| pixels.min(asked.pixels)),
                 ..asked
             },
             // If stems are missing, only a share of the recording's length is charged.
@@ -200,7 +201,7 @@ impl BilledQuantity {
                 let parts = (stems.len() as u64).min(asked.parts_asked);
                 let milliseconds = asked.milliseconds.saturating_mul(parts);
                 WorkQuantity {
-                    milliseconds: milliseconds / asked.parts_asked.max(1),
+                    milliseconds: (milliseconds / asked.parts_asked.max(1)).max(1),
                     parts,
                     ..asked
                 }
@@ -215,11 +216,11 @@ impl BilledQuantity {
 }
 
 /// The length of a film that is charged: the ordered one if the film is close enough, because
-/// encoders cut films at frames, else its own, rounded down.
+/// encoders cut films at frames, else its own, rounded down to a step, and at least one.
 fn film_ms(made: Option<u64>, ordered: u64) -> u64 {
-    match made {
+    match known(made) {
         Some(made) if made.saturating_add(TOLERANCE_MS) < ordered => {
-            made / FILM_STEP_MS * FILM_STEP_MS
+            (made / FILM_STEP_MS).max(1) * FILM_STEP_MS
         }
         _ => ordered,
     }
@@ -230,14 +231,15 @@ fn film_ms(made: Option<u64>, ordered: u64) -> u64 {
 /// measured count with their least length.
 fn song(reserved: ReservedQuantity, clips: &ClipLengths, terms: SongTerms) -> WorkQuantity {
     let asked = reserved.work();
-    let parts = clips.count().min(terms.clips) as u64;
-    let measured = clips.total_ms(reserved.parts());
+    let complete = terms.clips.max(1);
+    let parts = clips.count().min(complete) as u64;
+    let measured = known(clips.total_ms(reserved.parts()));
     let milliseconds = measured.unwrap_or_else(|| terms.least_clip_ms.saturating_mul(parts));
     WorkQuantity {
-        milliseconds: milliseconds.min(asked.milliseconds),
+        milliseconds: milliseconds.max(1).min(asked.milliseconds),
         parts,
         // The number of ordered clips is that of the first route, and this one may make fewer.
-        parts_asked: terms.clips as u64,
+        parts_asked: complete as u64,
         ..asked
     }
 }
@@ -263,7 +265,7 @@ impl DeliveredQuantity {
                 quantity.pixels = larger.unwrap_or(quantity.pixels);
             }
             Some(DeliveredWork::Song { clips, .. }) => {
-                let measured = clips.total_ms(usize::MAX);
+                let measured = known(clips.total_ms(usize::MAX));
                 quantity.milliseconds = measured.unwrap_or(quantity.milliseconds);
             }
             Some(DeliveredWork::Stems(_)) | None => {}
@@ -276,8 +278,14 @@ impl DeliveredQuantity {
     }
 }
 
+/// Pixels of a frame, at least one.
 fn area((width, height): (u32, u32)) -> u64 {
-    u64::from(width) * u64::from(height)
+    (u64::from(width) * u64::from(height)).max(1)
+}
+
+/// A number that was measured; files that do not know theirs say zero.
+fn known(measured: Option<u64>) -> Option<u64> {
+    measured.filter(|number| *number > 0)
 }
 
 pub(super) const fn is_longer(delivered_ms: u64, ordered_ms: u64) -> bool {

@@ -166,6 +166,9 @@ fn a_film_is_charged_by_what_was_made_of_the_order() {
         (delivered_film(2_080, 500_000), 200_000, 100_000, 100_000),
         (delivered_film(12_000, 9_000_000), 500_000, 100_000, 500_000),
         (NOT_MEASURED, 500_000, 100_000, 500_000),
+        // A moment counts as a tenth of a second. Files that do not know their length or size say 0.
+        (delivered_film(60, 1_000_000), 10_000, 100_000, 10_000),
+        (delivered_film(0, 0), 500_000, 100_000, 500_000),
     ] {
         for (unit, micros) in [
             (PriceUnit::Second, by_second),
@@ -233,7 +236,8 @@ fn a_song_is_charged_by_its_own_length_and_number() {
         ),
         // The route makes only one.
         (measured(&[60_000]), 1, 100_000, 100_000, None),
-        // Nobody measured them: a second each.
+        // Nobody measured them, or they have no length: a second each.
+        (measured(&[0, 0]), 2, 3_333, 100_000, None),
         (ClipLengths::Counted(2), 2, 3_333, 100_000, None),
         (ClipLengths::Counted(3), 1, 1_667, 100_000, None),
     ] {
@@ -451,6 +455,21 @@ proptest! {
             prop_assert!(billed.milliseconds <= asked.milliseconds, "{bill:?}");
             prop_assert!(billed.pixels <= asked.pixels, "{bill:?}");
             prop_assert!(billed.parts <= asked.parts, "{bill:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_priced_route_made_is_free(
+        order in any_order(), prices in any_prices(), route in any_route(),
+    ) {
+        // A price at which even a pixel of a millisecond costs something.
+        let high = |price: Price| Price { per_unit: MicroDollars::new(1_000_000_000), ..price };
+        let prices = prices.map(|price| price.map(high));
+        let (task, _) = accepted(&order, prices);
+        let has_price = task.tariff.is_some();
+        for bill in bills(&task, &order.delivered, route) {
+            prop_assert_eq!(bill.is_some(), has_price);
+            prop_assert!(bill.is_none_or(|bill| bill.cost > MicroDollars::ZERO));
         }
     }
 

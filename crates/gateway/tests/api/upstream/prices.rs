@@ -174,3 +174,56 @@ async fn a_short_delivery_is_charged_by_its_length() {
     );
     gateway.stop().await;
 }
+
+/// The simulator's film with these bytes written behind each of its boxes of this kind.
+fn changed_film(kind: [u8; 4], changes: &[(usize, u32)]) -> Fault {
+    let mut film = simulator::media::video(4).to_vec();
+    let starts: Vec<usize> = (0..film.len() - 4)
+        .filter(|start| film[*start..].starts_with(&kind))
+        .collect();
+    assert!(!starts.is_empty());
+    for start in starts {
+        for (offset, number) in changes {
+            let place = start + 4 + offset;
+            film[place..place + 4].copy_from_slice(&number.to_be_bytes());
+        }
+    }
+    Fault::Another(film)
+}
+
+#[tokio::test]
+async fn a_film_is_not_free_because_its_file_tells_no_size_or_a_moment() {
+    let simulator = simulator().await;
+    let priced = |name: &str, unit: &str| {
+        format!(
+            "[models.{name}]\nkind = \"video\"\nprice = {{ unit = \"{unit}\", usd = \"0.10\" }}\nroutes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
+        )
+    };
+    let toml = provider("acme", "openai-videos", &simulator, "")
+        + &priced("by-size", "megapixel_second")
+        + &priced("by-length", "second");
+    let gateway = gateway(&toml).await;
+    // Width and height of a track.
+    let without_size = changed_film(*b"tkhd", &[(76, 0), (80, 0)]);
+    // The clock's ticks per second, and the length in ticks.
+    let of_a_moment = changed_film(*b"mdhd", &[(12, 1000), (16, 90)]);
+    for (model, fault, quantity) in [
+        // A size that is not known is the ordered one: 4 × 0.9216.
+        ("by-size", without_size, "3.6864"),
+        ("by-length", of_a_moment, "0.1"),
+    ] {
+        let world = simulator.world();
+        world.order_fault(fault, None, Some(RequestRole::Download), 1);
+        let body = json!({"model": model, "prompt": "a lake"});
+        let order = gateway.post("/v1/videos", &body).await;
+        let task = order.header("x-task-id").unwrap().to_owned();
+        let view = gateway.finished(&task).await;
+        assert_eq!(view["status"], "succeeded", "{view}");
+        assert_eq!(view["billing"]["quantity"], quantity, "{view}");
+        assert_ne!(view["cost_usd"], "0.00", "{view}");
+    }
+    let verified = crate::admin::operator(&gateway).await;
+    let verified = verified.get("/v1/admin/ledger/verify").await.ok();
+    assert_eq!(verified["mismatches"], json!([]), "{verified}");
+    gateway.stop().await;
+}
