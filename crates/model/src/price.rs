@@ -152,7 +152,11 @@ impl DatedPrice {
 
 /// The prices of a model over time: each is valid until the next, without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PriceSchedule(Vec<DatedPrice>);
+pub struct PriceSchedule {
+    first: DatedPrice,
+    /// By date.
+    later: Vec<DatedPrice>,
+}
 
 /// Why a list of prices is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,51 +173,52 @@ impl PriceSchedule {
     /// Sorts prices by date.
     pub fn new(mut prices: Vec<DatedPrice>) -> Result<Self, ScheduleError> {
         prices.sort_by_key(|dated| dated.from);
-        if prices.is_empty() {
-            return Err(ScheduleError::Empty);
+        if let Some(pair) = prices.windows(2).find(|pair| pair[0].from == pair[1].from) {
+            return Err(ScheduleError::Duplicate(pair[0].from));
         }
-        match prices.windows(2).find(|pair| pair[0].from == pair[1].from) {
-            Some(pair) => Err(ScheduleError::Duplicate(pair[0].from)),
-            None => Ok(Self(prices)),
+        let mut prices = prices.into_iter();
+        let first = prices.next().ok_or(ScheduleError::Empty)?;
+        Ok(Self {
+            first,
+            later: prices.collect(),
+        })
+    }
+
+    pub const fn always(price: Price) -> Self {
+        Self {
+            first: DatedPrice {
+                from: None,
+                price,
+                without_audio: None,
+            },
+            later: Vec::new(),
         }
     }
 
-    pub fn always(price: Price) -> Self {
-        Self(vec![DatedPrice {
-            from: None,
-            price,
-            without_audio: None,
-        }])
+    fn prices(&self) -> impl Iterator<Item = &DatedPrice> {
+        std::iter::once(&self.first).chain(&self.later)
     }
 
     /// The price at `now`, or the first one if it has not begun yet.
     pub fn at(&self, now: Timestamp) -> DatedPrice {
-        let begun = self.0.iter().take_while(|dated| dated.from <= Some(now));
-        let current = begun.last().or_else(|| self.0.first());
-        // INVARIANT: a schedule is never empty.
-        current.copied().unwrap_or(DatedPrice {
-            from: None,
-            price: Price {
-                unit: PriceUnit::Task,
-                per_unit: MicroDollars::ZERO,
-            },
-            without_audio: None,
-        })
+        let later = self.later.iter();
+        let begun = later.take_while(|dated| dated.from <= Some(now));
+        *begun.last().unwrap_or(&self.first)
     }
 
     /// Whether any of its prices differs without sound.
     pub fn depends_on_audio(&self) -> bool {
-        self.0.iter().any(|dated| dated.without_audio.is_some())
+        self.prices().any(|dated| dated.without_audio.is_some())
     }
 
     /// The price that follows the one at `now`.
     pub fn next(&self, now: Timestamp) -> Option<DatedPrice> {
-        self.0.iter().copied().find(|dated| dated.from > Some(now))
+        self.prices().copied().find(|dated| dated.from > Some(now))
     }
 
     /// When the first price begins; `None` if it has always been valid.
-    pub fn begins(&self) -> Option<Timestamp> {
-        self.0.first().and_then(|dated| dated.from)
+    pub const fn begins(&self) -> Option<Timestamp> {
+        self.first.from
     }
 }
 
