@@ -7,9 +7,9 @@ use axum::http::{HeaderMap, header};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::types::{IntegerField, text};
+use crate::fields::types::{BooleanField, IntegerField, text};
 use crate::fields::{BodyFields, FieldType};
-use crate::query::parameters;
+use crate::query::{invalid, parameters};
 use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -85,7 +85,7 @@ impl<Id: FromStr> CsvPage<Id> {
         let limit = match self.limit {
             Some(limit) if !is_csv && limit > MAX_LIMIT => {
                 let message = format!("Must be from 1 to {MAX_LIMIT}.");
-                return Err(Error::at_field(ErrorCode::InvalidValue, "limit", message));
+                return Err(invalid("limit", message));
             }
             Some(limit) => limit,
             None if is_csv => DEFAULT_CSV_LIMIT,
@@ -202,6 +202,21 @@ impl<T: WordValue> FieldType for WordField<T> {
             .schema_type(Type::String)
             .enum_values(Some(T::WORDS.iter().copied()))
             .into()
+    }
+}
+
+/// `true` or `false`; an empty text counts as absent.
+pub(crate) struct FlagField;
+
+impl FieldType for FlagField {
+    type Value = bool;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<bool> {
+        parsed(query, name, 100, "Must be one of true, false.")
+    }
+
+    fn schema() -> RefOr<Schema> {
+        BooleanField::schema()
     }
 }
 

@@ -124,6 +124,15 @@ impl<S: Sync, Q: QueryParameters> FromRequestParts<S> for Query<Q> {
     }
 }
 
+/// The error for a parameter whose value does not fit the rest of the request.
+pub(crate) fn invalid(name: &str, message: impl Into<String>) -> Error {
+    Error::Invalid(vec![FieldError {
+        code: ErrorCode::InvalidValue,
+        param: name.to_owned(),
+        message: message.into(),
+    }])
+}
+
 fn members(query: &str) -> Map<String, Value> {
     let pairs = url::form_urlencoded::parse(query.as_bytes());
     pairs

@@ -10,13 +10,13 @@ use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::fields::types::{BooleanField, OptionalText};
+use crate::fields::types::OptionalText;
 use crate::idempotency::Fingerprint;
 use crate::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
-use crate::page_params::Page;
-use crate::query::{Query, parameters};
+use crate::page_params::{FlagField, Page};
+use crate::query::{Query, invalid, parameters};
 use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -24,7 +24,7 @@ use mediagate_core::domain::accounts;
 use mediagate_core::domain::keys::{self, IssuedKey, RevocationOptions};
 use mediagate_core::domain::operator::OperatorAction;
 use mediagate_model::account::TasksAtEnd;
-use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
 
 /// Create an API key.
@@ -119,12 +119,12 @@ parameters! {
     pub(crate) struct RevocationParameters {
         /// Whether to delete the webhook endpoints of the keys that are revoked. Default: they are
         /// disabled and their events are held
-        end_webhooks: BooleanField,
+        end_webhooks: FlagField,
         /// Whether all open tasks continue. Default: those that have not begun are cancelled
-        keep_tasks: BooleanField,
+        keep_tasks: FlagField,
         /// Whether to cancel also the tasks that have begun. What their providers make anyway is
         /// charged as after any cancellation
-        cancel_running: BooleanField,
+        cancel_running: FlagField,
     }
 }
 
@@ -169,11 +169,8 @@ impl RevocationParameters {
         let is_set = |flag: Option<bool>| flag.unwrap_or(false);
         let tasks = match (is_set(self.keep_tasks), is_set(self.cancel_running)) {
             (true, true) => {
-                let (code, message) = (
-                    ErrorCode::InvalidValue,
-                    "Cannot be combined with keep_tasks.",
-                );
-                return Err(Error::at_field(code, "cancel_running", message));
+                let message = "Cannot be combined with keep_tasks.";
+                return Err(invalid("cancel_running", message));
             }
             (true, false) => TasksAtEnd::Keep,
             (false, true) => TasksAtEnd::Cancel,

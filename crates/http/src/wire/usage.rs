@@ -7,13 +7,13 @@ use utoipa::ToSchema;
 
 use crate::fields::types::{IdField, OptionalText};
 use crate::page_params::{DayField, FormatChoice, GroupField, GroupNames, RowGroups};
-use crate::query::parameters;
+use crate::query::{invalid, parameters};
 use mediagate_core::domain::usage::{
     EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
-use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_store::usage::UsageFilter;
 
@@ -62,7 +62,7 @@ pub struct UsageQuery {
 pub fn check_order(from: Option<EpochDay>, to: Option<EpochDay>) -> Result<(), Error> {
     if from.zip(to).is_some_and(|(from, to)| from > to) {
         let message = "Must not be after `to`.";
-        return Err(Error::at_field(ErrorCode::InvalidValue, "from", message));
+        return Err(invalid("from", message));
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ pub fn days(
     let first = from.unwrap_or(last - DEFAULT_DAYS + 1);
     if last - first >= MAX_DAYS {
         let message = format!("Must be at most {MAX_DAYS} days up to `to`.");
-        return Err(Error::at_field(ErrorCode::InvalidValue, "from", message));
+        return Err(invalid("from", message));
     }
     Ok((first, last))
 }
