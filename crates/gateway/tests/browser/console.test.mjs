@@ -19,7 +19,6 @@ import {
   tabTo,
   wav,
 } from "./browser.mjs";
-import { until } from "./program.mjs";
 
 const SONG = { name: "Night ferry.wav", mimeType: "audio/wav", buffer: wav() };
 
@@ -138,7 +137,7 @@ see("the code has the form's values", { ...DESKTOP, key: KEY }, async (page) => 
 see("a song is separated, mixed and downloaded", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
   await page.goto("/console/create/stems-dsp-1");
   await page.getByRole("button", { name: /^Generate/ }).click();
-  await page.getByText("Choose a song first.").first().waitFor();
+  await page.locator("#song-hint").getByText("Choose a song first.").waitFor();
   await page.getByLabel(/^Song/).setInputFiles(SONG);
   await page.getByText("All stems").click();
   await page.getByRole("button", { name: /^Generate/ }).click();
@@ -412,14 +411,14 @@ const FORM_CODES = readFileSync(new URL("../../../../docs/errors.md", import.met
 
 see("a form shows the reason of every error, at its field", { ...DESKTOP, key: KEY }, async (page, complaints) => {
   assert.ok(FORM_CODES.length > 40);
-  let answer;
-  await page.route("**/v1/videos", (route) => route.fulfill(answer));
+  let response;
+  await page.route("**/v1/videos", (route) => route.fulfill(response));
   await page.goto("/console/create/animatic-1");
   const prompt = page.getByLabel("Prompt", { exact: true });
   for (const [number, { code, status }] of FORM_CODES.entries()) {
     const param = number % 2 ? "prompt" : null;
     const reason = `This is why ${code} came.`;
-    answer = {
+    response = {
       status,
       headers: { "x-should-retry": "false" },
       json: { error: { message: param ? `${param}: ${reason}` : reason, code, param, request_id: `req_${code}` } },
@@ -428,8 +427,8 @@ see("a form shows the reason of every error, at its field", { ...DESKTOP, key: K
     await page.getByRole("button", { name: /^Generate/ }).click();
     await page.getByRole("alert").getByText(reason).waitFor();
     await page.getByText(`req_${code}`).waitFor();
-    const expected = param ? "true" : null;
-    await until(async () => (await prompt.getAttribute("aria-invalid")) === expected);
+    // The attribute is set after the next frame.
+    await page.locator(param ? "#prompt[aria-invalid=true]" : "#prompt:not([aria-invalid])").waitFor();
     assert.equal(await page.getByText(/Nothing was charged|Your task continues/).count(), 0, code);
   }
   // The browser reports the refused requests itself.

@@ -113,7 +113,7 @@ test("a song that is ordered again during its upload is one upload and one order
     assert.equal((await fetchList("/v1/tasks")).length, before + 1);
   }));
 
-test("an upload whose answer is lost is repeated with its key, and made once", () =>
+test("an upload whose response is lost is repeated with its key, and made once", () =>
   visit("lost upload", async (page, complaints) => {
     const count = async () =>
       (await fetchList("/musicgen/clips?limit=100")).filter((clip) => clip.metadata.type === "upload").length;
@@ -137,7 +137,7 @@ test("an upload whose answer is lost is repeated with its key, and made once", (
     complaints.length = 0; // The browser reports the lost connection itself.
   }));
 
-test("a truncated answer is no answer: a list is requested again, an order repeated with its key", () =>
+test("a truncated response is none: a list is requested again, an order repeated with its key", () =>
   visit("cut short", async (page) => {
     await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A lake", seconds: "1" });
     const before = (await fetchList("/v1/tasks")).length;
@@ -148,7 +148,7 @@ test("a truncated answer is no answer: a list is requested again, an order repea
       const step = `${request.method()} ${new URL(request.url()).pathname}`;
       if (cut.includes(step)) return route.continue();
       cut.push(step);
-      // The gateway has done its work; the connection ends in the middle of the answer.
+      // The gateway has done its work; the connection ends in the middle of the response.
       const response = await route.fetch();
       const text = await response.text();
       return route.fulfill({
