@@ -89,10 +89,10 @@ impl AmbienceVoice for BirdsVoice {
 pub(super) struct CricketsVoice {
     noise: [PcgRandom; 2],
     night: [LowPass; 2],
-    choir: Vec<SingleCricket>,
+    choir: Vec<Cricket>,
 }
 
-struct SingleCricket {
+struct Cricket {
     phase_step: f32,
     phase: f32,
     /// Samples since the start of the present chirp, and the length of a chirp with its pause.
@@ -108,7 +108,7 @@ impl CricketsVoice {
         let choir = (0..5)
             .map(|i| {
                 let mut random = PcgRandom::new(seed, 1060 + i);
-                SingleCricket {
+                Cricket {
                     phase_step: std::f32::consts::TAU * random.between(3900.0, 5200.0) / RATE_HZ,
                     phase: 0.0,
                     elapsed: random.unit() * 0.5 * RATE_HZ,
@@ -127,7 +127,7 @@ impl CricketsVoice {
     }
 }
 
-impl SingleCricket {
+impl Cricket {
     fn next(&mut self) -> StereoSample {
         // A pulse lasts 15 ms and the next begins after 30; a chirp has four.
         const PULSE: f32 = 0.03 * RATE_HZ;
