@@ -57,7 +57,7 @@ macro_rules! asset_file {
 }
 
 /// Every file, as written.
-pub const ASSETS: [StaticAsset; 34] = [
+pub const ASSETS: &[StaticAsset] = &[
     asset_file!("style.css", CSS),
     asset_file!("docs.css", CSS),
     asset_file!("copy.js", JS),

@@ -9,7 +9,7 @@ use super::view::ConsolePage;
 use super::{PageFrame, head};
 
 /// The views, by the first part of their URL.
-const VIEWS: [(&str, &str); 10] = [
+const VIEWS: &[(&str, &str)] = &[
     ("create", "Create"),
     ("library", "Library"),
     ("tasks", "Tasks"),

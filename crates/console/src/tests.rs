@@ -189,7 +189,7 @@ fn link_only_assets_that_exist() {
 #[test]
 fn scripts_import_only_versioned_assets_that_exist() {
     let mut imports = 0;
-    for source in &ASSETS {
+    for source in ASSETS {
         let served = asset(source.name).unwrap();
         let folder = source
             .name

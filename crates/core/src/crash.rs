@@ -6,7 +6,7 @@
 //! as `SIGSTOP` does, until it gets `SIGCONT`.
 
 /// Every point, with a description of what is on disk there and of what is not yet.
-pub const POINTS: [(&str, &str); 18] = [
+pub const POINTS: &[(&str, &str)] = &[
     (
         "intent-reserved",
         "an intent is on disk; nothing has been made for it yet",

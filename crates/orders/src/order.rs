@@ -373,7 +373,7 @@ pub enum StemGroup {
 
 impl StemGroup {
     /// Every group, in the order of a full split.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &[Self] = &[
         Self::Vocals,
         Self::BackingVocals,
         Self::Drums,
@@ -410,7 +410,8 @@ impl StemGroup {
     pub fn from_name(text: &str) -> Option<Self> {
         let normalized = normalize_name(text);
         Self::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .find(|group| normalize_name(group.name()) == normalized)
     }
 }

@@ -92,7 +92,7 @@ impl<'a> AddressGuard<'a> {
     /// loopback one, or one with a port that only the operator's networks may use if
     /// there are none.
     pub fn check_name(&self, url: &Url) -> Result<(), AddressRefusal> {
-        const LOOPBACK: [IpAddr; 2] = [
+        const LOOPBACK: &[IpAddr] = &[
             IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(Ipv6Addr::LOCALHOST),
         ];
@@ -102,7 +102,7 @@ impl<'a> AddressGuard<'a> {
         };
         if is_loopback_name(name) {
             let usual_port = self.is_usual_port(url);
-            let mut addresses = LOOPBACK.into_iter();
+            let mut addresses = LOOPBACK.iter().copied();
             let is_allowed = |address| self.check_address(address, usual_port).is_ok();
             return if addresses.any(is_allowed) {
                 Ok(())

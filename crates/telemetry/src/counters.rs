@@ -23,7 +23,7 @@ pub type MetricDefinition = (&'static str, MetricKind, Unit, &'static str);
 
 /// All metrics; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [MetricDefinition; 38] = [
+pub const METRICS: &[MetricDefinition] = &[
     ("mediagate_tasks_accepted_total", MetricKind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", MetricKind::Gauge, Unit::Count, "Tasks that are due and that no process has claimed, counted up to 10,000"),
     ("mediagate_tasks_ended_total", MetricKind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -86,9 +86,9 @@ pub fn metrics_recorder() -> &'static PrometheusHandle {
         }
         for (name, kind, unit, meaning) in METRICS {
             match kind {
-                MetricKind::Counter => metrics::describe_counter!(name, unit, meaning),
-                MetricKind::Gauge => metrics::describe_gauge!(name, unit, meaning),
-                MetricKind::Histogram => metrics::describe_histogram!(name, unit, meaning),
+                MetricKind::Counter => metrics::describe_counter!(*name, *unit, *meaning),
+                MetricKind::Gauge => metrics::describe_gauge!(*name, *unit, *meaning),
+                MetricKind::Histogram => metrics::describe_histogram!(*name, *unit, *meaning),
             }
         }
         metrics::gauge!("mediagate_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);

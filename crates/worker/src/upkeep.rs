@@ -78,7 +78,7 @@ enum UpkeepJob {
 }
 
 impl UpkeepJob {
-    const ALL: [Self; 12] = [
+    const ALL: &[Self] = &[
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -153,7 +153,7 @@ fn half_of(ttl: Duration) -> Duration {
 
 /// Starts the upkeep; it runs until stopped.
 pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) {
-    for kind in UpkeepJob::ALL {
+    for &kind in UpkeepJob::ALL {
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
             let mut checks = tokio::time::interval(kind.interval(&app).min(MAX_CHECK_INTERVAL));
@@ -199,7 +199,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 }
                 _ = metrics_timer.tick() => {
                     counters::run_upkeep();
-                    for work in ChildWork::ALL {
+                    for &work in ChildWork::ALL {
                         counters::child_oldest(work.name(), app.engines.oldest(work));
                     }
                     deliver::count(&app).await;

@@ -6,7 +6,7 @@ const FONT: &[u8] = include_bytes!("../../animatic/fonts/InterDisplay-SemiBold.o
 
 type Drawing = fn(&str, u32) -> Result<Vec<u8>, ArtworkError>;
 
-const DRAWINGS: [Drawing; 3] = [
+const DRAWINGS: &[Drawing] = &[
     |seed, side| waveform_cover(seed, &[tone(440.0, 30_000), tone(660.0, 20_000)], side),
     |seed, side| {
         spectrogram_cover(

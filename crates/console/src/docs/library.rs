@@ -22,7 +22,7 @@ pub(super) enum GuideGroup {
 }
 
 impl GuideGroup {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: &[Self] = &[
         Self::Start,
         Self::Using,
         Self::Operating,

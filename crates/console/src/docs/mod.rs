@@ -110,7 +110,7 @@ fn contents() -> Markup {
     html! {
         p { a.button href="/docs/quickstart" { "Five-minute quickstart" } " " a.button.quiet href="/docs/api" { "API reference" } }
         div.contents {
-            @for group in GuideGroup::ALL {
+            @for &group in GuideGroup::ALL {
                 section { h2 { (group.title()) } (group_list(group, None)) }
             }
         }
@@ -120,7 +120,7 @@ fn contents() -> Markup {
 fn list(here: Option<&str>) -> Markup {
     html! {
         p { a href="/docs/api" { "API reference" } }
-        @for group in GuideGroup::ALL {
+        @for &group in GuideGroup::ALL {
             @let is_current = library::all().iter().any(|(guide, _)| guide.group == group && Some(guide.slug) == here);
             details open[is_current || group == GuideGroup::Start] {
                 summary { (group.title()) }

@@ -134,7 +134,7 @@ impl ProviderSite {
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
             let protocols = providers::PROTOCOLS
                 .iter()
-                .chain(&providers::SHIPPED_RECIPES);
+                .chain(providers::SHIPPED_RECIPES);
             let names: Vec<&str> = protocols.map(|protocol| protocol.name).collect();
             let hint = format!("unknown protocol; {}", suggestion(&config.protocol, &names));
             value_error("protocol", hint)

@@ -226,7 +226,9 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         CliCommand::Engine => mediagate_media::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
         CliCommand::CrashPoints => say(&mediagate_core::crash::POINTS
+            .iter()
             .map(|point| point.0)
+            .collect::<Vec<_>>()
             .join("\n")),
         CliCommand::Config(ConfigCommand::Check) => config_check::run(&cli.settings, cli.json),
         CliCommand::Openapi => {

@@ -45,7 +45,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build: |_| Ok(Arc::new(AudioShakeAdapter)),
 };
 
-const GROUPS: [StemGroup; 5] = [
+const GROUPS: &[StemGroup] = &[
     StemGroup::Vocals,
     StemGroup::Drums,
     StemGroup::Bass,
@@ -273,7 +273,7 @@ mod tests {
             StemTarget::Without(StemGroup::Drums),
         ];
         assert_eq!(requested_models(drums, false), ["drums"]);
-        let mut all: Vec<StemTarget> = GROUPS.map(StemTarget::Only).to_vec();
+        let mut all: Vec<StemTarget> = GROUPS.iter().copied().map(StemTarget::Only).collect();
         all.push(StemTarget::Other);
         assert_eq!(
             requested_models(all, true),

@@ -55,7 +55,7 @@ pub struct Protocol {
 }
 
 /// Options whose value is one of a fixed set of words, so it may be shown.
-pub const WORD_OPTIONS: [&str; 11] = [
+pub const WORD_OPTIONS: &[&str] = &[
     "api",
     "audio",
     "batch",
@@ -71,7 +71,7 @@ pub const WORD_OPTIONS: [&str; 11] = [
 
 /// Options that only shape new submissions: a job that was made before such an option changed is
 /// asked for and read as before.
-const SUBMISSION_OPTIONS: [&str; 10] = [
+const SUBMISSION_OPTIONS: &[&str] = &[
     "audio",
     "duration",
     "encoding",
@@ -91,7 +91,7 @@ pub fn concerns_jobs(option: &str) -> bool {
 }
 
 /// Every protocol, in the order of the documentation.
-pub static PROTOCOLS: [Protocol; 19] = [
+pub static PROTOCOLS: &[Protocol] = &[
     openai_videos::PROTOCOL,
     chat_video::PROTOCOL,
     gemini_veo::PROTOCOL,
@@ -114,11 +114,11 @@ pub static PROTOCOLS: [Protocol; 19] = [
 ];
 
 /// Recipes that are part of the program, each a protocol named `recipe:` plus its own name.
-pub static SHIPPED_RECIPES: [Protocol; 9] = recipe::SHIPPED_RECIPES;
+pub static SHIPPED_RECIPES: &[Protocol] = recipe::SHIPPED_RECIPES;
 
 /// The protocol of this name.
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
-    let mut protocols = PROTOCOLS.iter().chain(&SHIPPED_RECIPES);
+    let mut protocols = PROTOCOLS.iter().chain(SHIPPED_RECIPES);
     protocols.find(|protocol| protocol.name == name)
 }
 

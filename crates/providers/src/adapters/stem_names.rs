@@ -63,7 +63,7 @@ mod tests {
         ] {
             assert_eq!(target(name), expected, "{name}");
         }
-        for group in StemGroup::ALL {
+        for &group in StemGroup::ALL {
             for stem in [StemTarget::Only(group), StemTarget::Without(group)] {
                 assert_eq!(target(&stem.name()), Some(stem), "{}", stem.name());
             }

@@ -39,7 +39,7 @@ pub(super) const EMBEDDED: &[(&str, &str)] = &[
 ];
 
 /// Units of list prices, as in an operator's own prices.
-const UNITS: [&str; 6] = [
+const UNITS: &[&str] = &[
     "second",
     "video",
     "megapixel_second",

@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn no_protocol_trusts_another_port_of_its_host() {
         let mut checked = 0;
-        for protocol in &PROTOCOLS {
+        for protocol in PROTOCOLS {
             let settings = ProviderSettings {
                 base_url: Some("http://10.0.0.5:9000/x".parse().unwrap()),
                 ..ProviderSettings::new(protocol.name, serde_json::Map::new())

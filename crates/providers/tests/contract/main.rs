@@ -98,7 +98,7 @@ fn each_protocol_has_a_case_a_model_and_a_page() {
     let index = std::fs::read_to_string(pages.join("README.md")).unwrap();
     let cases = cases();
     let mut missing = String::new();
-    for protocol in PROTOCOLS.iter().chain(&SHIPPED_RECIPES) {
+    for protocol in PROTOCOLS.iter().chain(SHIPPED_RECIPES) {
         let name = protocol.name;
         let page = name.strip_prefix("recipe:").unwrap_or(name);
         let mut require = |is_present: bool, item: &str| {

@@ -34,7 +34,11 @@ fn cover(model: &str) -> Order {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let all = StemGroup::ALL.map(StemTarget::Only).to_vec();
+    let all: Vec<StemTarget> = StemGroup::ALL
+        .iter()
+        .copied()
+        .map(StemTarget::Only)
+        .collect();
     let direct = json!({"upload": "direct", "batch": "one"});
     let idempotent = json!({"upload": "direct", "batch": "one", "idempotency": true});
     vec![

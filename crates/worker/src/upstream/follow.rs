@@ -23,7 +23,7 @@ use mediagate_model::submission::SubmissionState;
 /// Upper bound of the progress that is guessed for providers that report none.
 const MAX_GUESS: f64 = 90.0;
 /// Pauses before results are fetched again.
-const FETCH_PAUSES: [Duration; 10] = [
+const FETCH_PAUSES: &[Duration] = &[
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),

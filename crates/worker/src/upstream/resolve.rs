@@ -27,7 +27,7 @@ pub(super) const REPEAT_WINDOW: Duration = Duration::from_hours(1);
 /// Pause before the next repetition.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
 /// Pauses before each look-up at the provider: its lists may lag behind.
-const LOOKUP_PAUSES: [Duration; 4] = [
+const LOOKUP_PAUSES: &[Duration] = &[
     Duration::from_millis(500),
     Duration::from_millis(1500),
     Duration::from_secs(3),
@@ -66,7 +66,7 @@ impl HostedTask<'_> {
                 unconfirmed_ending(sent.submission, reason, None)
             });
         }
-        for pause in LOOKUP_PAUSES {
+        for &pause in LOOKUP_PAUSES {
             tokio::select! {
                 () = self.context.pause(pause) => {}
                 () = self.run.cancel_token.cancelled() => {}

@@ -27,7 +27,7 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store::submissions::JobAcceptance;
 
 /// Pauses between rounds over all routes, while none accepts the task.
-const ROUND_PAUSES: [Duration; 4] = [
+const ROUND_PAUSES: &[Duration] = &[
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),

@@ -238,7 +238,7 @@ impl FrameShape {
         // Logarithms make 2:1 and 1:2 equally far from a square.
         let target = (f64::from(width.max(1)) / f64::from(height.max(1))).ln();
         let mut best = Self::Wide;
-        for shape in Self::ALL {
+        for &shape in Self::ALL {
             if (shape.ratio().ln() - target).abs() < (best.ratio().ln() - target).abs() {
                 best = shape;
             }
@@ -268,7 +268,7 @@ impl FrameShape {
         }
     }
 
-    const ALL: [Self; 6] = [
+    const ALL: &[Self] = &[
         Self::Wide,
         Self::Vertical,
         Self::Square,

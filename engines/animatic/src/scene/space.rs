@@ -15,7 +15,7 @@ pub(super) fn draw(stage: &mut SceneStage, seed: u64) {
 }
 
 fn nebula(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
-    const DYES: [SceneColour; 5] = [
+    const DYES: &[SceneColour] = &[
         [0.42, 0.14, 0.50],
         [0.10, 0.30, 0.60],
         [0.62, 0.20, 0.28],

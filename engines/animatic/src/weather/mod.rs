@@ -270,7 +270,7 @@ impl ParticleSwarm {
     }
 
     fn confetti(&self, frame: &mut SpriteFrame<'_>) {
-        const PAPER: [SpriteColour; 7] = [
+        const PAPER: &[SpriteColour] = &[
             [238.0, 64.0, 82.0],
             [255.0, 186.0, 48.0],
             [58.0, 176.0, 120.0],

@@ -45,7 +45,7 @@ pub struct SimulatedProvider {
 }
 
 /// All simulated providers.
-pub const PROVIDERS: [SimulatedProvider; 27] = [
+pub const PROVIDERS: &[SimulatedProvider] = &[
     openai_videos::PROVIDER,
     chat_video::PROVIDER,
     gemini_veo::PROVIDER,

@@ -382,7 +382,8 @@ async fn crash_points_are_listed_in_debug_builds() {
     let folder = tempfile::tempdir().unwrap();
     let stdout = assert_success(run(folder.path(), &["crash-points"]).await);
     let names: Vec<&str> = stdout.lines().collect();
-    assert_eq!(names, mediagate_core::crash::POINTS.map(|point| point.0));
+    let points = mediagate_core::crash::POINTS.iter().map(|point| point.0);
+    assert_eq!(names, points.collect::<Vec<_>>());
     let help = assert_success(run(folder.path(), &["--help"]).await);
     assert!(!help.contains("crash-points"), "{help}");
 }

@@ -106,7 +106,7 @@ fn each_protocol_is_tested() {
     let tested = [VIDEOS, music::STEMS, songs::SONG_PROTOCOLS].concat();
     let protocols = providers::PROTOCOLS
         .iter()
-        .chain(&providers::SHIPPED_RECIPES);
+        .chain(providers::SHIPPED_RECIPES);
     let missing: Vec<&str> = protocols
         .map(|protocol| protocol.name)
         .filter(|name| !tested.contains(name))

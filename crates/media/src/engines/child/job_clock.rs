@@ -16,7 +16,7 @@ pub enum ChildWork {
 }
 
 impl ChildWork {
-    pub const ALL: [Self; 2] = [Self::Engine, Self::Media];
+    pub const ALL: &[Self] = &[Self::Engine, Self::Media];
 
     pub const fn name(self) -> &'static str {
         match self {

@@ -121,7 +121,11 @@ fn groups(graphs: &onnx::SeparationModel) -> Vec<StemGroup> {
             .separable_stems()
             .contains(&stems_engine::stem(*group))
     };
-    StemGroup::ALL.into_iter().filter(is_separable).collect()
+    StemGroup::ALL
+        .iter()
+        .copied()
+        .filter(is_separable)
+        .collect()
 }
 
 fn model(graphs: &onnx::SeparationModel) -> Model {

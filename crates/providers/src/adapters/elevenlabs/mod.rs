@@ -47,7 +47,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 const TWO: &str = "two_stems_v1";
 const SIX: &str = "six_stems_v1";
 /// The stems of a six-stem split, without the rest.
-const GROUPS: [StemGroup; 5] = [
+const GROUPS: &[StemGroup] = &[
     StemGroup::Vocals,
     StemGroup::Drums,
     StemGroup::Bass,

@@ -51,7 +51,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 /// The groups that every splitter separates, which are those of a full split.
-const GROUPS: [StemGroup; 5] = [
+const GROUPS: &[StemGroup] = &[
     StemGroup::Vocals,
     StemGroup::Drums,
     StemGroup::Bass,
@@ -59,7 +59,7 @@ const GROUPS: [StemGroup; 5] = [
     StemGroup::Keyboard,
 ];
 /// The groups that only `phoenix` separates.
-const PHOENIX: [StemGroup; 3] = [StemGroup::Strings, StemGroup::Synth, StemGroup::Woodwinds];
+const PHOENIX: &[StemGroup] = &[StemGroup::Strings, StemGroup::Synth, StemGroup::Woodwinds];
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let guitar = settings.word("guitar", &["electric", "acoustic"])?;

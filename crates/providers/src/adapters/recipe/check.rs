@@ -28,11 +28,8 @@ impl Recipe {
         self.check_head()?;
         let video = self.video.iter().flat_map(|_| order_values::VIDEO);
         let music = self.music.iter().flat_map(|_| order_values::MUSIC);
-        let specs = order_values::COMMON_VALUES
-            .into_iter()
-            .chain(video)
-            .chain(music);
-        let names: ValueNames<'_> = specs.map(|(name, kind, _)| (name, kind)).collect();
+        let specs = order_values::COMMON_VALUES.iter().chain(video).chain(music);
+        let names: ValueNames<'_> = specs.map(|&(name, kind, _)| (name, kind)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {
             check_when(&variant.when, &names)?;

@@ -177,7 +177,7 @@ fn picture_sets(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> 
 /// The call for a video that has these values besides those that are always present.
 fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
     let is_present = |name: &str| {
-        names.contains(&name) || order_values::is_always_there(name, &order_values::VIDEO)
+        names.contains(&name) || order_values::is_always_there(name, order_values::VIDEO)
     };
     recipe.submit.request_for(is_present)
 }

@@ -13,13 +13,13 @@ use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
 pub(super) type ValueSpec = (&'static str, ValueKind, bool);
 
 /// The values of every order.
-pub(super) const COMMON_VALUES: [ValueSpec; 2] = [
+pub(super) const COMMON_VALUES: &[ValueSpec] = &[
     ("key", ValueKind::Text, true),
     ("model", ValueKind::Text, true),
 ];
 
 /// The values of videos.
-pub(super) const VIDEO: [ValueSpec; 14] = [
+pub(super) const VIDEO: &[ValueSpec] = &[
     ("prompt", ValueKind::Text, true),
     ("negative_prompt", ValueKind::Text, false),
     ("seconds", ValueKind::Number, true),
@@ -37,7 +37,7 @@ pub(super) const VIDEO: [ValueSpec; 14] = [
 ];
 
 /// The values of songs; `instrumental` can always be written, and counts as present if it is true.
-pub(super) const MUSIC: [ValueSpec; 13] = [
+pub(super) const MUSIC: &[ValueSpec] = &[
     ("prompt", ValueKind::Text, true),
     ("lyrics", ValueKind::Text, false),
     ("tags", ValueKind::Text, false),

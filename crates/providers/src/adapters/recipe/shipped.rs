@@ -8,7 +8,7 @@ use crate::settings::{ProviderSettings, SettingsError};
 
 macro_rules! shipped {
     ($($name:literal)*) => {
-        [$(Protocol {
+        &[$(Protocol {
             name: concat!("recipe:", $name),
             base_url: None,
             options: &[],
@@ -22,7 +22,7 @@ macro_rules! shipped {
 }
 
 /// Every recipe that is named without a file.
-pub(crate) const SHIPPED_RECIPES: [Protocol; 9] = shipped!(
+pub(crate) const SHIPPED_RECIPES: &[Protocol] = shipped!(
     "openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx" "mureka" "kie-suno"
 );
 

@@ -152,7 +152,7 @@ fn title_from_prompt(prompt: &str) -> String {
 /// The call for a song that has these values besides those that are always present.
 fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
     let is_present = |name: &str| {
-        names.contains(&name) || order_values::is_always_there(name, &order_values::MUSIC)
+        names.contains(&name) || order_values::is_always_there(name, order_values::MUSIC)
     };
     recipe.submit.request_for(is_present)
 }
