@@ -7,9 +7,10 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::error::ErrorResponse;
+use crate::fields::parameters::parameters;
 use crate::fields::types::BooleanField;
 use crate::fields::{BodyFields, FieldType};
-use crate::query::{Query, parameters};
+use crate::query::Query;
 use mediagate_core::app::App;
 use mediagate_core::domain::readiness;
 use mediagate_model::clock::Timestamp;

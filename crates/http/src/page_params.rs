@@ -7,9 +7,9 @@ use axum::http::{HeaderMap, header};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
+use crate::fields::parameters::{invalid, parameters};
 use crate::fields::types::{BooleanField, IntegerField, text};
 use crate::fields::{BodyFields, FieldType};
-use crate::query::{invalid, parameters};
 use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -37,7 +37,7 @@ parameters! {
 
 parameters! {
     /// A page of a list that can be sorted both ways.
-    pub(crate) struct Page<Id: FromStr> {
+    pub(crate) struct ListPage<Id: FromStr> {
         /// Sort order: `desc` (default), or `asc` for oldest first
         order: WordField<SortOrder>,
         + part: NewestPage<Id>,
@@ -69,7 +69,7 @@ impl<Id: FromStr> NewestPage<Id> {
     }
 }
 
-impl<Id: FromStr> Page<Id> {
+impl<Id: FromStr> ListPage<Id> {
     pub(crate) fn into_query(self) -> PageQuery<Id> {
         PageQuery {
             ascending: self.order == Some(SortOrder::Asc),

@@ -1,5 +1,4 @@
-//! Query parameters: one declaration gives their reader, their description in the API document and
-//! the refusal of all others.
+//! The query of a request, as an extractor, and the refusal of parameters that are not declared.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,99 +10,18 @@ use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value};
-use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::{OpenApi, RefOr, Required, SecurityRequirement};
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::{OpenApi, RefOr, SecurityRequirement};
 
 use crate::error::ErrorResponse;
-use crate::fields::{self, BodyFields, FieldType};
+use crate::fields::parameters::QueryParameters;
+use crate::fields::{self, BodyFields};
 use mediagate_model::error::{Error, ErrorCode, FieldError};
 
 /// Most unknown parameters that a response names.
 const MAX_UNKNOWN: usize = 10;
 /// Longest part of an unknown name that a response shows, in characters.
 const MAX_NAME_CHARS: usize = 100;
-
-/// The parameters of a query, which `parameters!` declares.
-pub(crate) trait QueryParameters: Sized {
-    /// Reads the parameters; their faults are recorded in `query`.
-    fn read(query: &BodyFields<'_>) -> Self;
-    /// The names of all parameters.
-    fn names() -> Vec<&'static str>;
-    /// The parameters for the API document.
-    fn descriptions() -> Vec<Parameter>;
-}
-
-/// Declares the parameters of a query: a struct of them in the order in which they are read and
-/// their faults are reported. Each is an `Option`, `None` if it was absent or invalid.
-/// `+ name: Type` adds a group of parameters that several queries share.
-macro_rules! parameters {
-    (
-        $(#[doc = $about:literal])+
-        $vis:vis struct $name:ident $(<$id:ident: $bound:ident>)? {
-            $($(#[doc = $says:literal])+ $field:ident: $type:ty,)*
-            $(+ $shared:ident: $group:ty,)*
-        }
-    ) => {
-        $(#[doc = $about])+
-        $vis struct $name $(<$id: $bound>)? {
-            $($(#[doc = $says])+ $vis $field: Option<<$type as $crate::fields::FieldType>::Value>,)*
-            $(
-                /// Parameters that other queries have too.
-                $vis $shared: $group,
-            )*
-        }
-
-        impl $(<$id: $bound>)? $crate::query::QueryParameters for $name $(<$id>)? {
-            fn read(query: &$crate::fields::BodyFields<'_>) -> Self {
-                Self {
-                    $($field: $crate::fields::request::read::<$type>(query, stringify!($field)),)*
-                    $($shared: <$group as $crate::query::QueryParameters>::read(query),)*
-                }
-            }
-
-            fn names() -> Vec<&'static str> {
-                let own = vec![$(stringify!($field),)*];
-                let groups: Vec<Vec<_>> =
-                    vec![$(<$group as $crate::query::QueryParameters>::names(),)*];
-                own.into_iter().chain(groups.into_iter().flatten()).collect()
-            }
-
-            fn descriptions() -> Vec<utoipa::openapi::path::Parameter> {
-                let own = vec![
-                    $($crate::query::describe::<$type>(stringify!($field), concat!($($says),+)),)*
-                ];
-                let groups: Vec<Vec<_>> =
-                    vec![$(<$group as $crate::query::QueryParameters>::descriptions(),)*];
-                own.into_iter().chain(groups.into_iter().flatten()).collect()
-            }
-        }
-
-        impl $(<$id: $bound>)? utoipa::IntoParams for $name $(<$id>)? {
-            fn into_params(
-                _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
-            ) -> Vec<utoipa::openapi::path::Parameter> {
-                <Self as $crate::query::QueryParameters>::descriptions()
-            }
-        }
-    };
-}
-
-pub(crate) use parameters;
-
-/// A declared parameter for the API document.
-pub(crate) fn describe<F: FieldType>(name: &str, description: &str) -> Parameter {
-    ParameterBuilder::new()
-        .parameter_in(ParameterIn::Query)
-        .required(if F::IS_REQUIRED {
-            Required::True
-        } else {
-            Required::False
-        })
-        .description(Some(description.trim()))
-        .schema(Some(F::schema()))
-        .name(name)
-        .build()
-}
 
 /// The parameters of a request's query. Any that is not declared is a fault: a misspelt filter
 /// would otherwise be ignored, and the whole list would look like its result.
@@ -122,15 +40,6 @@ impl<S: Sync, Q: QueryParameters> FromRequestParts<S> for Query<Q> {
         };
         Ok(Self(fields::read_form(&sent, read)?))
     }
-}
-
-/// The error for a parameter whose value does not fit the rest of the request.
-pub(crate) fn invalid(name: &str, message: impl Into<String>) -> Error {
-    Error::Invalid(vec![FieldError {
-        code: ErrorCode::InvalidValue,
-        param: name.to_owned(),
-        message: message.into(),
-    }])
 }
 
 fn members(query: &str) -> Map<String, Value> {

@@ -15,10 +15,11 @@ use crate::displacement::RequestConnection;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
+use crate::fields::parameters::parameters;
 use crate::fields::types::{IdField, NumberField, OptionalText};
 use crate::links::MediaLinks;
-use crate::page_params::{ErrorCodeField, Page, TimeField, WordField};
-use crate::query::{Query, parameters};
+use crate::page_params::{ErrorCodeField, ListPage, TimeField, WordField};
+use crate::query::Query;
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::tasks;
@@ -52,7 +53,7 @@ parameters! {
         until: TimeField,
         /// Search words, all of which must occur in the prompt, title, lyrics or tags; or an id
         q: OptionalText<500>,
-        + page: Page<TaskId>,
+        + page: ListPage<TaskId>,
     }
 }
 

@@ -15,12 +15,13 @@ use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRea
 use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart, memory_share, no_memory, parse_text, too_large};
 use crate::error::ErrorResponse;
+use crate::fields::parameters::parameters;
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::MediaLinks;
 use crate::media;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
-use crate::page_params::{Page, WordField, WordValue};
-use crate::query::{Query, parameters};
+use crate::page_params::{ListPage, WordField, WordValue};
+use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::wire::videos::{VideoDeleted, VideoObject};
@@ -260,11 +261,11 @@ impl FromStr for VideoId {
 }
 
 /// List videos, newest first.
-#[utoipa::path(get, path = "/v1/videos", tag = "video", params(Page<VideoId>),
+#[utoipa::path(get, path = "/v1/videos", tag = "video", params(ListPage<VideoId>),
     responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
-    Query(page): Query<Page<VideoId>>,
+    Query(page): Query<ListPage<VideoId>>,
     MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, ErrorResponse> {

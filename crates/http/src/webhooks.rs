@@ -12,13 +12,14 @@ use crate::auth::{
 };
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
+use crate::fields::parameters::parameters;
 use crate::fields::types::RequiredField;
 use crate::fields::{self, request};
 use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
-use crate::page_params::{Page, WordField};
-use crate::query::{Query, parameters};
+use crate::page_params::{ListPage, WordField};
+use crate::query::Query;
 use crate::wire::list::List;
 use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
@@ -85,11 +86,11 @@ fn object(
 }
 
 /// List webhook endpoints, newest first.
-#[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(Page<EndpointId>),
+#[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(ListPage<EndpointId>),
     responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<WebhooksManage>,
-    Query(page): Query<Page<EndpointId>>,
+    Query(page): Query<ListPage<EndpointId>>,
     State(app): State<App>,
 ) -> Result<Json<List<WebhookObject>>, ErrorResponse> {
     let page = page.into_query();
@@ -191,7 +192,7 @@ parameters! {
     pub(super) struct DeliveryParameters {
         /// `waiting`, `delivered`, `failed` or `held`
         state: WordField<DeliveryState>,
-        + page: Page<DeliveryId>,
+        + page: ListPage<DeliveryId>,
     }
 }
 

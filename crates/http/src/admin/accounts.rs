@@ -12,7 +12,7 @@ use crate::error::ErrorResponse;
 use crate::orders::admin::money::{
     AccountChange, AccountRequest, CreditRequest, read_account, read_change, read_credit,
 };
-use crate::page_params::Page;
+use crate::page_params::ListPage;
 use crate::query::Query;
 use crate::wire::admin::money::AdminAccount;
 use crate::wire::list::List;
@@ -40,11 +40,11 @@ pub(crate) async fn create(
 }
 
 /// List accounts, newest first.
-#[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(Page<AccountId>),
+#[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(ListPage<AccountId>),
     responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
-    Query(page): Query<Page<AccountId>>,
+    Query(page): Query<ListPage<AccountId>>,
     State(app): State<App>,
 ) -> Result<Json<List<AdminAccount>>, ErrorResponse> {
     let (accounts, has_more) = accounting::account_page(&app, page.into_query()).await?;

@@ -6,10 +6,11 @@ use axum::response::Response;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
+use crate::fields::parameters::parameters;
 use crate::fields::types::OptionalText;
 use crate::orders::admin::fields::InstantField;
 use crate::page_params::CsvPage;
-use crate::query::{Query, parameters};
+use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::audit::{AuditObject, audit_csv};
 use crate::wire::list::List;

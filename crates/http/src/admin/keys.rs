@@ -10,13 +10,14 @@ use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
+use crate::fields::parameters::{invalid, parameters};
 use crate::fields::types::OptionalText;
 use crate::idempotency::Fingerprint;
 use crate::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
-use crate::page_params::{FlagField, Page};
-use crate::query::{Query, invalid, parameters};
+use crate::page_params::{FlagField, ListPage};
+use crate::query::Query;
 use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -60,7 +61,7 @@ parameters! {
     pub(crate) struct KeyParameters {
         /// Only for the account with this handle
         account: OptionalText<100>,
-        + page: Page<KeyId>,
+        + page: ListPage<KeyId>,
     }
 }
 

@@ -5,8 +5,9 @@ use axum::extract::State;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::{Page, WordField};
-use crate::query::{Query, parameters};
+use crate::fields::parameters::parameters;
+use crate::page_params::{ListPage, WordField};
+use crate::query::Query;
 use crate::wire::admin::submissions::SubmissionObject;
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -20,7 +21,7 @@ parameters! {
         /// `unconfirmed`: only submissions with an unknown outcome, and jobs that were found later.
         /// Default: all submissions
         state: WordField<SubmissionFilter>,
-        + page: Page<SubmissionId>,
+        + page: ListPage<SubmissionId>,
     }
 }
 

@@ -6,8 +6,9 @@
 //! ([`refuse_unknown`]), and in an operator's limits those that resemble a known one ([`read_strict`]).
 //!
 //! A request is declared with the macro in `request`, from the field types in `types`. The
-//! declaration gives its reader and its schema.
+//! declaration gives its reader and its schema. `parameters` does the same for a query.
 
+pub(crate) mod parameters;
 pub mod request;
 pub mod types;
 mod unknown_fields;

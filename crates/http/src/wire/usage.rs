@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::fields::parameters::{invalid, parameters};
 use crate::fields::types::{IdField, OptionalText};
 use crate::page_params::{DayField, FormatChoice, GroupField, GroupNames, RowGroups};
-use crate::query::{invalid, parameters};
 use mediagate_core::domain::usage::{
     EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
 };

@@ -5,11 +5,11 @@ use std::str::FromStr;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::fields::parameters::parameters;
 use crate::fields::types::{IdField, OptionalText};
 use crate::page_params::{
     DayField, FormatChoice, GroupField, GroupNames, RowGroups, WordField, WordValue,
 };
-use crate::query::parameters;
 use crate::wire::usage::days;
 use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, format_day, start_of};
 use mediagate_model::clock::Timestamp;
