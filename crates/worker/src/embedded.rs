@@ -18,8 +18,8 @@ use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_core::domain::provenance::marking::{
     self, ClipSource, MarkError, RenderedFilm, SigningFacts,
 };
-use mediagate_core::retry;
 use mediagate_core::pricing::DeliveredWork;
+use mediagate_core::retry;
 use mediagate_media::engines::child::{self, OwnModel};
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_media::engines::retouch::RetouchOptions;

@@ -1,12 +1,15 @@
 //! The models on offer, and how callers' names resolve to them.
 
 pub mod config_lints;
+mod list_prices;
 mod model_limits;
 pub mod price_warnings;
 
 use std::collections::BTreeMap;
 
-use providers::catalogue::{Catalogue, KnownModel, ListPrice};
+pub use list_prices::highest_list_price;
+use list_prices::{list_price, missing_price};
+use providers::catalogue::Catalogue;
 use providers::{MediaKind, ModelLimits};
 
 use crate::upstream::ProviderSites;
@@ -17,7 +20,6 @@ use mediagate_model::account::ApiKey;
 use mediagate_model::catalog::{Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::money::MicroDollars;
 use mediagate_model::price::PriceSchedule;
 
 /// The models that the settings leave enabled.
@@ -271,36 +273,6 @@ fn apply(
     Ok(())
 }
 
-/// What is said of a model that a provider is paid for, and callers would get for nothing.
-fn missing_price(kind: MediaKind, list_price: Option<&ListPrice>) -> String {
-    let (unit, usd, basis) = match (list_price, kind) {
-        (Some(price), _) => (price.unit.as_str(), price.usd.as_str(), " (the list price)"),
-        (None, MediaKind::Video) => ("second", "0.10", ""),
-        (None, MediaKind::Music) => ("task", "0.10", ""),
-    };
-    format!(
-        "a hosted model needs a price: add price = {{ unit = \"{unit}\", usd = \"{usd}\" }}{basis}, \
-         or price = \"free\" if callers are to get it for nothing"
-    )
-}
-
-/// The highest price that the catalogue knows for a route's model.
-fn list_price<'a>(route: &Route, sources: &ModelSources<'a>) -> Option<&'a ListPrice> {
-    let site = sources.sites.get(&route.provider)?;
-    let known = sources
-        .catalogue
-        .find(&site.config.protocol, &route.model)?;
-    highest_list_price(known)
-}
-
-/// The highest of a hosted model's list prices: it covers whatever callers may order.
-pub fn highest_list_price(model: &KnownModel) -> Option<&ListPrice> {
-    let amount = |price: &ListPrice| price.usd.parse().unwrap_or(MicroDollars::ZERO);
-    // The first of equal ones.
-    let prices = model.prices.iter().rev();
-    prices.max_by_key(|price| amount(price))
-}
-
 /// Whether a price depends on sound although callers cannot choose sound.
 fn has_unselectable_audio_price(model: &Model) -> bool {
     let routes = model.routes().iter();
@@ -445,6 +417,7 @@ fn routed_model(
 mod tests {
     use super::*;
     use mediagate_config::providers::PriceEntry;
+    use mediagate_model::money::MicroDollars;
     use mediagate_model::price::PriceUnit;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);

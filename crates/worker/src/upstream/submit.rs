@@ -263,7 +263,7 @@ impl HostedTask<'_> {
         route: &Route,
         sent: OutgoingOrder<'_>,
     ) -> Result<RouteAttempt, RunEnding> {
-        match self.send(route, sent).await {
+        match Box::pin(self.send(route, sent)).await {
             Ok(attempt) => Ok(attempt),
             Err(SendFailure::Unclear(reason)) => {
                 let job = self.resolve(sent, &reason).await?;
