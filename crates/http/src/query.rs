@@ -201,7 +201,7 @@ mod tests {
             ("Limit", "limit"),
             ("after_id", "after"),
             ("lim", "limit"),
-            ("untill", "until"),
+            ("until2", "until"),
         ] {
             let names = nearest_first(sent, &known);
             assert_eq!(names[0], nearest, "{sent}");

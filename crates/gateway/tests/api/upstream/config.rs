@@ -133,7 +133,7 @@ async fn an_error_names_the_line_and_a_correction() {
             4,
             "needs a price: add price = { unit = \"second\", usd = \"0.10\" }, or price = \"free\"",
         ),
-        (format!("{routed}price = \"fre\"\n"), 7, "or \"free\""),
+        (format!("{routed}price = \"gratis\"\n"), 7, "or \"free\""),
         (
             format!("{routed}price = {{ unit = \"stem\", usd = \"1\" }}\n"),
             7,
