@@ -244,6 +244,13 @@ fn apply(
         Some(PriceSettings::Free) | None => None,
         set_price => price(&value_error, set_price.as_ref(), model.kind(), now)?,
     };
+    if has_unselectable_audio_price(model) {
+        let message = "usd_without_audio: callers cannot turn sound on or off for this model";
+        return Err(value_error(".price", message.into()));
+    }
+    if let Some(reason) = fault_of_pass(model, &settings.pass) {
+        return Err(value_error(".pass", reason.into()));
+    }
     let mut unpriced = model.routes().iter().filter(|route| route.price.is_none());
     let is_offered = settings.enabled != Some(false);
     if settings.price.is_none()
@@ -252,13 +259,6 @@ fn apply(
     {
         let list_price = list_price(route, sources);
         return Err(value_error("", missing_price(model.kind(), list_price)));
-    }
-    if has_unselectable_audio_price(model) {
-        let message = "usd_without_audio: callers cannot turn sound on or off for this model";
-        return Err(value_error(".price", message.into()));
-    }
-    if let Some(reason) = fault_of_pass(model, &settings.pass) {
-        return Err(value_error(".pass", reason.into()));
     }
     model.passthrough_fields.clone_from(&settings.pass);
     if let Some(aliases) = &settings.aliases {

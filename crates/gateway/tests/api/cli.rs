@@ -287,10 +287,10 @@ async fn config_check_lists_all_faults_in_the_order_of_the_file() {
         (3, "`workers`"),
         (5, "did you mean `openai-videos`?"),
         (9, "`providers.other.api_key`"),
-        (14, "`models.animatic-1.price"),
-        (15, "did you mean `aliases`?"),
-        (16, "unknown model"),
-        (19, "did you mean `store`?"),
+        (15, "`models.animatic-1.price"),
+        (16, "did you mean `aliases`?"),
+        (17, "unknown model"),
+        (20, "did you mean `store`?"),
     ];
     assert_eq!(lines.len(), expected.len(), "{stderr}");
     for (line, (number, hint)) in lines.iter().zip(expected) {
@@ -301,8 +301,8 @@ async fn config_check_lists_all_faults_in_the_order_of_the_file() {
     }
     // A model's name may have dots.
     let dotted = format!(
-        "[models.\"a\"]\nkind = \"video\"\nprice = \"free\"\nroutes = []\n{}",
-        "[models.\"a-1.5\"]\nkind = \"video\"\nprice = \"free\"\nroutes = [{ provider = \"no\", model = \"x\" }]\n"
+        "[models.\"a\"]\nkind = \"video\"\nroutes = []\n{}",
+        "[models.\"a-1.5\"]\nkind = \"video\"\nroutes = [{ provider = \"no\", model = \"x\" }]\n"
     );
     let refused = check(&dotted).await;
     let stderr = text(&refused.stderr);

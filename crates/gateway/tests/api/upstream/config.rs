@@ -193,8 +193,8 @@ async fn an_error_names_the_line_and_a_correction() {
             "no video model",
         ),
         (
-            format!("{routed}[models.animatic-1]\nenabled = false\n"),
-            8,
+            format!("{routed}price = \"free\"\n[models.animatic-1]\nenabled = false\n"),
+            9,
             "but default_model names this model",
         ),
         (
@@ -203,13 +203,15 @@ async fn an_error_names_the_line_and_a_correction() {
             "the model makes video",
         ),
         (
-            format!("{routed}aliases = [\"veo\"]\n[models.animatic-1]\naliases = [\"veo\"]\n"),
-            7,
+            format!(
+                "{routed}price = \"free\"\naliases = [\"veo\"]\n[models.animatic-1]\naliases = [\"veo\"]\n"
+            ),
+            8,
             "requests for \"veo\" get the model animatic-1",
         ),
         (
-            format!("{routed}aliases = [\"animatic-1\"]\n"),
-            7,
+            format!("{routed}price = \"free\"\naliases = [\"animatic-1\"]\n"),
+            8,
             "get the model animatic-1",
         ),
         (
@@ -293,7 +295,7 @@ async fn a_valid_configuration_is_printed_with_masked_keys() {
 /// A provider with a route to one of its models.
 fn route(protocol: &str, lines: &str, kind: &str, model: &str) -> String {
     format!(
-        "[providers.acme]\nprotocol = \"{protocol}\"\n{lines}\n[models.film]\nkind = \"{kind}\"\nprice = \"free\"\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
+        "[providers.acme]\nprotocol = \"{protocol}\"\n{lines}\n[models.film]\nkind = \"{kind}\"\nroutes = [{{ provider = \"acme\", model = \"{model}\", price = \"free\" }}]\n"
     )
 }
 
