@@ -128,7 +128,7 @@ async fn a_picture_is_decoded_once() {
     started_rx.await.unwrap();
     let mut waiting = Box::pin(gateway.post("/v1/videos", &truncated));
     tokio::select! {
-        _ = &mut waiting => panic!("it was decoded without memory"),
+        answer = &mut waiting => panic!("it did not wait for memory: {}", answer.text()),
         decoded_before = gateway.post("/v1/videos", &decoded_before) => { decoded_before.ok(); }
     }
     drop(release);
