@@ -24,7 +24,7 @@ fn settings(simulator: &Simulator) -> String {
     provider("acme", "openai-videos", simulator, "")
         + &provider("xai", "xai", simulator, "")
         + &model("film", second, &with_cost("second", "0.04"))
-        + &model("gift", "", &with_cost("video", "0.05"))
+        + &model("gift", "price = \"free\"\n", &with_cost("video", "0.05"))
         + &model("silent", second, acme)
         + &model(
             "stated",
