@@ -292,7 +292,7 @@ test("a button writes nothing while the page still shows the state before", () =
     await button.waitFor();
     let release;
     const released = new Promise((resolve) => (release = resolve));
-    await page.route("**/v1/admin/providers?*", async (route) => {
+    await page.route("**/v1/admin/providers", async (route) => {
       await released;
       return route.fallback();
     });
