@@ -153,23 +153,21 @@ pub(crate) async fn refuse_any(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let sent = request.uri().query().map(members).unwrap_or_default();
-    if sent.is_empty() {
-        return next.run(request).await;
-    }
-    let path = request.extensions().get::<MatchedPath>();
-    let access = path.and_then(|path| operations.access(path.as_str(), request.method()));
-    let faults = unknown(&sent, &[]);
-    match access {
+    let found = request.uri().query().and_then(|query| {
+        let path = request.extensions().get::<MatchedPath>()?;
+        let access = operations.access(path.as_str(), request.method())?;
+        Some((access, unknown(&members(query), &[])))
+    });
+    match found.filter(|(_, faults)| !faults.is_empty()) {
         // Other sites add parameters to the links that people share, such as `utm_source`.
-        Some(OperationAccess::Open) if !is_page_view(request.headers()) => {
+        Some((OperationAccess::Open, faults)) if !is_page_view(request.headers()) => {
             ErrorResponse::from(Error::Invalid(faults)).into_response()
         }
-        Some(OperationAccess::WithKey) => {
+        Some((OperationAccess::WithKey, faults)) => {
             request.extensions_mut().insert(UnknownParameters(faults));
             next.run(request).await
         }
-        Some(OperationAccess::Open) | None => next.run(request).await,
+        Some((OperationAccess::Open, _)) | None => next.run(request).await,
     }
 }
 

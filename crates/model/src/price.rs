@@ -40,6 +40,14 @@ impl PriceUnit {
         }
     }
 
+    /// The unit in which most providers count this kind of work.
+    pub const fn usual(kind: MediaKind) -> Self {
+        match kind {
+            MediaKind::Video => Self::Second,
+            MediaKind::Music => Self::Task,
+        }
+    }
+
     /// Whether the unit can be counted for this kind of work.
     pub const fn fits(self, kind: MediaKind) -> bool {
         match self {

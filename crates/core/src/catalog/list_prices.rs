@@ -6,13 +6,13 @@ use providers::catalogue::{KnownModel, ListPrice};
 use super::ModelSources;
 use mediagate_model::catalog::Route;
 use mediagate_model::money::MicroDollars;
+use mediagate_model::price::PriceUnit;
 
 /// What is said of a model that a provider is paid for, and callers would get for nothing.
 pub(super) fn missing_price(kind: MediaKind, list_price: Option<&ListPrice>) -> String {
-    let (unit, usd, basis) = match (list_price, kind) {
-        (Some(price), _) => (price.unit.as_str(), price.usd.as_str(), " (the list price)"),
-        (None, MediaKind::Video) => ("second", "0.10", ""),
-        (None, MediaKind::Music) => ("task", "0.10", ""),
+    let (unit, usd, basis) = match list_price {
+        Some(price) => (price.unit.as_str(), price.usd.as_str(), " (the list price)"),
+        None => (PriceUnit::usual(kind).name(), "0.10", ""),
     };
     format!(
         "a hosted model needs a price: add price = {{ unit = \"{unit}\", usd = \"{usd}\" }}{basis}, \
@@ -26,13 +26,13 @@ pub(super) fn list_price<'a>(route: &Route, sources: &ModelSources<'a>) -> Optio
     let known = sources
         .catalogue
         .find(&site.config.protocol, &route.model)?;
-    highest_list_price(known)
+    highest_list_price(known).map(|(price, _)| price)
 }
 
-/// The highest of a hosted model's list prices: it covers whatever callers may order.
-pub fn highest_list_price(model: &KnownModel) -> Option<&ListPrice> {
-    let amount = |price: &ListPrice| price.usd.parse().unwrap_or(MicroDollars::ZERO);
-    // The first of equal ones.
+/// The highest of a hosted model's list prices, and its amount: it covers whatever callers may order.
+pub fn highest_list_price(model: &KnownModel) -> Option<(&ListPrice, MicroDollars)> {
+    // Reversed, so that the first of equal ones is found. Every amount can be read: the catalogue checked its files.
     let prices = model.prices.iter().rev();
-    prices.max_by_key(|price| amount(price))
+    let amounts = prices.filter_map(|price| Some((price, price.usd.parse().ok()?)));
+    amounts.max_by_key(|(_, amount)| *amount)
 }

@@ -240,10 +240,12 @@ fn apply(
         let message = format!("is {kind}, but the model makes {}", model.kind());
         return Err(value_error(".kind", message));
     }
-    model.price = match &settings.price {
-        Some(PriceSettings::Free) | None => None,
-        set_price => price(&value_error, set_price.as_ref(), model.kind(), now)?,
-    };
+    // A model that is free has no price. A route that is free has a price of zero, in place of its model's.
+    let charged = settings
+        .price
+        .as_ref()
+        .filter(|price| **price != PriceSettings::Free);
+    model.price = price(&value_error, charged, model.kind(), now)?;
     if has_unselectable_audio_price(model) {
         let message = "usd_without_audio: callers cannot turn sound on or off for this model";
         return Err(value_error(".price", message.into()));

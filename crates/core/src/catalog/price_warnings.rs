@@ -7,7 +7,6 @@ use std::time::Duration;
 use mediagate_config::{ConfigError, ModelConfig};
 use mediagate_model::catalog::{Model, Route};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::MicroDollars;
 use mediagate_model::price::Price;
 use providers::catalogue::KnownModel;
 
@@ -27,10 +26,13 @@ pub fn find(
     let models = catalog.models().iter();
     let routes = models.flat_map(|model| model.routes().iter().map(move |route| (model, route)));
     let warnings = routes.filter_map(|(model, route)| {
-        let message = below_own_cost(model, route, now).or_else(|| {
+        let price = callers_price(model, route, now);
+        let below_cost = price.and_then(|price| below_own_cost(price, route, now));
+        let message = below_cost.or_else(|| {
             let site = sites.get(&route.provider)?;
             let known = config.catalogue.find(&site.config.protocol, &route.model)?;
-            below_list_price(model, route, known, now).or_else(|| old_list_price(known, now))
+            let below_list = price.and_then(|price| below_list_price(price, route, known));
+            below_list.or_else(|| old_list_price(known, now))
         })?;
         Some(config.locate(ConfigError::Value {
             key: format!("models.{}", model.id),
@@ -47,8 +49,7 @@ fn callers_price(model: &Model, route: &Route, now: Timestamp) -> Option<Price> 
 }
 
 /// A price below the `cost` that the operator declares.
-fn below_own_cost(model: &Model, route: &Route, now: Timestamp) -> Option<String> {
-    let price = callers_price(model, route, now)?;
+fn below_own_cost(price: Price, route: &Route, now: Timestamp) -> Option<String> {
     let cost = route.cost.as_ref()?.at(now).price;
     let is_below = price.unit == cost.unit && price.per_unit < cost.per_unit;
     is_below.then(|| {
@@ -60,18 +61,11 @@ fn below_own_cost(model: &Model, route: &Route, now: Timestamp) -> Option<String
 }
 
 /// A price below the provider's list price, unless the operator declares a `cost`.
-fn below_list_price(
-    model: &Model,
-    route: &Route,
-    known: &KnownModel,
-    now: Timestamp,
-) -> Option<String> {
+fn below_list_price(price: Price, route: &Route, known: &KnownModel) -> Option<String> {
     if route.cost.is_some() {
         return None;
     }
-    let price = callers_price(model, route, now)?;
-    let list = highest_list_price(known)?;
-    let list_amount: MicroDollars = list.usd.parse().ok()?;
+    let (list, list_amount) = highest_list_price(known)?;
     let is_below = price.unit.name() == list.unit && price.per_unit < list_amount;
     let condition = list.holds_for.as_ref();
     let condition = condition.map_or_else(String::new, |condition| format!(" {condition}"));

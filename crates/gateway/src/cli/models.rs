@@ -13,6 +13,7 @@ use super::{CliError, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::catalog::highest_list_price;
 use mediagate_model::money::MicroDollars;
+use mediagate_model::price::PriceUnit;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelsCommand {
@@ -235,11 +236,11 @@ fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), Cli
             model.id
         )));
     }
-    show::toml(&config_toml(model, args.margin)?, json)
+    show::toml(&config_toml(model, args.margin), json)
 }
 
 /// The TOML that offers a model to callers.
-fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
+fn config_toml(model: &KnownModel, margin: u16) -> String {
     let KnownModel { provider, name, .. } = model;
     let protocol = match providers::protocol(provider) {
         Some(_) => provider.clone(),
@@ -266,13 +267,14 @@ fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
             model.date
         );
     }
-    let price = highest_price(model, margin)?;
-    let _ = match (price, model.kind) {
-        (Some((unit, usd)), _) => {
-            writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}")
-        }
-        (None, MediaKind::Video) => writeln!(text, "{}", unknown_price("second")),
-        (None, MediaKind::Music) => writeln!(text, "{}", unknown_price("task")),
+    let _ = match charged_price(model, margin) {
+        Some((unit, usd)) => writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}"),
+        // The settings reject this until somebody fills in the amount.
+        None => writeln!(
+            text,
+            "price  = {{ unit = \"{}\", usd = \"\" }} # required: the list price is not known; see the provider's page",
+            PriceUnit::usual(model.kind)
+        ),
     };
     let _ = writeln!(
         text,
@@ -282,30 +284,17 @@ fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
     if model.id.ends_with('*') {
         text.push_str("# replace the star with the rest of the model's name\n");
     }
-    Ok(text)
-}
-
-/// A line that the settings reject until somebody fills in the amount.
-fn unknown_price(unit: &str) -> String {
-    format!(
-        "price  = {{ unit = \"{unit}\", usd = \"\" }} # required: the list price is not known; see the provider's page"
-    )
+    text
 }
 
 /// A price, with the margin, that covers anything that callers may order.
-fn highest_price(
-    model: &KnownModel,
-    margin: u16,
-) -> Result<Option<(&str, MicroDollars)>, CliError> {
+fn charged_price(model: &KnownModel, margin: u16) -> Option<(&str, MicroDollars)> {
     // One price line applies to whatever callers order. A cheaper one could be below cost.
-    let Some(price) = highest_list_price(model) else {
-        return Ok(None);
-    };
-    let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;
+    let (price, list) = highest_list_price(model)?;
     let charged = list.get().saturating_mul(100 + i64::from(margin));
     // Rounded up to a hundredth of a cent.
     let charged = MicroDollars::new(charged.saturating_add(9_999) / 10_000 * 100);
-    Ok(Some((&price.unit, charged)))
+    Some((&price.unit, charged))
 }
 
 fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
