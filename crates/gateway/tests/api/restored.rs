@@ -282,11 +282,13 @@ async fn a_whole_folder_that_is_put_back_orders_nothing_again() {
 async fn a_folder_that_did_not_change_holds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    for _ in 0..3 {
+    for copy in ["first", "second", "third"] {
         let server = Server::start(&data, &[]).await;
         server.stop().await;
-        copy_all(&data, &folder.path().join("whole"));
-        copy_all(&folder.path().join("whole"), &data);
+        // A new folder each time: an older copy's write-ahead log would be put back with this one.
+        let copy = folder.path().join(copy);
+        copy_all(&data, &copy);
+        copy_all(&copy, &data);
     }
     let mut list = program(&["restored", "list"]);
     list.arg("--data").arg(&data);
