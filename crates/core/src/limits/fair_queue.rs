@@ -153,6 +153,16 @@ impl FairShareQueue {
         }
     }
 
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        let state = self.state();
+        state
+            .accounts
+            .values()
+            .map(|queue| queue.waiting.len())
+            .sum()
+    }
+
     fn enter(
         &self,
         account: AccountId,

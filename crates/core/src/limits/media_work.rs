@@ -65,6 +65,11 @@ impl MediaWorkPool {
         }
     }
 
+    /// How many requests wait for memory.
+    pub fn waiting_for_memory(&self) -> usize {
+        self.memory.small.waiting() + self.memory.large.waiting()
+    }
+
     /// Runs work off the async threads, when it is the account's turn and `memory_bytes` are free;
     /// work that needs more than the total runs alone. The work is signalled to stop when no caller
     /// waits for it any more.
