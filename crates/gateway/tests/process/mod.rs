@@ -7,18 +7,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Polls `probe` until it returns something; fails after a minute.
+/// Polls `probe` until it returns something; fails after two minutes. Polls often at first, and then
+/// stays below the requests per minute that a key may make.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut probe: impl FnMut() -> F,
 ) -> T {
-    for _ in 0..3000 {
+    for poll in 0..700 {
         if let Some(value) = probe().await {
             return value;
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let pause = if poll < 100 { 20 } else { 200 };
+        tokio::time::sleep(Duration::from_millis(pause)).await;
     }
-    panic!("not within a minute: {what}");
+    panic!("not within two minutes: {what}");
 }
 
 /// A port of 127.0.0.1 at which nobody listens. No other test gets it while this process lives.

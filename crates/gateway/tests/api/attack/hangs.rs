@@ -32,11 +32,26 @@ impl WatchedProgram {
         Self { folder, path }
     }
 
-    /// The ids of its processes, the oldest first.
+    /// The ids of its processes, the oldest first. The one that is prepared for the next job may
+    /// note its id before the one that does this job, but the kernel counts them up.
     fn started(&self) -> Vec<u32> {
         let ids = std::fs::read_to_string(self.folder.path().join("started"));
         let ids = ids.unwrap_or_default();
-        ids.lines().map(|id| id.parse().unwrap()).collect()
+        let ids = ids.lines().map(|id| id.parse().unwrap());
+        let mut ids: Vec<u32> = ids.collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+impl Drop for WatchedProgram {
+    /// A test that fails would wait for ever for the children that it stopped.
+    fn drop(&mut self) {
+        for id in self.started() {
+            let mut kill = std::process::Command::new("kill");
+            let kill = kill.args(["-KILL", &id.to_string()]);
+            let _ = kill.stderr(std::process::Stdio::null()).status();
+        }
     }
 }
 
