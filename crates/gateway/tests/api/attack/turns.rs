@@ -1,7 +1,5 @@
 //! Scarce resources are shared: accounts take turns for fetches, decoders and checks.
 
-use std::time::Duration;
-
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::limits::WorkKind;
 use mediagate_model::ids::AccountId;
