@@ -2,6 +2,7 @@
 
 use crate::columns::{TableRecord as _, record};
 use crate::page::PageQuery;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::account::{Account, AccountRecord};
 use mediagate_model::clock::Timestamp;
@@ -18,28 +19,28 @@ pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> 
 
 /// The account with this handle.
 pub fn by_handle(conn: &mut Conn<'_>, handle: &str) -> Result<Option<Account>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             account_columns!(),
-            " FROM accounts WHERE handle = ?1"
+            " FROM accounts WHERE handle = :handle"
         ),
-        &[handle.into()],
-        Account::from_row,
+        handle
     )
+    .one(conn, Account::from_row)
 }
 
 /// The account with this id.
 pub fn account_by_id(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<Account>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             account_columns!(),
-            " FROM accounts WHERE id = ?1"
+            " FROM accounts WHERE id = :id"
         ),
-        &[(&id.to_string()).into()],
-        Account::from_row,
+        id
     )
+    .one(conn, Account::from_row)
 }
 
 record! {
@@ -59,18 +60,12 @@ macro_rules! records {
 
 /// The ids of all accounts.
 pub fn ids(conn: &mut Conn<'_>) -> Result<Vec<AccountId>, StoreError> {
-    conn.all("SELECT id FROM accounts", &[], |row| {
-        row.parse(0, "accounts.id")
-    })
+    sql!("SELECT id FROM accounts").all(conn, |row| row.parse(0, "accounts.id"))
 }
 
 /// Every account, oldest first.
 pub fn all(conn: &mut Conn<'_>) -> Result<Vec<AccountRecord>, StoreError> {
-    conn.all(
-        records!("ORDER BY a.created_at, a.id"),
-        &[],
-        AccountRecord::from_row,
-    )
+    sql!(records!("ORDER BY a.created_at, a.id")).all(conn, AccountRecord::from_row)
 }
 
 /// A page of accounts.
@@ -79,51 +74,60 @@ pub fn page(
     page: PageQuery<AccountId>,
 ) -> Result<Vec<AccountRecord>, StoreError> {
     // Ids are hexadecimal, so every one sorts after '' and before 'g'.
-    let sql = if page.ascending {
-        records!("WHERE a.id > COALESCE(?1, '') ORDER BY a.id LIMIT ?2")
+    let PageQuery { after, limit, .. } = page;
+    let statement = if page.ascending {
+        sql!(
+            records!("WHERE a.id > COALESCE(:after, '') ORDER BY a.id LIMIT :limit"),
+            after,
+            limit
+        )
     } else {
-        records!("WHERE a.id < COALESCE(?1, 'g') ORDER BY a.id DESC LIMIT ?2")
+        sql!(
+            records!("WHERE a.id < COALESCE(:after, 'g') ORDER BY a.id DESC LIMIT :limit"),
+            after,
+            limit
+        )
     };
-    let after = page.after.map(|id| id.to_string());
-    let values = [after.as_ref().into(), i64::from(page.limit).into()];
-    conn.all(sql, &values, AccountRecord::from_row)
+    statement.all(conn, AccountRecord::from_row)
 }
 
 /// An account with its money.
 pub fn record_of(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<AccountRecord>, StoreError> {
-    conn.one(
-        records!("WHERE a.id = ?1"),
-        &[(&id.to_string()).into()],
-        AccountRecord::from_row,
-    )
+    sql!(records!("WHERE a.id = :id"), id).one(conn, AccountRecord::from_row)
 }
 
 /// Closes an account. Returns false if it was closed before.
 pub fn close(conn: &mut Conn<'_>, id: AccountId, now: Timestamp) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE accounts SET closed_at = ?2 WHERE id = ?1 AND closed_at IS NULL",
-        &[(&id.to_string()).into(), now.micros().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE accounts SET closed_at = :now WHERE id = :id AND closed_at IS NULL",
+        id,
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
 /// Whether an account is closed. It cannot be closed before this transaction ends.
 pub fn lock_and_check_closed(conn: &mut Conn<'_>, id: AccountId) -> Result<bool, StoreError> {
     // `SQLite` has one writer at a time.
-    let sql = conn.dialect(
-        "SELECT closed_at FROM accounts WHERE id = ?1",
-        "SELECT closed_at FROM accounts WHERE id = ?1 FOR SHARE",
-    );
-    let closed_at = conn.one(sql, &[(&id.to_string()).into()], |row| row.int_or_null(0))?;
+    let closed_at = dialect_sql!(
+        conn,
+        "SELECT closed_at FROM accounts WHERE id = :id",
+        "SELECT closed_at FROM accounts WHERE id = :id FOR SHARE",
+        id
+    )
+    .one(conn, |row| row.int_or_null(0))?;
     Ok(closed_at.flatten().is_some())
 }
 
 /// Changes an account's display name.
 pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE accounts SET display_name = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), name.into()],
-    )?;
+    sql!(
+        "UPDATE accounts SET display_name = :name WHERE id = :id",
+        id,
+        name
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -133,13 +137,12 @@ pub fn set_budget(
     id: AccountId,
     budget: Option<MicroDollars>,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE accounts SET budget_micros = ?2 WHERE id = ?1",
-        &[
-            (&id.to_string()).into(),
-            budget.map(MicroDollars::get).into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE accounts SET budget_micros = :budget WHERE id = :id",
+        id,
+        budget
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -149,9 +152,11 @@ pub fn set_prepaid(
     account: AccountId,
     prepaid: bool,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE accounts SET prepaid = ?2 WHERE id = ?1",
-        &[(&account.to_string()).into(), prepaid.into()],
-    )?;
+    sql!(
+        "UPDATE accounts SET prepaid = :prepaid WHERE id = :account",
+        account,
+        prepaid
+    )
+    .execute(conn)?;
     Ok(())
 }

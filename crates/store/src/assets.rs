@@ -1,6 +1,7 @@
 //! Records of stored files; the bytes are in `blob`.
 
 use crate::columns::{TableRecord as _, insert, record};
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, AssetId};
@@ -30,35 +31,34 @@ pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
         "created_at": asset.created_at,
         "expires_at": asset.expires_at,
     })?;
-    conn.execute(
-        "INSERT INTO account_storage (account_id, size_bytes) VALUES (?1, ?2)
+    sql!(
+        "INSERT INTO account_storage (account_id, size_bytes) VALUES (:account, :size_bytes)
          ON CONFLICT (account_id) DO UPDATE SET size_bytes = account_storage.size_bytes + excluded.size_bytes",
-        &[
-            (&asset.account.to_string()).into(),
-            i64::try_from(asset.size_bytes).unwrap_or(i64::MAX).into(),
-        ],
-    )?;
+        account = asset.account,
+        size_bytes = asset.size_bytes
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Bytes of files stored for an account.
 pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
-    let stored = conn.one(
-        "SELECT size_bytes FROM account_storage WHERE account_id = ?1",
-        &[(&account.to_string()).into()],
-        |row| row.int(0),
-    )?;
+    let stored = sql!(
+        "SELECT size_bytes FROM account_storage WHERE account_id = :account",
+        account
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(stored.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
 /// Bytes that an account's open tasks are expected to add.
 pub fn expected_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
-    let expected = conn.one(
+    let expected = sql!(
         "SELECT CAST(COALESCE(SUM(expected_bytes), 0) AS BIGINT) FROM tasks
-         WHERE account_id = ?1 AND expected_bytes IS NOT NULL AND state IN ('queued', 'running')",
-        &[(&account.to_string()).into()],
-        |row| row.int(0),
-    )?;
+         WHERE account_id = :account AND expected_bytes IS NOT NULL AND state IN ('queued', 'running')",
+        account
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(expected.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
@@ -67,67 +67,70 @@ pub fn expected_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, St
 pub fn lock_storage(conn: &mut Conn<'_>, account: AccountId) -> Result<(), StoreError> {
     // There is only one SQLite writer. On Postgres it is the row that the ledger updates, so the
     // order of the locks is the same for free orders and for paid ones.
-    let sql = conn.dialect(
-        "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = ?1",
-        "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = ?1 FOR NO KEY UPDATE",
-    );
-    conn.one(sql, &[(&account.to_string()).into()], |row| row.int(0))?;
+    dialect_sql!(
+        conn,
+        "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = :account",
+        "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = :account FOR NO KEY UPDATE",
+        account
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(())
 }
 
 /// The file with this id, regardless of its owner: its signed URL is permission enough.
 pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
-    conn.one(
-        concat!("SELECT ", columns!(), " FROM assets WHERE id = ?1"),
-        &[(&id.to_string()).into()],
-        Asset::from_row,
+    sql!(
+        concat!("SELECT ", columns!(), " FROM assets WHERE id = :id"),
+        id
     )
+    .one(conn, Asset::from_row)
 }
 
 /// At most 100 files that had expired at `now`, the longest expired first.
 pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ?1
+            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= :now
              ORDER BY expires_at LIMIT 100"
         ),
-        &[now.micros().into()],
-        Asset::from_row,
+        now
     )
+    .all(conn, Asset::from_row)
 }
 
 /// Which of these files have a record, even if they were removed.
 pub fn existing_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
     // The inner CAST keeps the parameter a TEXT. A parameter of type JSON would be refused.
-    let sql = conn.dialect(
-        "SELECT id FROM assets WHERE id IN (SELECT value FROM json_each(?1))",
+    let ids = json_ids(ids)?;
+    let statement = dialect_sql!(
+        conn,
+        "SELECT id FROM assets WHERE id IN (SELECT value FROM json_each(:ids))",
         "SELECT id FROM assets
-         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSONB))))",
+        ids,
     );
-    select_ids(conn, sql, ids)
+    statement.all(conn, |row| row.parse(0, "assets.id"))
 }
 
 /// Which of these files were removed.
 pub fn removed_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
-    let sql = conn.dialect(
+    let ids = json_ids(ids)?;
+    let statement = dialect_sql!(
+        conn,
         "SELECT id FROM assets
-         WHERE removed_at IS NOT NULL AND id IN (SELECT value FROM json_each(?1))",
+         WHERE removed_at IS NOT NULL AND id IN (SELECT value FROM json_each(:ids))",
         "SELECT id FROM assets
          WHERE removed_at IS NOT NULL
-           AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+           AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSONB))))",
+        ids,
     );
-    select_ids(conn, sql, ids)
+    statement.all(conn, |row| row.parse(0, "assets.id"))
 }
 
-fn select_ids(
-    conn: &mut Conn<'_>,
-    sql: &'static str,
-    ids: &[AssetId],
-) -> Result<Vec<AssetId>, StoreError> {
-    let ids = to_json(&ids.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    conn.all(sql, &[(&ids).into()], |row| row.parse(0, "assets.id"))
+fn json_ids(ids: &[AssetId]) -> Result<String, StoreError> {
+    to_json(&ids.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
 /// Records that the file was removed. It is deleted at `delete_at`, or earlier if its owner asked
@@ -138,80 +141,90 @@ pub fn mark_removed(
     now: Timestamp,
     delete_at: Timestamp,
 ) -> Result<(), StoreError> {
-    let removed = conn.execute(
-        "UPDATE assets SET removed_at = ?2, delete_at = COALESCE(delete_at, ?3) WHERE id = ?1 AND removed_at IS NULL",
-        &[
-            (&id.to_string()).into(),
-            now.micros().into(),
-            delete_at.micros().into(),
-        ],
-    )?;
+    let removed = sql!(
+        "UPDATE assets SET removed_at = :now, delete_at = COALESCE(delete_at, :delete_at) WHERE id = :id
+         AND removed_at IS NULL",
+        id,
+        now,
+        delete_at
+    )
+    .execute(conn)?;
     // Only the call that removed the file takes its size from the sum.
     if removed == 1 {
-        conn.execute(
-            "UPDATE account_storage SET size_bytes = size_bytes - (SELECT size_bytes FROM assets WHERE id = ?1)
-             WHERE account_id = (SELECT account_id FROM assets WHERE id = ?1)",
-            &[(&id.to_string()).into()],
-        )?;
+        sql!(
+            "UPDATE account_storage SET size_bytes = size_bytes - (SELECT size_bytes FROM assets WHERE id = :id)
+             WHERE account_id = (SELECT account_id FROM assets WHERE id = :id)",
+            id
+        )
+        .execute(conn)?;
     }
     Ok(())
 }
 
 /// At most 100 removed files that are due to be deleted at `now`, the longest due first.
 pub fn deletable(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM assets WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND delete_at <= ?1
+            " FROM assets WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND delete_at <= :now
              ORDER BY delete_at LIMIT 100"
         ),
-        &[now.micros().into()],
-        Asset::from_row,
+        now
     )
+    .all(conn, Asset::from_row)
 }
 
 /// Records that the file of a removed asset was deleted.
 pub fn mark_deleted(conn: &mut Conn<'_>, id: AssetId) -> Result<(), StoreError> {
-    let sql = "UPDATE assets SET delete_at = NULL WHERE id = ?1 AND removed_at IS NOT NULL";
-    conn.execute(sql, &[(&id.to_string()).into()])?;
+    sql!(
+        "UPDATE assets SET delete_at = NULL WHERE id = :id AND removed_at IS NOT NULL",
+        id
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Whether there are files for [`restore_early`].
 pub fn any_removed_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
-    let found = conn.one(
+    let found = sql!(
         "SELECT CAST(1 AS BIGINT) FROM assets
-         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 LIMIT 1",
-        &[now.micros().into()],
-        |row| row.int(0),
-    )?;
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > :now LIMIT 1",
+        now
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
 /// Brings back files that were removed by a clock that was ahead: they have not expired yet, and
 /// are not deleted. Returns how many.
 pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    const EARLY: &str = "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
-         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 GROUP BY account_id";
     // Summed up first: after the update these files cannot be distinguished from others.
-    let early = conn.all(EARLY, &[now.micros().into()], |row| {
+    let early = sql!(
+        "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > :now GROUP BY account_id",
+        now
+    )
+    .all(conn, |row| {
         Ok((row.text(0)?, row.int(1)?))
     })?;
     for (account, bytes) in &early {
-        conn.execute(
-            "UPDATE account_storage SET size_bytes = size_bytes + ?2 WHERE account_id = ?1",
-            &[account.into(), (*bytes).into()],
-        )?;
+        sql!(
+            "UPDATE account_storage SET size_bytes = size_bytes + :bytes WHERE account_id = :account",
+            account,
+            bytes = *bytes
+        )
+        .execute(conn)?;
     }
     if early.is_empty() {
         return Ok(0);
     }
-    conn.execute(
+    sql!(
         "UPDATE assets SET removed_at = NULL, delete_at = NULL
-         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1",
-        &[now.micros().into()],
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > :now",
+        now
     )
+    .execute(conn)
 }
 
 /// Makes a file expire now and be deleted at once, so that upkeep does both.
@@ -221,9 +234,13 @@ pub fn expire(
     account: AccountId,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE assets SET expires_at = ?3, delete_at = ?3 WHERE id = ?1 AND account_id = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
-        &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
-    )?;
+    sql!(
+        "UPDATE assets SET expires_at = :now, delete_at = :now WHERE id = :id AND account_id = :account
+         AND (expires_at IS NULL OR expires_at > :now)",
+        id,
+        account,
+        now
+    )
+    .execute(conn)?;
     Ok(())
 }

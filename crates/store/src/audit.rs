@@ -2,7 +2,8 @@
 //! transaction of the change that they record. Those of accounts are removed when they are old.
 
 use crate::columns::{TableRecord as _, insert, record};
-use crate::{Conn, SqlValue, StoreError};
+use crate::statement::sql;
+use crate::{Conn, StoreError};
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, AuditId};
@@ -67,14 +68,16 @@ pub struct AuditFilter {
     pub until: Option<Timestamp>,
 }
 
+/// The condition that selects a log, and a further one.
 macro_rules! entries {
     ($log:literal, $rest:literal) => {
         concat!(
             "SELECT ", columns!(), "
-             FROM audit WHERE ", $log, " AND (at, id) < (?1, ?2) AND at >= ?3 AND (CAST(?4 AS TEXT) IS NULL OR action = ?4)
-             AND (CAST(?5 AS TEXT) IS NULL OR actor_id = ?5 OR actor_name = ?5 OR actor_kind = ?5) ",
+             FROM audit WHERE ", $log, " AND (at, id) < (:at, :id) AND at >= :since
+             AND (CAST(:action AS TEXT) IS NULL OR action = :action)
+             AND (CAST(:actor AS TEXT) IS NULL OR actor_id = :actor OR actor_name = :actor OR actor_kind = :actor) ",
             $rest,
-            " ORDER BY at DESC, id DESC LIMIT ?6"
+            " ORDER BY at DESC, id DESC LIMIT :limit"
         )
     };
 }
@@ -93,30 +96,26 @@ pub fn newest(
         _ => (until, String::new()),
     };
     let since = filter.since.map_or(i64::MIN, Timestamp::micros);
-    let mut values = vec![
-        at.into(),
-        (&id).into(),
-        since.into(),
-        filter.action.as_ref().into(),
-        filter.actor.as_ref().into(),
-        i64::from(limit).into(),
-    ];
-    let account = match filter.log {
-        AuditLog::Account(account) => Some(account.to_string()),
-        AuditLog::Operators | AuditLog::Accounts => None,
-    };
-    // The statements below number them in this order.
-    values.extend(filter.target.iter().map(SqlValue::from));
-    values.extend(account.iter().map(SqlValue::from));
-    let sql = match (filter.log, &filter.target) {
-        (AuditLog::Operators, None) => entries!("account_id IS NULL", ""),
-        (AuditLog::Operators, Some(_)) => entries!("account_id IS NULL", "AND target = ?7"),
-        (AuditLog::Accounts, None) => entries!("account_id IS NOT NULL", ""),
-        (AuditLog::Accounts, Some(_)) => entries!("account_id IS NOT NULL", "AND target = ?7"),
-        (AuditLog::Account(_), None) => entries!("account_id = ?7", ""),
-        (AuditLog::Account(_), Some(_)) => entries!("account_id = ?8", "AND target = ?7"),
-    };
-    conn.all(sql, &values, AuditEntry::from_row)
+    let AuditFilter { action, actor, .. } = filter;
+    macro_rules! read {
+        ($log:literal $(, $name:ident)*) => {
+            sql!(entries!($log, ""), at, id, since, action, actor, limit $(, $name)*).all(conn, AuditEntry::from_row)
+        };
+        ($log:literal, target = $target:ident $(, $name:ident)*) => {
+            sql!(entries!($log, "AND target = :target"), at, id, since, action, actor, limit, target = $target $(, $name)*)
+                .all(conn, AuditEntry::from_row)
+        };
+    }
+    match (filter.log, &filter.target) {
+        (AuditLog::Operators, None) => read!("account_id IS NULL"),
+        (AuditLog::Operators, Some(target)) => read!("account_id IS NULL", target = target),
+        (AuditLog::Accounts, None) => read!("account_id IS NOT NULL"),
+        (AuditLog::Accounts, Some(target)) => read!("account_id IS NOT NULL", target = target),
+        (AuditLog::Account(account), None) => read!("account_id = :account", account),
+        (AuditLog::Account(account), Some(target)) => {
+            read!("account_id = :account", target = target, account)
+        }
+    }
 }
 
 /// At most `limit` entries of the operators' log that were written at `since` or later, the oldest
@@ -126,15 +125,16 @@ pub fn oldest(
     since: Timestamp,
     limit: u32,
 ) -> Result<Vec<AuditEntry>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM audit WHERE account_id IS NULL AND at >= ?1 ORDER BY at, id LIMIT ?2"
+            " FROM audit WHERE account_id IS NULL AND at >= :since ORDER BY at, id LIMIT :limit"
         ),
-        &[since.micros().into(), i64::from(limit).into()],
-        AuditEntry::from_row,
+        since,
+        limit
     )
+    .all(conn, AuditEntry::from_row)
 }
 
 /// When a key wrote the entry number `number` in its account's log, counted from the newest, if that
@@ -145,34 +145,31 @@ pub fn time_of_earlier(
     number: u32,
     since: Timestamp,
 ) -> Result<Option<Timestamp>, StoreError> {
-    conn.one(
-        "SELECT at FROM audit WHERE account_id = ?1 AND at > ?2 AND actor_id = ?3
-         ORDER BY at DESC, id DESC LIMIT 1 OFFSET ?4",
-        &[
-            (&account.to_string()).into(),
-            since.micros().into(),
-            actor.into(),
-            i64::from(number.saturating_sub(1)).into(),
-        ],
-        |row| Ok(Timestamp::from_micros(row.int(0)?)),
+    sql!(
+        "SELECT at FROM audit WHERE account_id = :account AND at > :since AND actor_id = :actor
+         ORDER BY at DESC, id DESC LIMIT 1 OFFSET :skipped",
+        account,
+        since,
+        actor,
+        skipped = number.saturating_sub(1)
     )
+    .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))
 }
 
 /// Removes at most `limit` entries of accounts' logs that were written before `before`, the oldest
 /// first; returns how many.
 pub fn forget(conn: &mut Conn<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
-    conn.execute(
+    sql!(
         "DELETE FROM audit WHERE id IN
-         (SELECT id FROM audit WHERE account_id IS NOT NULL AND at < ?1 ORDER BY at, id LIMIT ?2)",
-        &[before.micros().into(), i64::from(limit).into()],
+         (SELECT id FROM audit WHERE account_id IS NOT NULL AND at < :before ORDER BY at, id LIMIT :limit)",
+        before,
+        limit
     )
+    .execute(conn)
 }
 
 /// When an entry was written.
 pub fn time_of(conn: &mut Conn<'_>, id: AuditId) -> Result<Option<Timestamp>, StoreError> {
-    conn.one(
-        "SELECT at FROM audit WHERE id = ?1",
-        &[(&id.to_string()).into()],
-        |row| Ok(Timestamp::from_micros(row.int(0)?)),
-    )
+    sql!("SELECT at FROM audit WHERE id = :id", id)
+        .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))
 }

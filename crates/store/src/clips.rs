@@ -3,6 +3,7 @@
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::conn::to_json;
+use crate::statement::sql;
 use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -108,16 +109,16 @@ pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), Sto
 
 /// Adds the files of a clip.
 pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE clips SET audio = ?2, image = ?3, image_large = ?4, milliseconds = ?5 WHERE id = ?1",
-        &[
-            (&id.to_string()).into(),
-            (&media.audio.to_string()).into(),
-            (&media.image.to_string()).into(),
-            (&media.image_large.to_string()).into(),
-            i64::try_from(media.milliseconds).unwrap_or(i64::MAX).into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE clips SET audio = :audio, image = :image, image_large = :image_large,
+         milliseconds = :milliseconds WHERE id = :id",
+        id,
+        audio = media.audio,
+        image = media.image,
+        image_large = media.image_large,
+        milliseconds = media.milliseconds
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -129,14 +130,13 @@ pub fn set_upstream(
     upstream: &ClipUpstream,
 ) -> Result<(), StoreError> {
     let upstream = to_json(upstream)?;
-    conn.execute(
-        "UPDATE clips SET upstream = ?2, title = CASE ?3 WHEN '' THEN title ELSE ?3 END WHERE id = ?1",
-        &[
-            (&id.to_string()).into(),
-            (&upstream).into(),
-            title.into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE clips SET upstream = :upstream, title = CASE :title WHEN '' THEN title ELSE :title END WHERE id = :id",
+        id,
+        upstream = &upstream,
+        title
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -147,10 +147,12 @@ pub fn set_provenance(
     provenance: &Provenance,
 ) -> Result<(), StoreError> {
     let provenance = to_json(provenance)?;
-    conn.execute(
-        "UPDATE clips SET provenance = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), (&provenance).into()],
-    )?;
+    sql!(
+        "UPDATE clips SET provenance = :provenance WHERE id = :id",
+        id,
+        provenance = &provenance
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -160,11 +162,12 @@ pub fn by_id(
     id: ClipId,
     account: AccountId,
 ) -> Result<Option<Clip>, StoreError> {
-    conn.one(
-        select!("WHERE c.id = ?1 AND c.account_id = ?2"),
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-        read_clip,
+    sql!(
+        select!("WHERE c.id = :id AND c.account_id = :account"),
+        id,
+        account
     )
+    .one(conn, read_clip)
 }
 
 /// The clips of a task, by position.
@@ -173,11 +176,12 @@ pub fn of_task(
     task: TaskId,
     account: AccountId,
 ) -> Result<Vec<Clip>, StoreError> {
-    conn.all(
-        select!("WHERE c.task_id = ?1 AND c.account_id = ?2 ORDER BY c.position"),
-        &[(&task.to_string()).into(), (&account.to_string()).into()],
-        read_clip,
+    sql!(
+        select!("WHERE c.task_id = :task AND c.account_id = :account ORDER BY c.position"),
+        task,
+        account
     )
+    .all(conn, read_clip)
 }
 
 /// The titles from which the file name of a recording is made.
@@ -203,15 +207,15 @@ pub fn recording_name(
     conn: &mut Conn<'_>,
     recording: AssetId,
 ) -> Result<Option<RecordingName>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             named_columns!(),
-            " FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1"
+            " FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = :recording LIMIT 1"
         ),
-        &[(&recording.to_string()).into()],
-        RecordingName::from_row,
+        recording
     )
+    .one(conn, RecordingName::from_row)
 }
 
 /// The newest task that separated this clip and has at least one complete stem that is not in the
@@ -222,12 +226,14 @@ pub fn newest_separation(
     account: AccountId,
 ) -> Result<Option<TaskId>, StoreError> {
     // Ids begin with their time, so the greatest one is the newest.
-    let newest = conn.one(
+    let newest = sql!(
         "SELECT MAX(COALESCE(task_id, past_task_id)) FROM clips
-         WHERE source_id = ?1 AND account_id = ?2 AND target IS NOT NULL AND audio IS NOT NULL AND is_trashed = 0",
-        &[(&source.to_string()).into(), (&account.to_string()).into()],
-        |row| row.parse_or_null(0, "clips.task_id"),
-    )?;
+         WHERE source_id = :source AND account_id = :account AND target IS NOT NULL AND audio IS NOT NULL
+         AND is_trashed = 0",
+        source,
+        account
+    )
+    .one(conn, |row| row.parse_or_null(0, "clips.task_id"))?;
     Ok(newest.flatten())
 }
 
@@ -239,16 +245,14 @@ pub fn stems_of(
     account: AccountId,
     task: TaskId,
 ) -> Result<Vec<Clip>, StoreError> {
-    let mut stems = conn.all(
-        "SELECT position, id FROM clips WHERE source_id = ?1 AND account_id = ?2 AND target IS NOT NULL
-         AND audio IS NOT NULL AND is_trashed = 0 AND COALESCE(task_id, past_task_id) = ?3",
-        &[
-            (&source.to_string()).into(),
-            (&account.to_string()).into(),
-            (&task.to_string()).into(),
-        ],
-        |row| Ok((row.int(0)?, row.parse::<ClipId>(1, "clips.id")?)),
-    )?;
+    let mut stems = sql!(
+        "SELECT position, id FROM clips WHERE source_id = :source AND account_id = :account AND target IS NOT NULL
+         AND audio IS NOT NULL AND is_trashed = 0 AND COALESCE(task_id, past_task_id) = :task",
+        source,
+        account,
+        task
+    )
+    .all(conn, |row| Ok((row.int(0)?, row.parse::<ClipId>(1, "clips.id")?)))?;
     stems.sort_unstable();
     let mut clips = Vec::with_capacity(stems.len());
     for (_, id) in stems {
@@ -264,16 +268,15 @@ pub fn page(
     is_trashed: bool,
     page: PageQuery<ClipId>,
 ) -> Result<Vec<Clip>, StoreError> {
-    conn.all(
-        select!("WHERE c.account_id = ?1 AND c.id < COALESCE(?2, 'g') AND c.is_trashed = ?3 ORDER BY c.id DESC LIMIT ?4"),
-        &[
-            (&account.to_string()).into(),
-            page.after.map(|id| id.to_string()).as_ref().into(),
-            is_trashed.into(),
-            i64::from(page.limit).into(),
-        ],
-        read_clip,
+    sql!(
+        select!("WHERE c.account_id = :account AND c.id < COALESCE(:after, 'g') AND c.is_trashed = :is_trashed
+        ORDER BY c.id DESC LIMIT :limit"),
+        account,
+        after = page.after,
+        is_trashed,
+        limit = page.limit
     )
+    .all(conn, read_clip)
 }
 
 /// Moves a clip into the trash or out of it.
@@ -283,14 +286,13 @@ pub fn set_trashed(
     account: AccountId,
     is_trashed: bool,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE clips SET is_trashed = ?3 WHERE id = ?1 AND account_id = ?2",
-        &[
-            (&id.to_string()).into(),
-            (&account.to_string()).into(),
-            is_trashed.into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE clips SET is_trashed = :is_trashed WHERE id = :id AND account_id = :account",
+        id,
+        account,
+        is_trashed
+    )
+    .execute(conn)?;
     Ok(())
 }
 

@@ -3,8 +3,7 @@
 //!
 //! `record!` declares once which columns form a struct. SELECT statements get their list from it,
 //! and rows are read with it, in the same order: a new column is one line. `insert!` pairs each
-//! column with its value. Positions and numbers of parameters are written only by the macros, so
-//! that no two lists can disagree.
+//! column with its value. Positions are written only by the macros, so that no two lists can disagree.
 //!
 //! The encoding of a type in a column is in [`types`]; a type that only one table uses is encoded
 //! next to its statements.
@@ -13,7 +12,7 @@ mod types;
 
 use std::borrow::Cow;
 
-use crate::{Conn, Row, SqlValue, StoreError};
+use crate::{Row, SqlValue, StoreError};
 
 /// A type that a column is read as.
 pub(crate) trait FromColumn: Sized {
@@ -27,24 +26,14 @@ pub(crate) trait FromColumn: Sized {
 
 /// A type that is written to a column.
 pub(crate) trait ToColumn {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError>;
+    fn to_column(&self) -> SqlValue<'_>;
 }
 
-/// A parameter that may own its text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FieldValue<'a> {
-    Null,
-    Int(i64),
-    Text(Cow<'a, str>),
-}
-
-impl<'a> From<&'a FieldValue<'_>> for SqlValue<'a> {
-    fn from(field: &'a FieldValue<'_>) -> Self {
-        match field {
-            FieldValue::Null => Self::Null,
-            FieldValue::Int(value) => Self::Int(*value),
-            FieldValue::Text(value) => Self::Text(value),
-        }
+/// JSON for a TEXT column.
+pub(crate) fn json_value(value: &impl serde::Serialize) -> SqlValue<'static> {
+    match serde_json::to_string(value) {
+        Ok(text) => SqlValue::Text(Cow::Owned(text)),
+        Err(error) => SqlValue::Unwritable(error.to_string()),
     }
 }
 
@@ -85,18 +74,6 @@ impl<'r, 'a> FieldReader<'r, 'a> {
     pub(crate) fn record<T: TableRecord>(&mut self) -> Result<T, StoreError> {
         T::read(self)
     }
-}
-
-/// Runs a statement of `insert!`; a statement is identified by the location of its `insert!`.
-#[track_caller]
-pub(crate) fn run_insert<const N: usize>(
-    conn: &mut Conn<'_>,
-    sql: &'static str,
-    fields: [Result<FieldValue<'_>, StoreError>; N],
-) -> Result<u64, StoreError> {
-    let fields = fields.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let values: Vec<SqlValue<'_>> = fields.iter().map(SqlValue::from).collect();
-    Conn::execute(conn, sql, &values)
 }
 
 /// Declares the columns of a record:
@@ -190,35 +167,34 @@ pub(crate) use list;
 /// } "ON CONFLICT (id) DO NOTHING")
 /// ```
 ///
-/// A value is anything with [`ToColumn`], or SQL, in which `?1` is the first of the values.
-/// Parameters are numbered, as in all statements: Postgres has `$1` for `?1`.
+/// A value is anything with [`ToColumn`], or SQL, in which the column's name stands for the value of
+/// another column: `:id`.
 macro_rules! insert {
     ($conn:expr, $table:literal { $($columns:tt)+ } $($rest:literal)?) => {
-        $crate::columns::insert!(@ ($conn, $table, ($($rest)?)) () () ()
-            ("1" "2" "3" "4" "5" "6" "7" "8" "9" "10" "11" "12" "13" "14" "15" "16"
-             "17" "18" "19" "20" "21" "22" "23" "24" "25" "26" "27" "28" "29" "30" "31" "32")
-            $($columns)+)
+        $crate::columns::insert!(@ ($conn, $table, ($($rest)?)) () () () $($columns)+)
     };
-    (@ $target:tt ($($names:tt)*) ($($placeholders:tt)*) ($($values:tt)*) $numbers:tt
+    (@ $target:tt ($($names:tt)*) ($($placeholders:tt)*) $values:tt
         $column:literal: sql($sql:literal) $(, $($columns:tt)*)?) => {
-        $crate::columns::insert!(@ $target ($($names)* $column) ($($placeholders)* ($sql)) ($($values)*)
-            $numbers $($($columns)*)?)
+        $crate::columns::insert!(@ $target ($($names)* $column) ($($placeholders)* ($sql)) $values
+            $($($columns)*)?)
     };
-    (@ $target:tt ($($names:tt)*) ($($placeholders:tt)*) ($($values:tt)*) ($number:literal $($numbers:literal)*)
+    (@ $target:tt ($($names:tt)*) ($($placeholders:tt)*) ($($values:tt)*)
         $column:literal: $value:expr $(, $($columns:tt)*)?) => {
-        $crate::columns::insert!(@ $target ($($names)* $column) ($($placeholders)* ("?", $number))
-            ($($values)* ($value)) ($($numbers)*) $($($columns)*)?)
+        $crate::columns::insert!(@ $target ($($names)* $column) ($($placeholders)* (":", $column))
+            ($($values)* ($column, $value)) $($($columns)*)?)
     };
     (@ ($conn:expr, $table:literal, ($($rest:literal)?)) ($($names:literal)+)
-        ($placeholder:tt $($placeholders:tt)*) ($(($value:expr))*) $numbers:tt) => {
-        $crate::columns::run_insert(
-            $conn,
-            concat!(
-                "INSERT INTO ", $table, " (", $crate::columns::list!(() $($names)+), ") VALUES (",
-                concat! $placeholder $(, ", ", concat! $placeholders)*, ")" $(, " ", $rest)?
+        ($placeholder:tt $($placeholders:tt)*) ($(($name:literal, $value:expr))*)) => {
+        $crate::statement::Statement::new(
+            $crate::statement::numbered!(
+                concat!(
+                    "INSERT INTO ", $table, " (", $crate::columns::list!(() $($names)+), ") VALUES (",
+                    concat! $placeholder $(, ", ", concat! $placeholders)*, ")" $(, " ", $rest)?
+                ),
+                [$($name),*]
             ),
             [$($crate::columns::ToColumn::to_column(&$value)),*],
-        )
+        ).execute($conn)
     };
 }
 pub(crate) use insert;

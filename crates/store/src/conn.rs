@@ -1,8 +1,8 @@
 //! A connection to either database.
 //!
-//! Statements are `&'static str` with parameters `?1`, `?2`, prepared once per connection. Values
-//! are integers and text only; see `migrations/`. Whole rows are read and inserted by the names of
-//! their columns; see `columns`.
+//! Statements are constants, prepared once per connection. The crate writes them with named
+//! parameters (see `statement`), which arrive here as `?1`, `?2`. Values are integers and text only;
+//! see `migrations/`. Whole rows are read and inserted by the names of their columns; see `columns`.
 
 use tokio_postgres::types::ToSql as PgToSql;
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 
 /// The location of a database.
@@ -40,18 +41,17 @@ impl DatabaseLocation {
     /// The location of the database of this connection. Fails if the server does not reveal it.
     pub(super) fn of_server(conn: &mut Conn<'_>) -> Result<Option<Self>, StoreError> {
         // The name of a WAL file begins with the timeline in eight digits.
-        conn.one(
+        sql!(
             "SELECT CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT),
                     CAST((SELECT oid FROM pg_database WHERE datname = current_database()) AS TEXT),
-                    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)",
-            &[],
-            |row| {
-                Ok(Self {
-                    id: format!("server {} {}", row.text(0)?, row.text(1)?),
-                    timeline: row.text_or_null(2)?,
-                })
-            },
+                    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
         )
+        .one(conn, |row| {
+            Ok(Self {
+                id: format!("server {} {}", row.text(0)?, row.text(1)?),
+                timeline: row.text_or_null(2)?,
+            })
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! through an index.
 
 use crate::columns::{TableRecord as _, record, saturated};
+use crate::statement::sql;
 use crate::tasks::first_id;
 use crate::{Conn, StoreError, audit};
 use mediagate_model::audit::AuditEntry;
@@ -55,15 +56,16 @@ pub fn accepted_tasks(
     since: Timestamp,
     limit: u32,
 ) -> Result<Vec<TaskAccepted>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             accepted_columns!(),
-            " FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2"
+            " FROM tasks WHERE id > :first_id ORDER BY id LIMIT :limit"
         ),
-        &[(&first_id(since)).into(), i64::from(limit).into()],
-        TaskAccepted::from_row,
+        first_id = &first_id(since),
+        limit
     )
+    .all(conn, TaskAccepted::from_row)
 }
 
 /// Orders that were sent to providers at or after `since`, the oldest first.
@@ -72,15 +74,16 @@ pub fn sent_submissions(
     since: Timestamp,
     limit: u32,
 ) -> Result<Vec<SubmissionSent>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             sent_columns!(),
-            " FROM submissions s JOIN tasks t ON t.id = s.task_id WHERE s.id > ?1 ORDER BY s.id LIMIT ?2"
+            " FROM submissions s JOIN tasks t ON t.id = s.task_id WHERE s.id > :first_id ORDER BY s.id LIMIT :limit"
         ),
-        &[(&first_id(since)).into(), i64::from(limit).into()],
-        SubmissionSent::from_row,
+        first_id = &first_id(since),
+        limit
     )
+    .all(conn, SubmissionSent::from_row)
 }
 
 /// Tasks that ended at or after `since`, the first to end first.
@@ -89,15 +92,16 @@ pub fn ended_tasks(
     since: Timestamp,
     limit: u32,
 ) -> Result<Vec<TaskEnded>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             ended_columns!(),
-            " FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1 ORDER BY finished_at, id LIMIT ?2"
+            " FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= :since ORDER BY finished_at, id LIMIT :limit"
         ),
-        &[since.micros().into(), i64::from(limit).into()],
-        TaskEnded::from_row,
+        since,
+        limit
     )
+    .all(conn, TaskEnded::from_row)
 }
 
 /// Entries of the audit log that were written at or after `since`, the oldest first.

@@ -4,6 +4,7 @@
 //! The caller decides whether two results are similar enough.
 
 use crate::columns::{TableRecord as _, insert, record};
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::ids::AssetId;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
@@ -63,10 +64,12 @@ pub fn insert(conn: &mut Conn<'_>, print: &ResultFingerprint) -> Result<(), Stor
 
 fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), StoreError> {
     for part in keys {
-        conn.execute(
-            "INSERT INTO print_keys (part, print_id) VALUES (?1, ?2)",
-            &[(*part).into(), id.into()],
-        )?;
+        sql!(
+            "INSERT INTO print_keys (part, print_id) VALUES (:part, :id)",
+            part = *part,
+            id
+        )
+        .execute(conn)?;
     }
     Ok(())
 }
@@ -79,17 +82,20 @@ pub fn without_fingerprint(
 ) -> Result<Vec<ResultFingerprint>, StoreError> {
     let limit = i64::from(limit);
     let Some(before) = before else {
-        return conn.all(
-            select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
-            &[limit.into()],
-            ResultFingerprint::from_row,
-        );
+        return sql!(
+            select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT :limit"),
+            limit
+        )
+        .all(conn, ResultFingerprint::from_row);
     };
-    conn.all(
-        select!("WHERE kind = 'video' AND video IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"),
-        &[(&before.to_string()).into(), limit.into()],
-        ResultFingerprint::from_row,
+    sql!(
+        select!(
+            "WHERE kind = 'video' AND video IS NULL AND id < :before ORDER BY id DESC LIMIT :limit"
+        ),
+        before,
+        limit
     )
+    .all(conn, ResultFingerprint::from_row)
 }
 
 /// Stores the fingerprint of a film, which may be empty. Returns false if the film already has one.
@@ -100,10 +106,13 @@ pub fn set_fingerprint(
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
     let video = fingerprint.video.clone().unwrap_or_default();
-    let changed = conn.execute(
-        "UPDATE prints SET video = ?2, sound = ?3 WHERE id = ?1 AND kind = 'video' AND video IS NULL",
-        &[(&id).into(), (&video).into(), fingerprint.sound.as_ref().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE prints SET video = :video, sound = :sound WHERE id = :id AND kind = 'video' AND video IS NULL",
+        id = &id,
+        video = &video,
+        sound = fingerprint.sound.as_ref()
+    )
+    .execute(conn)?;
     if changed == 1 {
         insert_keys(conn, &id, &fingerprint.keys)?;
     }
@@ -116,11 +125,12 @@ pub fn by_digest(
     sha256: &str,
     limit: u32,
 ) -> Result<Vec<ResultFingerprint>, StoreError> {
-    conn.all(
-        select!("WHERE sha256 = ?1 ORDER BY id DESC LIMIT ?2"),
-        &[sha256.into(), i64::from(limit).into()],
-        ResultFingerprint::from_row,
+    sql!(
+        select!("WHERE sha256 = :sha256 ORDER BY id DESC LIMIT :limit"),
+        sha256,
+        limit
     )
+    .all(conn, ResultFingerprint::from_row)
 }
 
 /// The latest results with this watermark.
@@ -129,26 +139,24 @@ pub fn by_watermark(
     id: u64,
     limit: u32,
 ) -> Result<Vec<ResultFingerprint>, StoreError> {
-    conn.all(
-        select!("WHERE watermark = ?1 ORDER BY id DESC LIMIT ?2"),
-        &[id.cast_signed().into(), i64::from(limit).into()],
-        ResultFingerprint::from_row,
+    sql!(
+        select!("WHERE watermark = :watermark ORDER BY id DESC LIMIT :limit"),
+        watermark = id.cast_signed(),
+        limit
     )
+    .all(conn, ResultFingerprint::from_row)
 }
 
 /// Ids of the latest results whose fingerprints have this part.
 pub fn ids_with_key(conn: &mut Conn<'_>, part: i64, limit: u32) -> Result<Vec<String>, StoreError> {
-    conn.all(
-        "SELECT print_id FROM print_keys WHERE part = ?1 ORDER BY print_id DESC LIMIT ?2",
-        &[part.into(), i64::from(limit).into()],
-        |row| row.text(0),
+    sql!(
+        "SELECT print_id FROM print_keys WHERE part = :part ORDER BY print_id DESC LIMIT :limit",
+        part,
+        limit
     )
+    .all(conn, |row| row.text(0))
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: &str) -> Result<Option<ResultFingerprint>, StoreError> {
-    conn.one(
-        select!("WHERE id = ?1"),
-        &[id.into()],
-        ResultFingerprint::from_row,
-    )
+    sql!(select!("WHERE id = :id"), id).one(conn, ResultFingerprint::from_row)
 }

@@ -3,6 +3,7 @@
 
 use crate::columns::{FieldReader, record};
 use crate::ledger_change::LedgerChange;
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
@@ -64,12 +65,12 @@ pub struct HourlySum {
 
 record! {
     group_columns for HourlyGroup of "hourly_sums" {
-        step: "CASE CAST(?8 AS BIGINT) WHEN 0 THEN 0 ELSE hour / ?8 END",
-        account: "CASE CAST(?9 AS BIGINT) WHEN 1 THEN account_id ELSE '' END",
-        provider: "CASE CAST(?10 AS BIGINT) WHEN 1 THEN provider ELSE '' END",
-        model: "CASE CAST(?11 AS BIGINT) WHEN 1 THEN model ELSE '' END",
-        key: "CASE CAST(?12 AS BIGINT) WHEN 1 THEN key_id ELSE '' END",
-        outcome: "CASE CAST(?13 AS BIGINT) WHEN 1 THEN outcome ELSE '' END",
+        step: "CASE CAST(:step AS BIGINT) WHEN 0 THEN 0 ELSE hour / :step END",
+        account: "CASE CAST(:by_account AS BIGINT) WHEN 1 THEN account_id ELSE '' END",
+        provider: "CASE CAST(:by_provider AS BIGINT) WHEN 1 THEN provider ELSE '' END",
+        model: "CASE CAST(:by_model AS BIGINT) WHEN 1 THEN model ELSE '' END",
+        key: "CASE CAST(:by_key AS BIGINT) WHEN 1 THEN key_id ELSE '' END",
+        outcome: "CASE CAST(:by_outcome AS BIGINT) WHEN 1 THEN outcome ELSE '' END",
     }
 }
 
@@ -91,34 +92,33 @@ pub fn sums(
     query: &HourlyQuery,
     limit: i64,
 ) -> Result<Vec<(HourlyGroup, HourlySum)>, StoreError> {
-    conn.all(
+    sql!(
         concat!("SELECT ", group_columns!(), ", ", sum_columns!(), "
-         FROM hourly_sums WHERE hour >= ?1 AND hour < ?2
-         AND (CAST(?3 AS TEXT) IS NULL OR account_id = ?3) AND (CAST(?4 AS TEXT) IS NULL OR provider = ?4)
-         AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS TEXT) IS NULL OR key_id = ?6)
-         AND (CAST(?7 AS TEXT) IS NULL OR outcome = ?7)
-         GROUP BY 1, 2, 3, 4, 5, 6 LIMIT ?14"),
-        &[
-            hour_of(query.from).into(),
-            hour_of(query.before).into(),
-            query.account.map(|id| id.to_string()).as_ref().into(),
-            query.provider.as_ref().into(),
-            query.model.as_ref().into(),
-            query.key.map(|id| id.to_string()).as_ref().into(),
-            query.outcome.map(TaskState::name).into(),
-            query.step.unwrap_or(0).into(),
-            query.by_account.into(),
-            query.by_provider.into(),
-            query.by_model.into(),
-            query.by_key.into(),
-            query.by_outcome.into(),
-            limit.into(),
-        ],
-        |row| {
+         FROM hourly_sums WHERE hour >= :from AND hour < :before
+         AND (CAST(:account AS TEXT) IS NULL OR account_id = :account) AND (CAST(:provider AS TEXT) IS NULL
+         OR provider = :provider)
+         AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND (CAST(:key AS TEXT) IS NULL OR key_id = :key)
+         AND (CAST(:outcome AS TEXT) IS NULL OR outcome = :outcome)
+         GROUP BY 1, 2, 3, 4, 5, 6 LIMIT :limit"),
+        from = hour_of(query.from),
+        before = hour_of(query.before),
+        account = query.account,
+        provider = query.provider.as_ref(),
+        model = query.model.as_ref(),
+        key = query.key,
+        outcome = query.outcome,
+        step = query.step.unwrap_or(0),
+        by_account = query.by_account,
+        by_provider = query.by_provider,
+        by_model = query.by_model,
+        by_key = query.by_key,
+        by_outcome = query.by_outcome,
+        limit
+    )
+    .all(conn, |row| {
             let mut fields = FieldReader::new(row);
             Ok((fields.record()?, fields.record()?))
-        },
-    )
+        })
 }
 
 /// Adds a change of a task's money or state to its hour. The provider and the outcome are read from
@@ -129,19 +129,19 @@ pub(super) fn add(
     change: LedgerChange,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
+    sql!(
         "INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
-         SELECT CAST(?2 AS BIGINT), account_id, key_id, model, provider, state, CAST(?3 AS BIGINT), CAST(?4 AS BIGINT)
-         FROM tasks WHERE id = ?1
+         SELECT CAST(:hour AS BIGINT), account_id, key_id, model, provider,
+         state, CAST(:has_ended AS BIGINT), CAST(:spent AS BIGINT)
+         FROM tasks WHERE id = :task
          ON CONFLICT (hour, account_id, key_id, model, provider, outcome) DO UPDATE SET
              tasks = hourly_sums.tasks + excluded.tasks, spent_micros = hourly_sums.spent_micros + excluded.spent_micros",
-        &[
-            (&task.to_string()).into(),
-            hour_of(now).into(),
-            change.final_state.is_some().into(),
-            change.spent.get().into(),
-        ],
-    )?;
+        task,
+        hour = hour_of(now),
+        has_ended = change.final_state.is_some(),
+        spent = change.spent
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -156,29 +156,29 @@ pub fn add_job(
     let (made, wasted, unknown) = match cost {
         JobCost::Made(cost) => (cost.get(), 0, 0),
         JobCost::Wasted(cost) => (0, cost.get(), 0),
-        JobCost::Unknown => (0, 0, 1),
+        JobCost::Unknown => (0, 0, 1_i64),
     };
     if (made, wasted, unknown) == (0, 0, 0) {
         return Ok(());
     }
-    conn.execute(
+    sql!(
         "INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, made_micros, wasted_micros, unknown_jobs)
-         SELECT CAST(?2 AS BIGINT), account_id, key_id, model, CAST(?3 AS TEXT), state, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT),
-                CAST(?6 AS BIGINT)
-         FROM tasks WHERE id = ?1
+         SELECT CAST(:hour AS BIGINT), account_id, key_id, model, CAST(:provider AS TEXT),
+         state, CAST(:made AS BIGINT), CAST(:wasted AS BIGINT),
+                CAST(:unknown AS BIGINT)
+         FROM tasks WHERE id = :id
          ON CONFLICT (hour, account_id, key_id, model, provider, outcome) DO UPDATE SET
              made_micros = hourly_sums.made_micros + excluded.made_micros,
              wasted_micros = hourly_sums.wasted_micros + excluded.wasted_micros,
              unknown_jobs = hourly_sums.unknown_jobs + excluded.unknown_jobs",
-        &[
-            (&task.id.to_string()).into(),
-            hour_of(now).into(),
-            provider.into(),
-            made.into(),
-            wasted.into(),
-            unknown.into(),
-        ],
-    )?;
+        id = task.id,
+        hour = hour_of(now),
+        provider,
+        made,
+        wasted,
+        unknown
+    )
+    .execute(conn)?;
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::columns::{TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, IntentId, KeyId, TaskId};
@@ -77,11 +78,11 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
 
 /// The intent with this id.
 pub fn by_id(conn: &mut Conn<'_>, id: IntentId) -> Result<Option<Intent>, StoreError> {
-    conn.one(
-        concat!("SELECT ", columns!(), " FROM intents WHERE id = ?1"),
-        &[(&id.to_string()).into()],
-        Intent::from_row,
+    sql!(
+        concat!("SELECT ", columns!(), " FROM intents WHERE id = :id"),
+        id
     )
+    .one(conn, Intent::from_row)
 }
 
 /// The intent of an account's `Idempotency-Key`.
@@ -90,15 +91,34 @@ pub fn by_idempotency_key(
     account: AccountId,
     idempotency_key: &str,
 ) -> Result<Option<Intent>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE account_id = ?1 AND idempotency_key = ?2"
+            " FROM intents WHERE account_id = :account AND idempotency_key = :idempotency_key"
         ),
-        &[(&account.to_string()).into(), idempotency_key.into()],
-        Intent::from_row,
+        account,
+        idempotency_key
     )
+    .one(conn, Intent::from_row)
+}
+
+/// The statement for intents with this body begun after `since`, and a further condition.
+macro_rules! with_body {
+    ($columns:expr, $body:expr, $since:expr, $rest:literal $(, $name:ident)*) => {
+        sql!(
+            concat!(
+                "SELECT ", $columns, " FROM intents
+                 WHERE body = :hash AND key_id = :key AND fingerprint = :fingerprint AND created_at > :since
+                 AND ", $rest
+            ),
+            hash = fingerprint_hash($body),
+            key = $body.key,
+            fingerprint = &$body.fingerprint,
+            since = $since
+            $(, $name)*
+        )
+    };
 }
 
 /// The intents with this body that a request may still join, except those of the process `holder`;
@@ -110,31 +130,25 @@ pub fn open_elsewhere(
     holder: &str,
     now: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
-    macro_rules! joinable {
-        ($condition:literal) => {
-            concat!(
-                "SELECT ",
-                columns!(),
-                " FROM intents WHERE body = ?5 AND joinable_until ",
-                $condition,
-                " AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
-                 LIMIT 100"
-            )
-        };
-    }
-    let key = body.key.to_string();
-    let values = [
-        (&key).into(),
-        (&body.fingerprint).into(),
-        holder.into(),
-        since.micros().into(),
-        fingerprint_hash(body).into(),
-        now.micros().into(),
-    ];
     // Almost every request runs this and finds nothing. One statement for both cases would sort,
     // and take twice as long.
-    let mut intents = conn.all(joinable!("IS NULL"), &values[..5], Intent::from_row)?;
-    intents.extend(conn.all(joinable!("> ?6"), &values, Intent::from_row)?);
+    let mut intents = with_body!(
+        columns!(),
+        body,
+        since,
+        "joinable_until IS NULL AND (holder IS NULL OR holder <> :holder) LIMIT 100",
+        holder
+    )
+    .all(conn, Intent::from_row)?;
+    let joinable = with_body!(
+        columns!(),
+        body,
+        since,
+        "joinable_until > :now AND (holder IS NULL OR holder <> :holder) LIMIT 100",
+        holder,
+        now
+    );
+    intents.extend(joinable.all(conn, Intent::from_row)?);
     intents.sort_by_key(|intent| intent.id);
     intents.truncate(100);
     Ok(intents)
@@ -147,31 +161,15 @@ pub fn all_with(
     body: &RequestFingerprint,
     since: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
-    macro_rules! with_body {
-        ($condition:literal) => {
-            concat!(
-                "SELECT ",
-                columns!(),
-                " FROM intents WHERE body = ?4 AND joinable_until IS ",
-                $condition,
-                " LIMIT 100"
-            )
-        };
-    }
-    let key = body.key.to_string();
-    let values = [
-        (&key).into(),
-        (&body.fingerprint).into(),
-        since.micros().into(),
-        fingerprint_hash(body).into(),
-    ];
-    let open = with_body!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
-    let mut intents = conn.all(open, &values, Intent::from_row)?;
-    intents.extend(conn.all(
-        with_body!("NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"),
-        &values,
-        Intent::from_row,
-    )?);
+    let open = with_body!(columns!(), body, since, "joinable_until IS NULL LIMIT 100");
+    let mut intents = open.all(conn, Intent::from_row)?;
+    let delivered = with_body!(
+        columns!(),
+        body,
+        since,
+        "joinable_until IS NOT NULL ORDER BY joinable_until DESC LIMIT 100"
+    );
+    intents.extend(delivered.all(conn, Intent::from_row)?);
     Ok(intents)
 }
 
@@ -182,29 +180,21 @@ pub fn latest_task(
     body: &RequestFingerprint,
     since: Timestamp,
 ) -> Result<Option<TaskId>, StoreError> {
-    macro_rules! with_body {
-        ($condition:literal) => {
-            concat!(
-                "SELECT made FROM intents WHERE body = ?4 AND state = 'made' AND joinable_until IS ",
-                $condition,
-                " LIMIT 1"
-            )
-        };
-    }
-    let key = body.key.to_string();
-    let values = [
-        (&key).into(),
-        (&body.fingerprint).into(),
-        since.micros().into(),
-        fingerprint_hash(body).into(),
-    ];
-    let closed = with_body!(
-        "NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"
+    let delivered = with_body!(
+        "made",
+        body,
+        since,
+        "state = 'made' AND joinable_until IS NOT NULL ORDER BY joinable_until DESC LIMIT 1"
     );
-    let open = with_body!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
-    let mut latest = conn.one(closed, &values, |row| row.json(0, "made"))?;
+    let mut latest = delivered.one(conn, |row| row.json(0, "made"))?;
     if latest.is_none() {
-        latest = conn.one(open, &values, |row| row.json(0, "made"))?;
+        let open = with_body!(
+            "made",
+            body,
+            since,
+            "state = 'made' AND joinable_until IS NULL LIMIT 1"
+        );
+        latest = open.one(conn, |row| row.json(0, "made"))?;
     }
     Ok(match latest {
         Some(IntentResult::Tasks(tasks)) => tasks.first().copied(),
@@ -220,14 +210,13 @@ pub fn set_result(
     attempt: u32,
     result: &IntentResult,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE intents SET state = 'made', made = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
-        &[
-            (&id.to_string()).into(),
-            i64::from(attempt).into(),
-            (&to_json(result)?).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE intents SET state = 'made', made = :result WHERE id = :id AND visits = :attempt AND state = 'working'",
+        id,
+        attempt,
+        result = to_json(result)?
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -238,17 +227,16 @@ pub fn begin_attempt(
     intent: &Intent,
     holder: &str,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
-         WHERE id = ?1 AND visits = ?2 AND state = ?4 AND sent_at IS NOT DISTINCT FROM ?5",
-        &[
-            (&intent.id.to_string()).into(),
-            i64::from(intent.attempts).into(),
-            holder.into(),
-            state(intent).into(),
-            intent.sent_at.map(Timestamp::micros).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE intents SET visits = visits + 1, holder = :holder, joinable_until = NULL
+         WHERE id = :id AND visits = :attempts AND state = :state AND sent_at IS NOT DISTINCT FROM :sent_at",
+        id = intent.id,
+        attempts = intent.attempts,
+        holder,
+        state = state(intent),
+        sent_at = intent.sent_at
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -260,23 +248,24 @@ pub fn set_sent_at(
     attempt: u32,
     now: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE intents SET sent_at = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
-        &[
-            (&id.to_string()).into(),
-            i64::from(attempt).into(),
-            now.map(Timestamp::micros).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE intents SET sent_at = :now WHERE id = :id AND visits = :attempt AND state = 'working'",
+        id,
+        attempt,
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
 /// Keeps the first answer; a later one changes nothing.
 pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE intents SET answer = ?2 WHERE id = ?1 AND answer IS NULL",
-        &[(&id.to_string()).into(), answer.into()],
-    )?;
+    sql!(
+        "UPDATE intents SET answer = :answer WHERE id = :id AND answer IS NULL",
+        id,
+        answer
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -292,27 +281,27 @@ pub fn extend_joinable(
     // Ids begin with the time at which they were made.
     let from = task.created_at.minus(window).micros() / 1000;
     let from = format!("{:08x}-{:04x}", from >> 16, from & 0xffff);
-    conn.execute(
-        "UPDATE intents SET joinable_until = ?5 WHERE id >= ?1 AND id <= ?2 AND key_id = ?3
-         AND made LIKE '%' || CAST(?4 AS TEXT) || '%' AND joinable_until < ?5",
-        &[
-            (&from).into(),
-            (&task.id.to_string()).into(),
-            (&task.key.to_string()).into(),
-            (&task.id.to_string()).into(),
-            until.micros().into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE intents SET joinable_until = :until WHERE id >= :from AND id <= :id AND key_id = :key
+         AND made LIKE '%' || CAST(:id AS TEXT) || '%' AND joinable_until < :until",
+        from = &from,
+        id = task.id,
+        key = task.key,
+        until
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Forgets an intent for which attempt number `attempt` has made nothing and sent nothing. Returns
 /// false if something was made or sent, or if there was a later attempt.
 pub fn abandon(conn: &mut Conn<'_>, id: IntentId, attempt: u32) -> Result<bool, StoreError> {
-    let deleted = conn.execute(
-        "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL",
-        &[(&id.to_string()).into(), i64::from(attempt).into()],
-    )?;
+    let deleted = sql!(
+        "DELETE FROM intents WHERE id = :id AND visits = :attempt AND state = 'working' AND sent_at IS NULL",
+        id,
+        attempt
+    )
+    .execute(conn)?;
     Ok(deleted == 1)
 }
 
@@ -330,23 +319,23 @@ pub fn leave(
     if reserved && abandon(conn, id, attempt)? {
         return Ok(true);
     }
-    let changed = conn.execute(
-        "UPDATE intents SET holder = NULL, joinable_until = ?3 WHERE id = ?1 AND visits = ?2",
-        &[
-            (&id.to_string()).into(),
-            i64::from(attempt).into(),
-            joinable_until.map(Timestamp::micros).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE intents SET holder = NULL, joinable_until = :joinable_until WHERE id = :id AND visits = :attempt",
+        id,
+        attempt,
+        joinable_until
+    )
+    .execute(conn)?;
     Ok(changed == 1 || by_id(conn, id)?.is_some())
 }
 
 /// Detaches the intent from its key, so that the key's next request makes something new.
 pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE intents SET idempotency_key = NULL WHERE id = ?1",
-        &[(&id.to_string()).into()],
-    )?;
+    sql!(
+        "UPDATE intents SET idempotency_key = NULL WHERE id = :id",
+        id
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -358,11 +347,16 @@ pub fn forget_before(
 ) -> Result<u64, StoreError> {
     // Ids sort by creation: the oldest come first without a separate index. For an IN, Postgres may
     // choose a join that reads the whole table; the ids of an array are looked up one by one.
-    let sql = conn.dialect(
-        "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
-         WHERE created_at < ?1)",
-        "DELETE FROM intents WHERE id = ANY (ARRAY(SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
-         WHERE created_at < ?1))",
-    );
-    conn.execute(sql, &[before.micros().into(), i64::from(limit).into()])
+    dialect_sql!(
+        conn,
+        "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id
+         LIMIT :limit) AS oldest
+         WHERE created_at < :before)",
+        "DELETE FROM intents WHERE id = ANY (ARRAY(SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id
+         LIMIT :limit) AS oldest
+         WHERE created_at < :before))",
+        before,
+        limit
+    )
+    .execute(conn)
 }

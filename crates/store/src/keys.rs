@@ -1,17 +1,17 @@
 //! API keys: their settings, secrets and use.
 
-use crate::columns::{FieldReader, FieldValue, FromColumn, TableRecord as _, ToColumn, record};
+use crate::columns::{FieldReader, FromColumn, TableRecord as _, ToColumn, json_value, record};
 use crate::conn::to_json;
 use crate::money_columns::period_starts;
 use crate::page::PageQuery;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, Row, SqlValue, StoreError};
 use mediagate_model::account::{
-    Account, ApiKey, BudgetPeriod, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney,
-    KeyRecord, Scope, TasksAtEnd,
+    Account, ApiKey, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney, KeyRecord, Scope,
+    TasksAtEnd,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
-use mediagate_model::money::MicroDollars;
 
 record! {
     columns for ApiKey of "api_keys" {
@@ -71,9 +71,9 @@ impl FromColumn for Vec<Scope> {
 }
 
 impl ToColumn for Vec<Scope> {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+    fn to_column(&self) -> SqlValue<'_> {
         let names: Vec<&str> = self.iter().map(|scope| scope.name()).collect();
-        to_json(&names).map(|names| FieldValue::Text(names.into()))
+        json_value(&names)
     }
 }
 
@@ -84,26 +84,24 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
 
 /// Writes the settings of a key; its secret, account and revocation are unchanged.
 pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
-    let scopes = key.scopes.to_column()?;
-    let models = key.models.to_column()?;
-    let networks = key.networks.to_column()?;
-    conn.execute(
-        "UPDATE api_keys SET name = ?2, scopes = ?3, models = ?4, networks = ?5, rpm = ?6, max_running = ?7,
-                budget_micros = ?8, budget_period = ?9, expires_at = ?10, refuse_housekeeping = ?11 WHERE id = ?1",
-        &[
-            (&key.id.to_string()).into(),
-            (&key.name).into(),
-            (&scopes).into(),
-            (&models).into(),
-            (&networks).into(),
-            i64::from(key.rpm).into(),
-            i64::from(key.max_running).into(),
-            key.budget.map(MicroDollars::get).into(),
-            key.budget_period.map(BudgetPeriod::name).into(),
-            key.expires_at.map(Timestamp::micros).into(),
-            i64::from(key.refuses_housekeeping).into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE api_keys SET name = :name, scopes = :scopes, models = :models, networks = :networks, rpm = :rpm,
+         max_running = :max_running,
+                budget_micros = :budget, budget_period = :budget_period, expires_at = :expires_at,
+                refuse_housekeeping = :refuses_housekeeping WHERE id = :id",
+        id = key.id,
+        name = &key.name,
+        scopes = &key.scopes,
+        models = &key.models,
+        networks = &key.networks,
+        rpm = key.rpm,
+        max_running = key.max_running,
+        budget = key.budget,
+        budget_period = key.budget_period,
+        expires_at = key.expires_at,
+        refuses_housekeeping = key.refuses_housekeeping
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -116,59 +114,61 @@ pub fn rotate_secret(
     former_until: Timestamp,
 ) -> Result<(), StoreError> {
     // Every assignment reads the old row, so the former secret is the one that is replaced.
-    conn.execute(
-        "UPDATE api_keys SET former_sha256 = sha256, former_until = ?4, prefix = ?2, sha256 = ?3 WHERE id = ?1",
-        &[
-            (&id.to_string()).into(),
-            prefix.into(),
-            sha256.into(),
-            former_until.micros().into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE api_keys SET former_sha256 = sha256, former_until = :former_until, prefix = :prefix,
+         sha256 = :sha256 WHERE id = :id",
+        id,
+        prefix,
+        sha256,
+        former_until
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// The caller whose key has this hash of its current or former secret. The account is looked up
 /// separately: for a join `SQLite` takes several times as long.
 pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
-    let current = conn.one(
+    let current = sql!(
         concat!(
             "SELECT ",
             columns!("k"),
-            " FROM api_keys k WHERE k.sha256 = ?1"
+            " FROM api_keys k WHERE k.sha256 = :sha256"
         ),
-        &[sha256.into()],
-        |row| Ok((ApiKey::from_row(row)?, CallerCredential::Secret)),
-    )?;
+        sha256
+    )
+    .one(conn, |row| {
+        Ok((ApiKey::from_row(row)?, CallerCredential::Secret))
+    })?;
     let key_and_credential = match current {
         Some(current) => Some(current),
-        None => conn.one(
+        None => sql!(
             concat!(
                 "SELECT ",
                 columns!("k"),
-                ", k.former_until FROM api_keys k WHERE k.former_sha256 = ?1"
+                ", k.former_until FROM api_keys k WHERE k.former_sha256 = :sha256"
             ),
-            &[sha256.into()],
-            |row| {
-                let mut fields = FieldReader::new(row);
-                let key = fields.record()?;
-                let until = fields.field("api_keys.former_until")?;
-                Ok((key, CallerCredential::FormerSecret { until }))
-            },
-        )?,
+            sha256
+        )
+        .one(conn, |row| {
+            let mut fields = FieldReader::new(row);
+            let key = fields.record()?;
+            let until = fields.field("api_keys.former_until")?;
+            Ok((key, CallerCredential::FormerSecret { until }))
+        })?,
     };
     let Some((key, credential)) = key_and_credential else {
         return Ok(None);
     };
-    let account = conn.one(
+    let account = sql!(
         concat!(
             "SELECT ",
             account_columns!(),
-            " FROM accounts WHERE id = ?1"
+            " FROM accounts WHERE id = :account"
         ),
-        &[(&key.account.to_string()).into()],
-        Account::from_row,
-    )?;
+        account = key.account
+    )
+    .one(conn, Account::from_row)?;
     Ok(account.map(|account| Caller {
         key,
         account,
@@ -177,45 +177,48 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
 }
 
 pub fn key_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
-    conn.one(
-        concat!("SELECT ", columns!("k"), " FROM api_keys k WHERE k.id = ?1"),
-        &[(&id.to_string()).into()],
-        ApiKey::from_row,
+    sql!(
+        concat!(
+            "SELECT ",
+            columns!("k"),
+            " FROM api_keys k WHERE k.id = :id"
+        ),
+        id
     )
+    .one(conn, ApiKey::from_row)
 }
 
 /// The hashes among these that belong to a key, to a key's former secret or to a session: one
 /// statement, however many there are.
 pub fn known_hashes(conn: &mut Conn<'_>, hashes: &[String]) -> Result<Vec<String>, StoreError> {
-    let sql = conn.dialect(
-        "SELECT sha256 FROM api_keys WHERE sha256 IN (SELECT value FROM json_each(?1))
+    dialect_sql!(
+        conn,
+        "SELECT sha256 FROM api_keys WHERE sha256 IN (SELECT value FROM json_each(:hashes))
          UNION SELECT former_sha256 FROM api_keys
-               WHERE former_sha256 IS NOT NULL AND former_sha256 IN (SELECT value FROM json_each(?1))
-         UNION SELECT sha256 FROM sessions WHERE sha256 IN (SELECT value FROM json_each(?1))",
+               WHERE former_sha256 IS NOT NULL AND former_sha256 IN (SELECT value FROM json_each(:hashes))
+         UNION SELECT sha256 FROM sessions WHERE sha256 IN (SELECT value FROM json_each(:hashes))",
         "SELECT sha256 FROM api_keys
-         WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+         WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:hashes AS TEXT) AS json))))
          UNION SELECT former_sha256 FROM api_keys WHERE former_sha256 IS NOT NULL
-               AND former_sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+               AND former_sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:hashes AS TEXT) AS json))))
          UNION SELECT sha256 FROM sessions
-               WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
-    );
-    conn.all(sql, &[(&to_json(&hashes)?).into()], |row| row.text(0))
+               WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:hashes AS TEXT) AS json))))",
+        hashes = to_json(&hashes)?
+    )
+    .all(conn, |row| row.text(0))
 }
 
 /// Every key with its account's handle, oldest first.
 pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
-    conn.all(
-        concat!(
-            "SELECT ",
-            columns!("k"),
-            ", a.handle FROM api_keys k JOIN accounts a ON a.id = k.account_id ORDER BY k.id"
-        ),
-        &[],
-        |row| {
-            let mut fields = FieldReader::new(row);
-            Ok((fields.record()?, fields.field("accounts.handle")?))
-        },
-    )
+    sql!(concat!(
+        "SELECT ",
+        columns!("k"),
+        ", a.handle FROM api_keys k JOIN accounts a ON a.id = k.account_id ORDER BY k.id"
+    ))
+    .all(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        Ok((fields.record()?, fields.field("accounts.handle")?))
+    })
 }
 
 macro_rules! records {
@@ -237,25 +240,27 @@ pub fn key_page(
     now: Timestamp,
 ) -> Result<Vec<KeyRecord>, StoreError> {
     // Ids are hexadecimal, so every one sorts after '' and before 'g'.
-    let sql = match (account, page.ascending) {
-        (None, true) => records!("WHERE k.id > COALESCE(?4, '') ORDER BY k.id LIMIT ?5"),
-        (None, false) => records!("WHERE k.id < COALESCE(?4, 'g') ORDER BY k.id DESC LIMIT ?5"),
-        (Some(_), true) => {
-            records!("WHERE k.account_id = ?6 AND k.id > COALESCE(?4, '') ORDER BY k.id LIMIT ?5")
+    let PageQuery { after, limit, .. } = page;
+    let [day, week, month] = period_starts(now);
+    macro_rules! read {
+        ($rest:literal $(, $account:ident)?) => {
+            sql!(records!($rest), day, week, month, after, limit $(, $account)?).all(conn, |row| record_at(row, now))
+        };
+    }
+    match (account, page.ascending) {
+        (None, true) => read!("WHERE k.id > COALESCE(:after, '') ORDER BY k.id LIMIT :limit"),
+        (None, false) => {
+            read!("WHERE k.id < COALESCE(:after, 'g') ORDER BY k.id DESC LIMIT :limit")
         }
-        (Some(_), false) => {
-            records!(
-                "WHERE k.account_id = ?6 AND k.id < COALESCE(?4, 'g') ORDER BY k.id DESC LIMIT ?5"
-            )
-        }
-    };
-    let after = page.after.map(|id| id.to_string());
-    let account = account.map(|id| id.to_string());
-    let mut values = Vec::from(period_starts(now));
-    values.push(after.as_ref().into());
-    values.push(i64::from(page.limit).into());
-    values.extend(account.as_ref().map(SqlValue::from));
-    conn.all(sql, &values, |row| record_at(row, now))
+        (Some(account), true) => read!(
+            "WHERE k.account_id = :account AND k.id > COALESCE(:after, '') ORDER BY k.id LIMIT :limit",
+            account
+        ),
+        (Some(account), false) => read!(
+            "WHERE k.account_id = :account AND k.id < COALESCE(:after, 'g') ORDER BY k.id DESC LIMIT :limit",
+            account
+        ),
+    }
 }
 
 /// A key as it is at `now`: a former secret that has ended, or whose key was revoked, is none.
@@ -274,12 +279,8 @@ pub fn key_record(
     id: KeyId,
     now: Timestamp,
 ) -> Result<Option<KeyRecord>, StoreError> {
-    let id = id.to_string();
-    let mut values = Vec::from(period_starts(now));
-    values.push((&id).into());
-    conn.one(records!("WHERE k.id = ?4"), &values, |row| {
-        record_at(row, now)
-    })
+    let [day, week, month] = period_starts(now);
+    sql!(records!("WHERE k.id = :id"), day, week, month, id).one(conn, |row| record_at(row, now))
 }
 
 /// Every key of an account, including revoked ones, with its money and number of open tasks, oldest
@@ -289,51 +290,52 @@ pub fn keys_of(
     account: AccountId,
     now: Timestamp,
 ) -> Result<Vec<(ApiKey, KeyMoney, u32)>, StoreError> {
-    let account = account.to_string();
-    let mut values = Vec::from(period_starts(now));
-    values.push((&account).into());
-    conn.all(
+    let [day, week, month] = period_starts(now);
+    let statement = sql!(
         concat!(
             "SELECT ",
             columns!("k"),
             ", ",
             key_money_columns!(),
             ", k.open_tasks",
-            " FROM api_keys k WHERE k.account_id = ?4 ORDER BY k.id"
+            " FROM api_keys k WHERE k.account_id = :account ORDER BY k.id"
         ),
-        &values,
-        |row| {
-            let mut fields = FieldReader::new(row);
-            let (key, money) = (fields.record()?, fields.record()?);
-            Ok((key, money, count(fields.field("api_keys.open_tasks")?)))
-        },
-    )
+        day,
+        week,
+        month,
+        account
+    );
+    statement.all(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        let (key, money) = (fields.record()?, fields.record()?);
+        Ok((key, money, count(fields.field("api_keys.open_tasks")?)))
+    })
 }
 
 /// The name of a key.
 pub fn key_name(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<String>, StoreError> {
-    conn.one(
-        "SELECT name FROM api_keys WHERE id = ?1",
-        &[(&id.to_string()).into()],
-        |row| row.text(0),
-    )
+    sql!("SELECT name FROM api_keys WHERE id = :id", id).one(conn, |row| row.text(0))
 }
 
 /// Notes that a key was used; the time never decreases.
 pub fn note_use(conn: &mut Conn<'_>, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE api_keys SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)",
-        &[(&id.to_string()).into(), at.micros().into()],
-    )?;
+    sql!(
+        "UPDATE api_keys SET last_used_at = :at WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at)",
+        id,
+        at
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Revokes a key from `now` on. Returns false if it was revoked before.
 pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
-        &[(&id.to_string()).into(), now.micros().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL",
+        id,
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -343,10 +345,12 @@ pub fn set_tasks_at_end(
     id: KeyId,
     tasks: TasksAtEnd,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE api_keys SET tasks_at_end = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), tasks.name().into()],
-    )?;
+    sql!(
+        "UPDATE api_keys SET tasks_at_end = :tasks WHERE id = :id",
+        id,
+        tasks = tasks.name()
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -357,15 +361,15 @@ pub fn key_end(
     id: KeyId,
     expired: Timestamp,
 ) -> Result<Option<KeyEnd>, StoreError> {
-    let end = conn.one(
+    let end = sql!(
         concat!(
             "SELECT ",
             key_end_columns!(),
-            " FROM api_keys k WHERE k.id = ?1"
+            " FROM api_keys k WHERE k.id = :id"
         ),
-        &[(&id.to_string()).into()],
-        |row| read_key_end(row, 0, expired),
-    )?;
+        id
+    )
+    .one(conn, |row| read_key_end(row, 0, expired))?;
     Ok(end.flatten())
 }
 
@@ -398,21 +402,19 @@ pub fn ended_with_tasks(
     expired: Timestamp,
     limit: u32,
 ) -> Result<Vec<(AccountId, KeyId)>, StoreError> {
-    conn.all(
-        "SELECT account_id, id FROM api_keys WHERE revoked_at >= ?1 AND open_tasks > 0
+    sql!(
+        "SELECT account_id, id FROM api_keys WHERE revoked_at >= :since AND open_tasks > 0
            AND COALESCE(tasks_at_end, '') <> 'keep'
-         UNION ALL SELECT account_id, id FROM api_keys WHERE expires_at >= ?1 AND expires_at <= ?2
-           AND revoked_at IS NULL AND open_tasks > 0 LIMIT ?3",
-        &[
-            since.micros().into(),
-            expired.micros().into(),
-            i64::from(limit).into(),
-        ],
-        |row| {
+         UNION ALL SELECT account_id, id FROM api_keys WHERE expires_at >= :since AND expires_at <= :expired
+           AND revoked_at IS NULL AND open_tasks > 0 LIMIT :limit",
+        since,
+        expired,
+        limit
+    )
+    .all(conn, |row| {
             let account = row.parse(0, "api_keys.account_id")?;
             Ok((account, row.parse(1, "api_keys.id")?))
-        },
-    )
+        })
 }
 
 /// Reserves `count` open tasks, unless the key would then have more than `limit`. Returns whether
@@ -423,33 +425,30 @@ pub fn reserve_open_tasks(
     count: u32,
     limit: u32,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE api_keys SET open_tasks = open_tasks + ?2 WHERE id = ?1 AND open_tasks + ?2 <= ?3",
-        &[
-            (&id.to_string()).into(),
-            i64::from(count).into(),
-            i64::from(limit).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE api_keys SET open_tasks = open_tasks + :count WHERE id = :id AND open_tasks + :count <= :limit",
+        id,
+        count,
+        limit
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
 /// The number of a key's open tasks.
 pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
-    let stored = conn.one(
-        "SELECT open_tasks FROM api_keys WHERE id = ?1",
-        &[(&id.to_string()).into()],
-        |row| row.int(0),
-    )?;
+    let stored =
+        sql!("SELECT open_tasks FROM api_keys WHERE id = :id", id).one(conn, |row| row.int(0))?;
     Ok(count(stored.unwrap_or(0)))
 }
 
 /// Records that one of this key's tasks has ended.
 pub(super) fn release_open_task(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE api_keys SET open_tasks = open_tasks - 1 WHERE id = ?1",
-        &[(&id.to_string()).into()],
-    )?;
+    sql!(
+        "UPDATE api_keys SET open_tasks = open_tasks - 1 WHERE id = :id",
+        id
+    )
+    .execute(conn)?;
     Ok(())
 }
 

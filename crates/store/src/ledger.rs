@@ -6,7 +6,8 @@
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::money_columns::period_starts;
-use crate::{Conn, Row, SqlValue, StoreError, keys, usage};
+use crate::statement::sql;
+use crate::{Conn, Row, StoreError, keys, usage};
 
 pub use crate::ledger_change::{EntrySubject, LedgerChange};
 use mediagate_model::account::{AccountMoney, KeyMoney};
@@ -34,7 +35,6 @@ pub fn add(
     now: Timestamp,
 ) -> Result<LedgerSums, StoreError> {
     let (held, spent, credit) = (change.held, change.spent, change.credit);
-    let key_id = subject.key.map(|key| key.to_string());
     let account_id = subject.account.to_string();
     let task_id = subject.task.map(|task| task.to_string());
     // A task has at most one entry of each kind: a second one would have the same id.
@@ -57,34 +57,31 @@ pub fn add(
     })?;
     // The update returns the sums. From here on the row is locked, so no other transaction changes
     // them between this and the caller's check of a limit.
-    let mut key = match &key_id {
+    let mut key = match subject.key {
         None => None,
-        Some(id) => conn.one(
-            "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3, open_tasks = open_tasks - ?4
-             WHERE id = ?1 RETURNING budget_micros, budget_period, held_micros, spent_micros",
-            &[
-                id.into(),
-                held.get().into(),
-                spent.get().into(),
-                change.final_state.is_some().into(),
-            ],
-            changed_key_money,
-        )?,
+        Some(id) => sql!(
+            "UPDATE api_keys SET held_micros = held_micros + :held, spent_micros = spent_micros + :spent,
+             open_tasks = open_tasks - :has_ended
+             WHERE id = :id RETURNING budget_micros, budget_period, held_micros, spent_micros",
+            id,
+            held,
+            spent,
+            has_ended = change.final_state.is_some()
+        )
+        .one(conn, changed_key_money)?,
     };
-    let account = conn.one(
+    let account = sql!(
         concat!(
-            "UPDATE accounts SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3,
-                    credit_micros = credit_micros + ?4 WHERE id = ?1 RETURNING ",
+            "UPDATE accounts SET held_micros = held_micros + :held, spent_micros = spent_micros + :spent,
+                    credit_micros = credit_micros + :credit WHERE id = :account_id RETURNING ",
             account_money_columns!()
         ),
-        &[
-            (&account_id).into(),
-            held.get().into(),
-            spent.get().into(),
-            credit.get().into(),
-        ],
-        AccountMoney::from_row,
-    )?;
+        account_id = &account_id,
+        held,
+        spent,
+        credit
+    )
+    .one(conn, AccountMoney::from_row)?;
     let account = account.ok_or(StoreError::Unreadable {
         column: "ledger.account_id",
         value: account_id,
@@ -103,15 +100,17 @@ pub fn add(
 pub fn lock(conn: &mut Conn<'_>, subject: EntrySubject<'_>) -> Result<(), StoreError> {
     // An update that changes nothing locks the row. The order is that of `add`.
     if let Some(key) = subject.key {
-        conn.execute(
-            "UPDATE api_keys SET held_micros = held_micros WHERE id = ?1",
-            &[(&key.to_string()).into()],
-        )?;
+        sql!(
+            "UPDATE api_keys SET held_micros = held_micros WHERE id = :key",
+            key
+        )
+        .execute(conn)?;
     }
-    conn.execute(
-        "UPDATE accounts SET held_micros = held_micros WHERE id = ?1",
-        &[(&subject.account.to_string()).into()],
-    )?;
+    sql!(
+        "UPDATE accounts SET held_micros = held_micros WHERE id = :account",
+        account = subject.account
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -137,15 +136,15 @@ pub fn of_account(
     conn: &mut Conn<'_>,
     account: AccountId,
 ) -> Result<Option<AccountMoney>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             account_money_columns!(),
-            " FROM accounts WHERE id = ?1"
+            " FROM accounts WHERE id = :account"
         ),
-        &[(&account.to_string()).into()],
-        AccountMoney::from_row,
+        account
     )
+    .one(conn, AccountMoney::from_row)
 }
 
 pub fn of_key(
@@ -154,15 +153,18 @@ pub fn of_key(
     now: Timestamp,
 ) -> Result<Option<KeyMoney>, StoreError> {
     let [day, week, month] = period_starts(now);
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             key_money_columns!(),
-            " FROM api_keys k WHERE k.id = ?4"
+            " FROM api_keys k WHERE k.id = :key"
         ),
-        &[day, week, month, (&key.to_string()).into()],
-        KeyMoney::from_row,
+        day,
+        week,
+        month,
+        key
     )
+    .one(conn, KeyMoney::from_row)
 }
 
 /// Which entries to list; what is `None` selects all.
@@ -215,32 +217,33 @@ pub fn list(
         _ => (from, ""),
     };
     let before = filter.before.map_or(i64::MAX, Timestamp::micros);
-    let (task, account) = owners(filter);
-    let mut values: Vec<SqlValue<'_>> =
-        vec![at.into(), id.into(), i64::from(limit).into(), before.into()];
     // A statement for each case, because planners use no index for an optional condition. A task
     // has few entries, so there the account may be one.
-    let sql = match (&task, &account) {
-        (Some(task), account) => {
-            values.push(task.into());
-            values.push(account.as_ref().into());
+    match (filter.task, filter.account) {
+        (Some(task), account) => sql!(
             entries!(
-                "WHERE task_id = ?5 AND (created_at, id) > (?1, ?2) AND created_at < ?4
-                 AND (CAST(?6 AS TEXT) IS NULL OR account_id = ?6) ORDER BY created_at, id LIMIT ?3"
-            )
-        }
-        (None, Some(account)) => {
-            values.push(account.into());
+                "WHERE task_id = :task AND (created_at, id) > (:at, :id) AND created_at < :before
+                 AND (CAST(:account AS TEXT) IS NULL OR account_id = :account) ORDER BY created_at, id LIMIT :limit"
+            ),
+            at, id, limit, before, task, account
+        )
+        .all(conn, MoneyEntry::from_row),
+        (None, Some(account)) => sql!(
             entries!(
-                "WHERE account_id = ?5 AND (created_at, id) > (?1, ?2) AND created_at < ?4
-                 ORDER BY created_at, id LIMIT ?3"
-            )
-        }
-        (None, None) => entries!(
-            "WHERE (created_at, id) > (?1, ?2) AND created_at < ?4 ORDER BY created_at, id LIMIT ?3"
-        ),
-    };
-    conn.all(sql, &values, MoneyEntry::from_row)
+                "WHERE account_id = :account AND (created_at, id) > (:at, :id) AND created_at < :before
+                 ORDER BY created_at, id LIMIT :limit"
+            ),
+            at, id, limit, before, account
+        )
+        .all(conn, MoneyEntry::from_row),
+        (None, None) => sql!(
+            entries!(
+                "WHERE (created_at, id) > (:at, :id) AND created_at < :before ORDER BY created_at, id LIMIT :limit"
+            ),
+            at, id, limit, before
+        )
+        .all(conn, MoneyEntry::from_row),
+    }
 }
 
 /// At most `limit` entries, newest first, from the one before this time and id on; `filter.after`
@@ -258,56 +261,49 @@ pub fn newest(
         _ => (end, ""),
     };
     let from = filter.from.map_or(i64::MIN, Timestamp::micros);
-    let (task, account) = owners(filter);
-    let mut values: Vec<SqlValue<'_>> =
-        vec![at.into(), id.into(), i64::from(limit).into(), from.into()];
-    let sql = match (&task, &account) {
-        (Some(task), account) => {
-            values.push(task.into());
-            values.push(account.as_ref().into());
+    // A statement for each case, because planners use no index for an optional condition. A task
+    // has few entries, so there the account may be one.
+    match (filter.task, filter.account) {
+        (Some(task), account) => sql!(
             entries!(
-                "WHERE task_id = ?5 AND (created_at, id) < (?1, ?2) AND created_at >= ?4
-                 AND (CAST(?6 AS TEXT) IS NULL OR account_id = ?6)
-                 ORDER BY created_at DESC, id DESC LIMIT ?3"
-            )
-        }
-        (None, Some(account)) => {
-            values.push(account.into());
+                "WHERE task_id = :task AND (created_at, id) < (:at, :id) AND created_at >= :from
+                 AND (CAST(:account AS TEXT) IS NULL OR account_id = :account) ORDER BY created_at DESC, id DESC
+                 LIMIT :limit"
+            ),
+            at, id, limit, from, task, account
+        )
+        .all(conn, MoneyEntry::from_row),
+        (None, Some(account)) => sql!(
             entries!(
-                "WHERE account_id = ?5 AND (created_at, id) < (?1, ?2) AND created_at >= ?4
-                 ORDER BY created_at DESC, id DESC LIMIT ?3"
-            )
-        }
-        (None, None) => entries!(
-            "WHERE (created_at, id) < (?1, ?2) AND created_at >= ?4
-             ORDER BY created_at DESC, id DESC LIMIT ?3"
-        ),
-    };
-    conn.all(sql, &values, MoneyEntry::from_row)
-}
-
-/// The ids of a filter's task and account.
-fn owners(filter: &LedgerFilter) -> (Option<String>, Option<String>) {
-    let task = filter.task.map(|id| id.to_string());
-    (task, filter.account.map(|id| id.to_string()))
+                "WHERE account_id = :account AND (created_at, id) < (:at, :id) AND created_at >= :from
+                 ORDER BY created_at DESC, id DESC LIMIT :limit"
+            ),
+            at, id, limit, from, account
+        )
+        .all(conn, MoneyEntry::from_row),
+        (None, None) => sql!(
+            entries!(
+                "WHERE (created_at, id) < (:at, :id) AND created_at >= :from ORDER BY created_at DESC, id DESC
+                 LIMIT :limit"
+            ),
+            at, id, limit, from
+        )
+        .all(conn, MoneyEntry::from_row),
+    }
 }
 
 /// When an entry was written.
 pub fn time_of(conn: &mut Conn<'_>, id: &str) -> Result<Option<Timestamp>, StoreError> {
-    conn.one(
-        "SELECT created_at FROM ledger WHERE id = ?1",
-        &[id.into()],
-        |row| Ok(Timestamp::from_micros(row.int(0)?)),
-    )
+    sql!("SELECT created_at FROM ledger WHERE id = :id", id)
+        .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))
 }
 
 pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
-    let counts = conn.one(
+    let counts = sql!(
         "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),
-                (SELECT COUNT(*) FROM accounts)",
-        &[],
-        |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?]),
-    )?;
+                (SELECT COUNT(*) FROM accounts)"
+    )
+    .one(conn, |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?]))?;
     Ok(counts.unwrap_or_default())
 }
 

@@ -46,6 +46,7 @@ pub mod restored;
 pub mod routes;
 pub mod sessions;
 mod sqlite;
+mod statement;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod statement_log;
@@ -60,6 +61,7 @@ pub mod webhooks;
 pub mod workers;
 mod writer_lock;
 
+use crate::statement::{dialect_sql, sql};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -495,8 +497,9 @@ impl Store {
     /// Checks that the database answers, ahead of all waiting work.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let query = |conn: &mut Conn<'_>| {
-            let sql = "SELECT CAST(1 AS BIGINT)";
-            conn.one(sql, &[], |row| row.int(0)).map(drop)
+            sql!("SELECT CAST(1 AS BIGINT)")
+                .one(conn, |row| row.int(0))
+                .map(drop)
         };
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.read(query),
@@ -517,11 +520,14 @@ impl Store {
     /// Whether a synchronous standby has everything that was committed.
     pub async fn is_replicated(&self) -> Result<bool, StoreError> {
         self.read(|conn| {
-            let sql = conn.dialect(
+            Ok(dialect_sql!(
+                conn,
                 "SELECT CAST(0 AS BIGINT)",
-                "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')",
-            );
-            Ok(conn.one(sql, &[], |row| row.int(0))?.unwrap_or(0) > 0)
+                "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
+            )
+            .one(conn, |row| row.int(0))?
+            .unwrap_or(0)
+                > 0)
         })
         .await
     }

@@ -1,5 +1,6 @@
 //! The media folders that this database has used, by their marks.
 
+use crate::statement::sql;
 use crate::{Conn, StoreError, meta};
 
 /// Prefix of the names of these values in `meta`.
@@ -18,16 +19,10 @@ pub struct KnownFolders {
 
 /// The known marks of the folder at this location, and of all folders.
 pub fn lookup(conn: &mut Conn<'_>, location: &str) -> Result<KnownFolders, StoreError> {
-    let marks = conn.all(
-        "SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name",
-        &[],
-        |row| row.text(0),
-    )?;
-    let stored = conn.one(
-        "SELECT size_bytes FROM account_storage WHERE size_bytes > 0 LIMIT 1",
-        &[],
-        |row| row.int(0),
-    )?;
+    let marks = sql!("SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name")
+        .all(conn, |row| row.text(0))?;
+    let stored = sql!("SELECT size_bytes FROM account_storage WHERE size_bytes > 0 LIMIT 1")
+        .one(conn, |row| row.int(0))?;
     Ok(KnownFolders {
         here: meta::get(conn, &format!("{NAME}{location}"))?,
         marks,

@@ -3,22 +3,25 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
 /// The value with this name, if it is set.
 pub fn get<T: FromStr>(conn: &mut Conn<'_>, name: &str) -> Result<Option<T>, StoreError> {
-    let sql = "SELECT value FROM meta WHERE name = ?1";
-    conn.one(sql, &[name.into()], |row| row.parse(0, "meta.value"))
+    sql!("SELECT value FROM meta WHERE name = :name", name)
+        .one(conn, |row| row.parse(0, "meta.value"))
 }
 
 /// Sets a value, replacing any old one.
 pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), StoreError> {
     let value = value.to_string();
-    conn.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        &[name.into(), (&value).into()],
-    )?;
+    sql!(
+        "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        name,
+        value = &value
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -47,7 +50,11 @@ pub(super) fn get_or_set(
     fresh: String,
 ) -> Result<String, StoreError> {
     // Inserted and read back, so that processes that start together use the same value.
-    let insert = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
-    conn.execute(insert, &[name.into(), (&fresh).into()])?;
+    sql!(
+        "INSERT INTO meta (name, value) VALUES (:name, :fresh) ON CONFLICT (name) DO NOTHING",
+        name,
+        fresh = &fresh
+    )
+    .execute(conn)?;
     Ok(get(conn, name)?.unwrap_or(fresh))
 }

@@ -1,7 +1,7 @@
 //! The columns for the money of an account and a key, and how they are read.
 
 use crate::columns::record;
-use crate::{SqlValue, usage};
+use crate::usage;
 use mediagate_model::account::{AccountMoney, BudgetPeriod, KeyMoney};
 use mediagate_model::clock::Timestamp;
 
@@ -16,7 +16,7 @@ record! {
 }
 
 record! {
-    /// The money of the key `k`; `?1`, `?2` and `?3` are the days on which the current day, week
+    /// The money of the key `k`; `:day`, `:week` and `:month` are the days on which the current day, week
     /// and month began.
     key_money_columns for KeyMoney of "api_keys" {
         budget: "k.budget_micros",
@@ -26,12 +26,13 @@ record! {
         counted: "CASE WHEN k.budget_period IS NULL THEN k.spent_micros ELSE
              (SELECT CAST(COALESCE(SUM(d.spent_micros), 0) AS BIGINT) FROM daily_sums d
               WHERE d.account_id = k.account_id AND d.key_id = k.id AND d.day >=
-                  CASE k.budget_period WHEN 'day' THEN CAST(?1 AS BIGINT) WHEN 'week' THEN CAST(?2 AS BIGINT) ELSE CAST(?3 AS BIGINT) END) END",
+                  CASE k.budget_period WHEN 'day' THEN CAST(:day AS BIGINT) WHEN 'week' THEN CAST(:week AS BIGINT)
+                  ELSE CAST(:month AS BIGINT) END) END",
     }
 }
 
 /// Days on which the current periods began, for [`key_money_columns!`].
-pub(super) fn period_starts(now: Timestamp) -> [SqlValue<'static>; 3] {
+pub(super) fn period_starts(now: Timestamp) -> [i64; 3] {
     [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]
-        .map(|period| usage::day_of(period.start(now)).into())
+        .map(|period| usage::day_of(period.start(now)))
 }

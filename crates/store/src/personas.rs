@@ -1,6 +1,7 @@
 //! Personas.
 
 use crate::columns::{TableRecord as _, record};
+use crate::statement::sql;
 use crate::tasks::PageQuery;
 use crate::{Conn, StoreError};
 use mediagate_model::ids::{AccountId, PersonaId};
@@ -33,15 +34,16 @@ pub fn by_id(
     id: PersonaId,
     account: AccountId,
 ) -> Result<Option<Persona>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM personas WHERE id = ?1 AND account_id = ?2 AND is_trashed = 0"
+            " FROM personas WHERE id = :id AND account_id = :account AND is_trashed = 0"
         ),
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-        Persona::from_row,
+        id,
+        account
     )
+    .one(conn, Persona::from_row)
 }
 
 /// A page of the account's personas, newest first.
@@ -50,25 +52,26 @@ pub fn page(
     account: AccountId,
     page: PageQuery<PersonaId>,
 ) -> Result<Vec<Persona>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ", columns!(), " FROM personas
-             WHERE account_id = ?1 AND id < COALESCE(?2, 'g') AND is_trashed = 0 ORDER BY id DESC LIMIT ?3"
+             WHERE account_id = :account AND id < COALESCE(:after, 'g') AND is_trashed = 0 ORDER BY id DESC
+             LIMIT :limit"
         ),
-        &[
-            (&account.to_string()).into(),
-            page.after.map(|id| id.to_string()).as_ref().into(),
-            i64::from(page.limit).into(),
-        ],
-        Persona::from_row,
+        account,
+        after = page.after,
+        limit = page.limit
     )
+    .all(conn, Persona::from_row)
 }
 
 /// Deletes a persona. Returns whether it existed.
 pub fn trash(conn: &mut Conn<'_>, id: PersonaId, account: AccountId) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE personas SET is_trashed = 1 WHERE id = ?1 AND account_id = ?2 AND is_trashed = 0",
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-    )?;
+    let changed = sql!(
+        "UPDATE personas SET is_trashed = 1 WHERE id = :id AND account_id = :account AND is_trashed = 0",
+        id,
+        account
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::statement::dialect_sql;
 use crate::{Conn, StoreError};
 use mediagate_model::ids::KeyId;
 
@@ -37,21 +38,23 @@ pub struct RateGrant {
 macro_rules! grant {
     ($now:literal, $max:literal, $min:literal) => {
         concat!(
-            "INSERT INTO rate_grants (key_id, tat, granted) VALUES (?1, ", $now, " + CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT), CAST(?2 AS BIGINT))
+            "INSERT INTO rate_grants (key_id, tat, granted) VALUES (:key, ", $now, " + CAST(:max_grant
+             AS BIGINT) * CAST(:interval AS BIGINT), CAST(:max_grant AS BIGINT))
              ON CONFLICT (key_id) DO UPDATE SET
                granted = ", grant!(@granted $max, $min), ",
-               tat = ", $max, "(rate_grants.tat, excluded.tat - CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT)) + CAST(?3 AS BIGINT) * ", grant!(@granted $max, $min), "
+               tat = ", $max, "(rate_grants.tat, excluded.tat - CAST(:max_grant AS BIGINT) * CAST(:interval AS BIGINT)) + CAST(:interval AS BIGINT) * ", grant!(@granted $max, $min), "
              RETURNING granted, tat - ", $now
         )
     };
     (@granted $max:literal, $min:literal) => {
         concat!(
-            $min, "(CAST(?2 AS BIGINT), ", $min, "(", grant!(@available $max), ", ", $max, "(1, ", grant!(@available $max), " / 8)))"
+            $min, "(CAST(:max_grant AS BIGINT), ", $min, "(", grant!(@available $max), ", ", $max, "(1, ", grant!(@available $max), " / 8)))"
         )
     };
     (@available $max:literal) => {
         concat!(
-            $max, "(0, (excluded.tat - CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT) + CAST(?4 AS BIGINT) - ", $max, "(rate_grants.tat, excluded.tat - CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT))) / CAST(?3 AS BIGINT))"
+            $max, "(0, (excluded.tat - CAST(:max_grant AS BIGINT) * CAST(:interval AS BIGINT) + CAST(:window
+            AS BIGINT) - ", $max, "(rate_grants.tat, excluded.tat - CAST(:max_grant AS BIGINT) * CAST(:interval AS BIGINT))) / CAST(:interval AS BIGINT))"
         )
     };
 }
@@ -65,27 +68,30 @@ pub fn grant(
     now: Option<i64>,
 ) -> Result<RateGrant, StoreError> {
     // In Postgres `now()` would be the start of the transaction.
-    let sql = conn.dialect(
-        grant!("COALESCE(?5, CAST(unixepoch('subsec') * 1000000 AS INTEGER) * 1000)", "MAX", "MIN"),
-        grant!(
-            "COALESCE(CAST(?5 AS BIGINT), CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) * 1000)",
-            "GREATEST",
-            "LEAST"
-        ),
-    );
     let max_grant = i64::from(rule.most.clamp(1, rule.rpm));
     // Rounded up, so that the limit is never exceeded.
     let interval = (MINUTE_NANOS + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
     let window = interval * i64::from(rule.rpm);
-    let key = key.to_string();
-    let values = [
-        (&key).into(),
-        max_grant.into(),
-        interval.into(),
-        window.into(),
-        now.into(),
-    ];
-    let row = conn.one(sql, &values, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let row = dialect_sql!(
+        conn,
+        grant!(
+            "COALESCE(:now, CAST(unixepoch('subsec') * 1000000 AS INTEGER) * 1000)",
+            "MAX",
+            "MIN"
+        ),
+        grant!(
+            "COALESCE(CAST(:now AS BIGINT), CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000
+             AS BIGINT) * 1000)",
+            "GREATEST",
+            "LEAST"
+        ),
+        key,
+        max_grant,
+        interval,
+        window,
+        now
+    )
+    .one(conn, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (granted, reserved_ahead) = row.unwrap_or((0, window));
     // `reserved_ahead` is how far the granted requests reach into the future if they are spread
     // evenly. They may reach a minute ahead, which is `window`.

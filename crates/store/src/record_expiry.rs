@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::columns::FieldReader;
 use crate::conn::to_json;
+use crate::statement::{dialect_sql, sql};
 use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError, meta};
 use mediagate_model::clock::Timestamp;
@@ -26,27 +27,30 @@ pub fn expired_tasks(
     limit: u32,
 ) -> Result<Vec<TaskId>, StoreError> {
     // A task is kept while its money is held or its job may still be found at a provider.
-    conn.all(
-        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
+    sql!(
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < :before AND money <> 'held'
          AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
                          AND (s.state IN ('intended', 'accepted') OR (s.state = 'unclear' AND s.due_at IS NOT NULL)))
-         ORDER BY finished_at, id LIMIT ?2",
-        &[before.micros().into(), i64::from(limit).into()],
-        |row| row.parse(0, "tasks.id"),
+         ORDER BY finished_at, id LIMIT :limit",
+        before,
+        limit
     )
+    .all(conn, |row| row.parse(0, "tasks.id"))
 }
 
-/// A statement with the condition that the column at the end of `$before` is in `?1`, a JSON list
+/// A statement with the condition that the column at the end of `$before` is in `:ids`, a JSON list
 /// of ids.
 macro_rules! in_ids {
-    ($conn:expr, $before:literal, $after:literal) => {
-        $conn.dialect(
-            concat!($before, " IN (SELECT value FROM json_each(?1))", $after),
+    ($conn:expr, $before:literal, $after:literal $(, $name:ident)+) => {
+        dialect_sql!(
+            $conn,
+            concat!($before, " IN (SELECT value FROM json_each(:ids))", $after),
             concat!(
                 $before,
-                " = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+                " = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))",
                 $after
-            ),
+            )
+            $(, $name)+
         )
     };
 }
@@ -55,39 +59,41 @@ macro_rules! in_ids {
 /// kept as long as their orders may be repeated.
 pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let values = [(&ids).into()];
     // First, because it reads the entries that are deleted below.
     record_past_spending(conn, &ids)?;
     keep_costs(conn, &ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
     // Rows that refer to a task are deleted before the task itself.
     let statements = [
-        in_ids!(conn, "DELETE FROM ledger WHERE task_id", ""),
-        in_ids!(conn, "DELETE FROM submissions WHERE task_id", ""),
-        in_ids!(conn, "DELETE FROM task_events WHERE task_id", ""),
+        in_ids!(conn, "DELETE FROM ledger WHERE task_id", "", ids),
+        in_ids!(conn, "DELETE FROM submissions WHERE task_id", "", ids),
+        in_ids!(conn, "DELETE FROM task_events WHERE task_id", "", ids),
         // Clips that were never made.
         in_ids!(
             conn,
             "DELETE FROM clips WHERE task_id",
-            " AND audio IS NULL"
+            " AND audio IS NULL",
+            ids
         ),
         in_ids!(
             conn,
             "UPDATE clips SET past_task_id = task_id, task_id = NULL,
                     past_payload = (SELECT payload FROM tasks WHERE tasks.id = clips.task_id)
              WHERE task_id",
-            ""
+            "",
+            ids
         ),
         in_ids!(
             conn,
             "DELETE FROM print_keys WHERE print_id IN (SELECT id FROM prints WHERE task_id",
-            ")"
+            ")",
+            ids
         ),
-        in_ids!(conn, "DELETE FROM prints WHERE task_id", ""),
-        in_ids!(conn, "DELETE FROM tasks WHERE id", ""),
+        in_ids!(conn, "DELETE FROM prints WHERE task_id", "", ids),
+        in_ids!(conn, "DELETE FROM tasks WHERE id", "", ids),
     ];
-    for sql in statements {
-        conn.execute(sql, &values)?;
+    for statement in statements {
+        statement.execute(conn)?;
     }
     Ok(())
 }
@@ -105,21 +111,23 @@ pub struct PastTask {
 
 /// Stores the cost of these tasks, and the time up to which tasks were removed.
 fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
-    let sql = in_ids!(
+    in_ids!(
         conn,
         "INSERT INTO past_tasks (id, state, error_code, cost_micros, removed_at)
          SELECT t.id, t.state, t.error_code, t.cost_micros + COALESCE((SELECT l.spent_micros FROM ledger l
-                                                         WHERE l.task_id = t.id AND l.kind = 'adjust'), 0), CAST(?2 AS BIGINT)
+                                                         WHERE l.task_id = t.id
+                                                         AND l.kind = 'adjust'), 0), CAST(:now AS BIGINT)
          FROM tasks t WHERE t.id",
-        " ON CONFLICT (id) DO NOTHING"
-    );
-    conn.execute(sql, &[ids.into(), now.micros().into()])?;
-    let sql = in_ids!(
+        " ON CONFLICT (id) DO NOTHING",
+        ids, now
+    ).execute(conn)?;
+    let latest = in_ids!(
         conn,
         "SELECT CAST(MAX(finished_at) AS BIGINT) FROM tasks WHERE id",
-        ""
-    );
-    let latest = conn.one(sql, &[ids.into()], |row| row.int_or_null(0))?;
+        "",
+        ids
+    )
+    .one(conn, |row| row.int_or_null(0))?;
     let recorded = removed_until(conn)?;
     // `verify` does not report records as missing if their tasks ended before this time.
     match latest.flatten().filter(|latest| *latest > recorded) {
@@ -135,22 +143,22 @@ pub(super) fn removed_until(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
 
 /// The stored facts about a task whose record was removed.
 pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, StoreError> {
-    conn.one(
-        "SELECT state, cost_micros, error_code FROM past_tasks WHERE id = ?1",
-        &[(&id.to_string()).into()],
-        |row| {
-            // An unknown code was written by a newer version; it is still a failure.
-            let code = row.text_or_null(2)?;
-            let failure =
-                code.map(|name| ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed));
-            Ok(PastTask {
-                id,
-                failure,
-                state: row.parse(0, "past_tasks.state")?,
-                cost: MicroDollars::new(row.int(1)?),
-            })
-        },
+    sql!(
+        "SELECT state, cost_micros, error_code FROM past_tasks WHERE id = :id",
+        id
     )
+    .one(conn, |row| {
+        // An unknown code was written by a newer version; it is still a failure.
+        let code = row.text_or_null(2)?;
+        let failure =
+            code.map(|name| ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed));
+        Ok(PastTask {
+            id,
+            failure,
+            state: row.parse(0, "past_tasks.state")?,
+            cost: MicroDollars::new(row.int(1)?),
+        })
+    })
 }
 
 /// Deletes the stored costs of tasks that were removed before an instant, at most `limit`. Returns
@@ -162,24 +170,27 @@ pub fn forget_past_tasks(
 ) -> Result<u64, StoreError> {
     // For an IN, Postgres may choose a join that reads the whole table. The ids of an array are
     // looked up one by one.
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         "DELETE FROM past_tasks WHERE id IN
-         (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2)",
+         (SELECT id FROM past_tasks WHERE removed_at < :before ORDER BY removed_at LIMIT :limit)",
         "DELETE FROM past_tasks WHERE id = ANY (ARRAY
-         (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2))",
-    );
-    conn.execute(sql, &[before.micros().into(), i64::from(limit).into()])
+         (SELECT id FROM past_tasks WHERE removed_at < :before ORDER BY removed_at LIMIT :limit))",
+        before,
+        limit
+    )
+    .execute(conn)
 }
 
 /// Records in each daily sum how much of it no longer has entries.
 fn record_past_spending(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
-    let sql = in_ids!(
+    let entries = in_ids!(
         conn,
         "SELECT l.account_id, COALESCE(l.counted_at, l.created_at), l.key_id, t.model, l.spent_micros
          FROM ledger l JOIN tasks t ON t.id = l.task_id WHERE l.spent_micros <> 0 AND l.task_id",
-        ""
-    );
-    let entries = conn.all(sql, &[ids.into()], |row| {
+        "",
+        ids
+    ).all(conn, |row| {
         let mut fields = FieldReader::new(row);
         let account: String = fields.field("ledger.account_id")?;
         let counted_at: i64 = fields.field("ledger.counted_at")?;
@@ -196,17 +207,16 @@ fn record_past_spending(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError
         *sums.entry(group).or_default() += spent;
     }
     for ((account, day, key, model), spent) in sums {
-        conn.execute(
-            "UPDATE daily_sums SET past_micros = past_micros + ?5
-             WHERE account_id = ?1 AND day = ?2 AND key_id = ?3 AND model = ?4",
-            &[
-                (&account).into(),
-                day.into(),
-                (&key).into(),
-                (&model).into(),
-                spent.into(),
-            ],
-        )?;
+        sql!(
+            "UPDATE daily_sums SET past_micros = past_micros + :spent
+             WHERE account_id = :account AND day = :day AND key_id = :key AND model = :model",
+            account = &account,
+            day,
+            key = &key,
+            model = &model,
+            spent
+        )
+        .execute(conn)?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::intents::fingerprint_hash;
+use crate::intents::hash;
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
@@ -20,33 +21,31 @@ pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(
     if new.count == 0 {
         return extend_expectation(conn, new);
     }
-    conn.execute(
-        "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (?1, ?2, ?3, 0)
+    sql!(
+        "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (:hash, :count, :until, 0)
          ON CONFLICT (body) DO UPDATE SET
-             owed = CASE WHEN refused_orders.until_at > ?5 THEN refused_orders.owed ELSE 0 END
-                  + CASE WHEN refused_orders.made_up_at < ?4 THEN excluded.owed ELSE 0 END,
+             owed = CASE WHEN refused_orders.until_at > :now THEN refused_orders.owed ELSE 0 END
+                  + CASE WHEN refused_orders.made_up_at < :since THEN excluded.owed ELSE 0 END,
              until_at = CASE WHEN refused_orders.until_at > excluded.until_at
                   THEN refused_orders.until_at ELSE excluded.until_at END",
-        &[
-            fingerprint_hash(&new.body).into(),
-            i64::from(new.count).into(),
-            new.until.micros().into(),
-            new.since.micros().into(),
-            now.micros().into(),
-        ],
-    )?;
+        hash = fingerprint_hash(&new.body),
+        count = new.count,
+        until = new.until,
+        since = new.since,
+        now
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Records that a retry was refused again: the next retry is expected for longer.
 fn extend_expectation(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE refused_orders SET until_at = ?2 WHERE body = ?1 AND owed > 0 AND until_at < ?2",
-        &[
-            fingerprint_hash(&refused.body).into(),
-            refused.until.micros().into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE refused_orders SET until_at = :until WHERE body = :hash AND owed > 0 AND until_at < :until",
+        hash = fingerprint_hash(&refused.body),
+        until = refused.until
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -56,11 +55,12 @@ pub fn any(
     body: &RequestFingerprint,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let found = conn.one(
-        "SELECT owed FROM refused_orders WHERE body = ?1 AND owed > 0 AND until_at > ?2",
-        &[fingerprint_hash(body).into(), now.micros().into()],
-        |row| row.int(0),
-    )?;
+    let found = sql!(
+        "SELECT owed FROM refused_orders WHERE body = :hash AND owed > 0 AND until_at > :now",
+        hash = fingerprint_hash(body),
+        now
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -70,10 +70,12 @@ pub fn take(
     body: &RequestFingerprint,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE refused_orders SET owed = owed - 1 WHERE body = ?1 AND owed > 0 AND until_at > ?2",
-        &[fingerprint_hash(body).into(), now.micros().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE refused_orders SET owed = owed - 1 WHERE body = :hash AND owed > 0 AND until_at > :now",
+        hash = fingerprint_hash(body),
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -84,21 +86,22 @@ pub fn note_unmatched_retry(
     body: &RequestFingerprint,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (?1, 0, 0, ?2)
+    sql!(
+        "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (:hash, 0, 0, :now)
          ON CONFLICT (body) DO UPDATE SET made_up_at = excluded.made_up_at",
-        &[fingerprint_hash(body).into(), now.micros().into()],
-    )?;
+        hash = fingerprint_hash(body),
+        now
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Deletes counts that nothing depends on any more.
 pub fn forget(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    conn.execute(
-        "DELETE FROM refused_orders WHERE until_at <= ?1 AND made_up_at <= ?2",
-        &[
-            now.micros().into(),
-            now.minus(MAX_REPORT_DELAY).micros().into(),
-        ],
+    sql!(
+        "DELETE FROM refused_orders WHERE until_at <= :now AND made_up_at <= :made_before",
+        now,
+        made_before = now.minus(MAX_REPORT_DELAY)
     )
+    .execute(conn)
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
@@ -24,15 +25,13 @@ pub fn check_in(
 ) -> Result<Vec<ReplicaMarks>, StoreError> {
     upsert(conn, name, marks, now)?;
     let oldest_alive = now.minus(REPLICA_TIMEOUT).micros();
-    conn.execute(
-        "DELETE FROM replicas WHERE seen_at < ?1",
-        &[oldest_alive.into()],
-    )?;
-    conn.all(
-        "SELECT marks FROM replicas WHERE name <> ?1",
-        &[name.into()],
-        |row| row.json(0, "replicas.marks"),
+    sql!(
+        "DELETE FROM replicas WHERE seen_at < :oldest_alive",
+        oldest_alive
     )
+    .execute(conn)?;
+    sql!("SELECT marks FROM replicas WHERE name <> :name", name)
+        .all(conn, |row| row.json(0, "replicas.marks"))
 }
 
 /// Records that this process runs, as the only one.
@@ -42,7 +41,7 @@ pub fn check_in_alone(
     marks: &ReplicaMarks,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute("DELETE FROM replicas WHERE name <> ?1", &[name.into()])?;
+    sql!("DELETE FROM replicas WHERE name <> :name", name).execute(conn)?;
     upsert(conn, name, marks, now)
 }
 
@@ -52,11 +51,14 @@ pub fn other_replicas(
     name: &str,
     now: Timestamp,
 ) -> Result<Vec<(String, ReplicaMarks)>, StoreError> {
-    conn.all(
-        "SELECT name, marks FROM replicas WHERE name <> ?1 AND seen_at >= ?2",
-        &[name.into(), now.minus(REPLICA_TIMEOUT).micros().into()],
-        |row| Ok((row.text(0)?, row.json(1, "replicas.marks")?)),
+    sql!(
+        "SELECT name, marks FROM replicas WHERE name <> :name AND seen_at >= :now",
+        name,
+        now = now.minus(REPLICA_TIMEOUT)
     )
+    .all(conn, |row| {
+        Ok((row.text(0)?, row.json(1, "replicas.marks")?))
+    })
 }
 
 fn upsert(
@@ -66,16 +68,19 @@ fn upsert(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let text = serde_json::to_string(marks).unwrap_or_default();
-    conn.execute(
-        "INSERT INTO replicas (name, seen_at, marks) VALUES (?1, ?2, ?3)
+    sql!(
+        "INSERT INTO replicas (name, seen_at, marks) VALUES (:name, :now, :text)
          ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, marks = excluded.marks",
-        &[name.into(), now.micros().into(), (&text).into()],
-    )?;
+        name,
+        now,
+        text = &text
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Removes the row of this process, which is stopping.
 pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
-    conn.execute("DELETE FROM replicas WHERE name = ?1", &[name.into()])?;
+    sql!("DELETE FROM replicas WHERE name = :name", name).execute(conn)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Held tasks belong to a placeholder worker row that never expires, so every query that looks for
 //! unheld tasks skips these.
 
+use crate::statement::sql;
 use crate::{Conn, DatabaseLocation, StoreError, meta, workers};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::TaskId;
@@ -50,21 +51,18 @@ pub fn set_location(conn: &mut Conn<'_>, location: &DatabaseLocation) -> Result<
 /// Whether a live process uses the database.
 pub fn has_live_workers(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let now = workers::now(conn, now)?;
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > ?1 AND name <> ?2 LIMIT 1",
-        &[now.micros().into(), HOLDER.into()],
-        |row| row.int(0),
-    )?;
+    let found = sql!(
+        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > :now AND name <> :holder LIMIT 1",
+        now,
+        holder = HOLDER
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
 /// The newest submission: if it has changed, a new mark is due.
 pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreError> {
-    conn.one(
-        "SELECT id FROM submissions ORDER BY id DESC LIMIT 1",
-        &[],
-        |row| row.text(0),
-    )
+    sql!("SELECT id FROM submissions ORDER BY id DESC LIMIT 1").one(conn, |row| row.text(0))
 }
 
 /// Holds the open tasks for hosted providers whose resumption would send an order: those with no
@@ -72,36 +70,38 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     // Without an unexpired row any process would free these tasks as those of a dead worker.
     workers::register(conn, HOLDER, NEVER_EXPIRES)?;
-    conn.execute(
-        "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'
+    sql!(
+        "UPDATE tasks SET lease_owner = :holder WHERE state IN ('queued', 'running') AND provider <> 'embedded'
          AND COALESCE((SELECT state FROM submissions WHERE task_id = tasks.id ORDER BY attempt DESC LIMIT 1), 'refused')
              IN ('refused', 'intended')",
-        &[HOLDER.into()],
+        holder = HOLDER
     )
+    .execute(conn)
 }
 
 /// The held tasks with their model and time of acceptance, oldest first.
 pub fn held_tasks(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, StoreError> {
-    conn.all(
-        "SELECT id, model, created_at FROM tasks WHERE lease_owner = ?1 AND state IN ('queued', 'running') ORDER BY id",
-        &[HOLDER.into()],
-        |row| {
+    sql!(
+        "SELECT id, model, created_at FROM tasks WHERE lease_owner = :holder AND state IN ('queued', 'running')
+         ORDER BY id",
+        holder = HOLDER
+    )
+    .all(conn, |row| {
             let accepted_at = Timestamp::from_micros(row.int(2)?);
             Ok((row.parse(0, "tasks.id")?, row.text(1)?, accepted_at))
-        },
-    )
+        })
 }
 
 /// Releases a task to the workers. Returns whether it was held.
 pub fn release_task(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE tasks SET lease_owner = NULL, due_at = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
-        &[
-            (&id.to_string()).into(),
-            HOLDER.into(),
-            now.micros().into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE tasks SET lease_owner = NULL, due_at = :now WHERE id = :id AND lease_owner = :holder
+         AND state IN ('queued', 'running')",
+        id,
+        holder = HOLDER,
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 

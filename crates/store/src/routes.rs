@@ -5,6 +5,7 @@ use std::time::Duration;
 use orders::JobHandle;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::route::{RouteCounts, RouteError, StoredRouteState};
@@ -36,31 +37,33 @@ fn error(
 
 /// The stored states of all routes that have one.
 pub fn stored_states(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, StoredRouteState)>, StoreError> {
-    conn.all(
-        concat!("SELECT provider, model, ", columns!(), " FROM route_notes"),
-        &[],
-        |row| {
-            let mut fields = FieldReader::new(row);
-            let key = (
-                fields.field("route_notes.provider")?,
-                fields.field("route_notes.model")?,
-            );
-            Ok((key, fields.record()?))
-        },
-    )
+    sql!(concat!(
+        "SELECT provider, model, ",
+        columns!(),
+        " FROM route_notes"
+    ))
+    .all(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        let key = (
+            fields.field("route_notes.provider")?,
+            fields.field("route_notes.model")?,
+        );
+        Ok((key, fields.record()?))
+    })
 }
 
 /// The stored state of a route.
 pub fn stored_state(conn: &mut Conn<'_>, key: &RouteKey) -> Result<StoredRouteState, StoreError> {
-    let row = conn.one(
+    let row = sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM route_notes WHERE provider = ?1 AND model = ?2"
+            " FROM route_notes WHERE provider = :provider AND model = :model"
         ),
-        &[(&key.0).into(), (&key.1).into()],
-        StoredRouteState::from_row,
-    )?;
+        provider = &key.0,
+        model = &key.1
+    )
+    .one(conn, StoredRouteState::from_row)?;
     Ok(row.unwrap_or_default())
 }
 
@@ -70,15 +73,14 @@ pub fn set_paused(
     key: &RouteKey,
     paused_at: Option<Timestamp>,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO route_notes (provider, model, paused_at) VALUES (?1, ?2, ?3)
+    sql!(
+        "INSERT INTO route_notes (provider, model, paused_at) VALUES (:provider, :model, :paused_at)
          ON CONFLICT (provider, model) DO UPDATE SET paused_at = excluded.paused_at",
-        &[
-            (&key.0).into(),
-            (&key.1).into(),
-            paused_at.map(Timestamp::micros).into(),
-        ],
-    )?;
+        provider = &key.0,
+        model = &key.1,
+        paused_at
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -88,11 +90,14 @@ pub fn set_retry_requested(
     key: &RouteKey,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO route_notes (provider, model, tried_at) VALUES (?1, ?2, ?3)
+    sql!(
+        "INSERT INTO route_notes (provider, model, tried_at) VALUES (:provider, :model, :at)
          ON CONFLICT (provider, model) DO UPDATE SET tried_at = excluded.tried_at",
-        &[(&key.0).into(), (&key.1).into(), at.micros().into()],
-    )?;
+        provider = &key.0,
+        model = &key.1,
+        at
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -118,10 +123,12 @@ pub fn set_error(
 
 /// Records that the provider accepted an order and so no longer refuses the key.
 pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE route_notes SET refused_at = NULL WHERE provider = ?1 AND model = ?2",
-        &[(&key.0).into(), (&key.1).into()],
-    )?;
+    sql!(
+        "UPDATE route_notes SET refused_at = NULL WHERE provider = :provider AND model = :model",
+        provider = &key.0,
+        model = &key.1
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -134,13 +141,17 @@ pub fn outcomes(
     interval: Duration,
 ) -> Result<Vec<(String, usize, RouteCounts)>, StoreError> {
     let interval = i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
-    conn.all(
+    sql!(
         "SELECT route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), COUNT(*),
-                (created_at - ?2) / ?3
-         FROM submissions WHERE provider = ?1 AND created_at > ?2 AND state NOT IN ('intended', 'accepted')
-         GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), (created_at - ?2) / ?3",
-        &[provider.into(), since.micros().into(), interval.into()],
-        |row| {
+                (created_at - :since) / :interval
+         FROM submissions WHERE provider = :provider AND created_at > :since AND state NOT IN ('intended', 'accepted')
+         GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT),
+         (created_at - :since) / :interval",
+        provider,
+        since,
+        interval
+    )
+    .all(conn, |row| {
             let mut fields = FieldReader::new(row);
             let model = fields.field("submissions.route_model")?;
             let state = fields.field("submissions.state")?;
@@ -156,8 +167,7 @@ pub fn outcomes(
                 SubmissionState::Intended | SubmissionState::Accepted => {}
             }
             Ok((model, index, counts))
-        },
-    )
+        })
 }
 
 /// How long the latest successes since `since` took, in microseconds, by the provider's name for
@@ -167,13 +177,14 @@ pub fn success_durations(
     provider: &str,
     since: Timestamp,
 ) -> Result<Vec<(String, i64)>, StoreError> {
-    conn.all(
+    sql!(
         "SELECT s.route_model, t.finished_at - s.created_at FROM submissions s JOIN tasks t ON t.id = s.task_id
-         WHERE s.provider = ?1 AND s.created_at > ?2 AND s.state = 'ended' AND s.error_class IS NULL
+         WHERE s.provider = :provider AND s.created_at > :since AND s.state = 'ended' AND s.error_class IS NULL
          AND t.finished_at IS NOT NULL AND t.state = 'succeeded' ORDER BY s.created_at DESC LIMIT 2000",
-        &[provider.into(), since.micros().into()],
-        |row| Ok((row.text(0)?, row.int(1)?)),
+        provider,
+        since
     )
+    .all(conn, |row| Ok((row.text(0)?, row.int(1)?)))
 }
 
 /// The latest job that a provider made at this endpoint since `since`, and the credential with which
@@ -184,11 +195,13 @@ pub fn known_job(
     endpoint: &str,
     since: Timestamp,
 ) -> Result<Option<(String, JobHandle)>, StoreError> {
-    conn.one(
+    sql!(
         "SELECT credential, handle FROM submissions
-         WHERE provider = ?1 AND created_at > ?3 AND endpoint = ?2 AND handle IS NOT NULL
+         WHERE provider = :provider AND created_at > :since AND endpoint = :endpoint AND handle IS NOT NULL
          ORDER BY created_at DESC LIMIT 1",
-        &[provider.into(), endpoint.into(), since.micros().into()],
-        |row| Ok((row.text(0)?, row.json(1, "handle")?)),
+        provider,
+        endpoint,
+        since
     )
+    .one(conn, |row| Ok((row.text(0)?, row.json(1, "handle")?)))
 }

@@ -1,6 +1,7 @@
 //! Login sessions: cookies, each with the rights of an API key.
 
 use crate::columns::insert;
+use crate::statement::sql;
 use crate::{Conn, StoreError, keys};
 use mediagate_model::account::{ApiKey, Caller, CallerCredential};
 use mediagate_model::clock::Timestamp;
@@ -26,25 +27,26 @@ pub fn insert(
 
 /// Sessions of a key that have not expired.
 pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, StoreError> {
-    let count = conn.one(
-        "SELECT COUNT(*) FROM sessions WHERE key_id = ?1 AND expires_at > ?2",
-        &[(&key.to_string()).into(), now.micros().into()],
-        |row| row.int(0),
-    )?;
+    let count = sql!(
+        "SELECT COUNT(*) FROM sessions WHERE key_id = :key AND expires_at > :now",
+        key,
+        now
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(count.unwrap_or(0))
 }
 
 /// The caller with this session; `None` if the key's secret was replaced since the session began.
 pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
-    let session = conn.one(
-        "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = ?1",
-        &[sha256.into()],
-        |row| {
-            let until = Timestamp::from_micros(row.int(1)?);
-            let key = row.parse::<KeyId>(0, "sessions.key_id")?;
-            Ok((key, until, row.text(2)?))
-        },
-    )?;
+    let session = sql!(
+        "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = :sha256",
+        sha256
+    )
+    .one(conn, |row| {
+        let until = Timestamp::from_micros(row.int(1)?);
+        let key = row.parse::<KeyId>(0, "sessions.key_id")?;
+        Ok((key, until, row.text(2)?))
+    })?;
     let Some((key, until, secret)) = session else {
         return Ok(None);
     };
@@ -65,7 +67,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
 
 /// Ends a session. Returns whether there was one.
 pub fn delete(conn: &mut Conn<'_>, sha256: &str) -> Result<bool, StoreError> {
-    let deleted = conn.execute("DELETE FROM sessions WHERE sha256 = ?1", &[sha256.into()])?;
+    let deleted = sql!("DELETE FROM sessions WHERE sha256 = :sha256", sha256).execute(conn)?;
     Ok(deleted > 0)
 }
 
@@ -75,28 +77,24 @@ pub fn delete_oldest(
     key: KeyId,
     count: i64,
 ) -> Result<Vec<String>, StoreError> {
-    conn.all(
+    sql!(
         "DELETE FROM sessions WHERE sha256 IN
-             (SELECT sha256 FROM sessions WHERE key_id = ?1 ORDER BY created_at, sha256 LIMIT ?2) RETURNING sha256",
-        &[(&key.to_string()).into(), count.into()],
-        |row| row.text(0),
+             (SELECT sha256 FROM sessions WHERE key_id = :key ORDER BY created_at, sha256 LIMIT :count)
+             RETURNING sha256",
+        key,
+        count
     )
+    .all(conn, |row| row.text(0))
 }
 
 /// Ends all sessions of a key.
 pub fn delete_of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<(), StoreError> {
-    conn.execute(
-        "DELETE FROM sessions WHERE key_id = ?1",
-        &[(&key.to_string()).into()],
-    )?;
+    sql!("DELETE FROM sessions WHERE key_id = :key", key).execute(conn)?;
     Ok(())
 }
 
 /// Deletes expired sessions.
 pub fn forget_before(conn: &mut Conn<'_>, now: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
-        "DELETE FROM sessions WHERE expires_at <= ?1",
-        &[now.micros().into()],
-    )?;
+    sql!("DELETE FROM sessions WHERE expires_at <= :now", now).execute(conn)?;
     Ok(())
 }

@@ -50,9 +50,9 @@ pub(super) fn note(
     log.places.insert((location.file(), location.line()));
     log.statements.entry(sql).or_insert_with(|| {
         let parameters = values.iter().map(|value| match value {
-            SqlValue::Null => StatementParameter::Null,
+            SqlValue::Null | SqlValue::Unwritable(_) => StatementParameter::Null,
             SqlValue::Int(value) => StatementParameter::Int(*value),
-            SqlValue::Text(value) => StatementParameter::Text((*value).to_owned()),
+            SqlValue::Text(value) => StatementParameter::Text(value.clone().into_owned()),
         });
         parameters.collect()
     });

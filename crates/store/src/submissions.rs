@@ -10,6 +10,7 @@ mod jobs;
 use orders::ProviderCost;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
+use crate::statement::{dialect_sql, sql};
 use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -103,20 +104,20 @@ pub fn close(
     now: Timestamp,
 ) -> Result<Option<ClosedSubmission>, StoreError> {
     // An unclear outcome means that the provider did not answer.
-    conn.one(
-        "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0, ended_at = ?6,
-                answered_at = CASE ?3 WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, ?6) END
-         WHERE id = ?1 AND state = ?2
+    sql!(
+        "UPDATE submissions SET state = :state, error_class = :class, error_message = :message, follower = NULL,
+         stray = 0, ended_at = :now,
+                answered_at = CASE :state WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, :now) END
+         WHERE id = :id AND state = :from
          RETURNING task_id, provider, route_model, cost_millionths, cost_unit",
-        &[
-            (&id.to_string()).into(),
-            from.name().into(),
-            state.name().into(),
-            error.map(|error| error.0).into(),
-            error.map(|error| error.1).into(),
-            now.micros().into(),
-        ],
-        |row| {
+        id,
+        from,
+        state,
+        class = error.map(|error| error.0),
+        message = error.map(|error| error.1),
+        now
+    )
+    .one(conn, |row| {
             let mut fields = FieldReader::new(row);
             Ok(ClosedSubmission {
                 state,
@@ -127,8 +128,7 @@ pub fn close(
                     .field::<Option<i64>>("submissions.cost_millionths")?
                     .zip(fields.field("submissions.cost_unit")?),
             })
-        },
-    )
+        })
 }
 
 /// Records the cost that the provider reports for its job.
@@ -137,14 +137,13 @@ pub fn set_cost(
     id: SubmissionId,
     cost: ProviderCost,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE submissions SET cost_millionths = ?2, cost_unit = ?3 WHERE id = ?1",
-        &[
-            (&id.to_string()).into(),
-            cost.millionths.into(),
-            cost.unit.name().into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE submissions SET cost_millionths = :millionths, cost_unit = :unit WHERE id = :id",
+        id,
+        millionths = cost.millionths,
+        unit = cost.unit.name()
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -155,45 +154,38 @@ pub fn costs_between(
     first: (Timestamp, &str),
     last: (Timestamp, &str),
 ) -> Result<Vec<(TaskId, ReportedCost)>, StoreError> {
-    let mut costs = conn.all(
+    let mut costs = sql!(
         concat!(
             "SELECT submissions.id, submissions.task_id, ",
             cost_columns!(),
             "
          FROM ledger JOIN submissions ON submissions.task_id = ledger.task_id
-         WHERE (ledger.created_at, ledger.id) >= (?1, ?2) AND (ledger.created_at, ledger.id) <= (?3, ?4)
+         WHERE (ledger.created_at, ledger.id) >= (:first_at, :first_id) AND (ledger.created_at,
+         ledger.id) <= (:last_at, :last_id)
          AND kind IN ('settle', 'release') AND cost_unit IS NOT NULL"
         ),
-        &[
-            first.0.micros().into(),
-            first.1.into(),
-            last.0.micros().into(),
-            last.1.into(),
-        ],
-        |row| {
-            let mut fields = FieldReader::new(row);
-            let id: String = fields.field("submissions.id")?;
-            Ok((id, (fields.field("submissions.task_id")?, fields.record()?)))
-        },
-    )?;
+        first_at = first.0,
+        first_id = first.1,
+        last_at = last.0,
+        last_id = last.1
+    )
+    .all(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        let id: String = fields.field("submissions.id")?;
+        Ok((id, (fields.field("submissions.task_id")?, fields.record()?)))
+    })?;
     // Ids sort by time, so this is the order of the jobs.
     costs.sort_by(|(id, _), (other_id, _)| id.cmp(other_id));
     Ok(costs.into_iter().map(|(_, cost)| cost).collect())
 }
 
+/// A page after, or before, a position.
 macro_rules! records {
-    ($ascending:expr, $condition:literal) => {
-        if $ascending {
-            records!(@ "s.id > ?1", $condition, "s.id")
-        } else {
-            records!(@ "s.id < ?1", $condition, "s.id DESC")
-        }
-    };
-    (@ $position:literal, $condition:literal, $order:literal) => {
+    ($position:literal, $condition:literal, $order:literal) => {
         concat!(
             "SELECT ", record_columns!(), "
              FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
-            $position, $condition, " ORDER BY ", $order, " LIMIT ?2"
+            $position, $condition, " ORDER BY ", $order, " LIMIT :limit"
         )
     };
 }
@@ -204,41 +196,51 @@ pub fn page(
     filter: Option<SubmissionFilter>,
     page: PageQuery<SubmissionId>,
 ) -> Result<Vec<SubmissionRecord>, StoreError> {
-    let after = page.after.map(|id| id.to_string());
+    let limit = page.limit;
     // A text that sorts before every id, or after every id if the list descends.
-    let start = if page.ascending { "" } else { "g" };
-    let values = [
-        after.as_deref().unwrap_or(start).into(),
-        i64::from(page.limit).into(),
-    ];
-    let sql = match filter {
-        None => records!(page.ascending, ""),
-        Some(SubmissionFilter::Unconfirmed) => {
-            records!(page.ascending, " AND s.state IN ('unclear', 'found')")
-        }
+    let end = if page.ascending { "" } else { "g" };
+    let start = page
+        .after
+        .map_or_else(|| end.to_owned(), |id| id.to_string());
+    macro_rules! read {
+        ($condition:literal) => {
+            if page.ascending {
+                sql!(records!("s.id > :start", $condition, "s.id"), start, limit)
+            } else {
+                sql!(
+                    records!("s.id < :start", $condition, "s.id DESC"),
+                    start,
+                    limit
+                )
+            }
+        };
+    }
+    let statement = match filter {
+        None => read!(""),
+        Some(SubmissionFilter::Unconfirmed) => read!(" AND s.state IN ('unclear', 'found')"),
     };
-    conn.all(sql, &values, SubmissionRecord::from_row)
+    statement.all(conn, SubmissionRecord::from_row)
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
-    conn.one(
-        concat!("SELECT ", columns!(), " FROM submissions WHERE id = ?1"),
-        &[(&id.to_string()).into()],
-        Submission::from_row,
+    sql!(
+        concat!("SELECT ", columns!(), " FROM submissions WHERE id = :id"),
+        id
     )
+    .one(conn, Submission::from_row)
 }
 
 /// The latest submission of a task.
 pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT 1"
+            " FROM submissions WHERE task_id = :task ORDER BY attempt DESC LIMIT 1"
         ),
-        &[(&task.to_string()).into()],
-        Submission::from_row,
+        task
     )
+    .one(conn, Submission::from_row)
 }
 
 /// Adds a submission that a provider refused in a preparatory call, before the order was sent.
@@ -251,7 +253,7 @@ pub fn insert_refused(
     insert!(conn, "submissions" {
         "task_id": refused.task,
         "id": refused.id,
-        "attempt": sql("(SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = ?1)"),
+        "attempt": sql("(SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = :task_id)"),
         "provider": refused.provider,
         "route_model": refused.route_model,
         "credential": refused.credential,
@@ -272,30 +274,33 @@ pub fn of_task(
     task: TaskId,
     limit: u32,
 ) -> Result<Vec<(Submission, SubmissionEnd)>, StoreError> {
-    let mut submissions = conn.all(
+    let mut submissions = sql!(
         concat!(
             "SELECT ",
             columns!(),
             ", ",
             end_columns!(),
-            " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT ?2"
+            " FROM submissions WHERE task_id = :task ORDER BY attempt DESC LIMIT :limit"
         ),
-        &[(&task.to_string()).into(), i64::from(limit).into()],
-        |row| {
-            let mut fields = FieldReader::new(row);
-            Ok((fields.record()?, fields.record()?))
-        },
-    )?;
+        task,
+        limit
+    )
+    .all(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        Ok((fields.record()?, fields.record()?))
+    })?;
     submissions.reverse();
     Ok(submissions)
 }
 
 /// Marks the open submissions of an ended task as strays.
 pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE submissions SET stray = 1, due_at = ?2 WHERE task_id = ?1 AND state IN ('intended', 'accepted')",
-        &[(&task.to_string()).into(), now.micros().into()],
-    )?;
+    sql!(
+        "UPDATE submissions SET stray = 1, due_at = :now WHERE task_id = :task AND state IN ('intended', 'accepted')",
+        task,
+        now
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -306,14 +311,13 @@ pub fn release_from_follower(
     follower: &str,
     due: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE submissions SET follower = NULL, due_at = ?3 WHERE id = ?1 AND follower = ?2",
-        &[
-            (&id.to_string()).into(),
-            follower.into(),
-            due.micros().into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE submissions SET follower = NULL, due_at = :due WHERE id = :id AND follower = :follower",
+        id,
+        follower,
+        due
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -324,14 +328,14 @@ pub fn release_strays_of_task(
     follower: &str,
     due: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE submissions SET follower = NULL, due_at = ?3 WHERE task_id = ?1 AND follower = ?2 AND stray = 1",
-        &[
-            (&task.to_string()).into(),
-            follower.into(),
-            due.micros().into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE submissions SET follower = NULL, due_at = :due WHERE task_id = :task AND follower = :follower
+         AND stray = 1",
+        task,
+        follower,
+        due
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -344,36 +348,37 @@ pub fn claim_strays(
 ) -> Result<Vec<Submission>, StoreError> {
     // Strays are not freed when their follower dies, so the claiming process checks whether the
     // follower is alive.
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         concat!(
-            "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
+            "UPDATE submissions SET follower = :follower WHERE id IN (SELECT id FROM submissions WHERE stray = 1
+             AND due_at <= :now
              AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0))
-             ORDER BY due_at LIMIT ?3)
+             ORDER BY due_at LIMIT :limit)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
+            "UPDATE submissions SET follower = :follower WHERE id IN (SELECT id FROM submissions WHERE stray = 1
+             AND due_at <= :now
              AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0))
-             ORDER BY due_at LIMIT ?3 FOR UPDATE SKIP LOCKED)
+             ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
-    );
-    let values = [
-        follower.into(),
-        now.micros().into(),
-        i64::from(limit).into(),
-    ];
-    conn.all(sql, &values, Submission::from_row)
+        follower,
+        now,
+        limit
+    )
+    .all(conn, Submission::from_row)
 }
 
 /// Whether there is a stray to claim.
 pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= ?1
+    let found = sql!(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= :now
          AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0)) LIMIT 1",
-        &[now.micros().into()],
-        |row| row.int(0),
-    )?;
+        now
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -382,25 +387,25 @@ pub fn strays_of(
     conn: &mut Conn<'_>,
     follower: &str,
 ) -> Result<Vec<(SubmissionId, TaskId)>, StoreError> {
-    conn.all(
-        "SELECT id, task_id FROM submissions WHERE stray = 1 AND follower = ?1",
-        &[follower.into()],
-        |row| {
-            Ok((
-                row.parse(0, "submissions.id")?,
-                row.parse(1, "submissions.task_id")?,
-            ))
-        },
+    sql!(
+        "SELECT id, task_id FROM submissions WHERE stray = 1 AND follower = :follower",
+        follower
     )
+    .all(conn, |row| {
+        Ok((
+            row.parse(0, "submissions.id")?,
+            row.parse(1, "submissions.task_id")?,
+        ))
+    })
 }
 
 /// Whether a stray is postponed until after `horizon`.
 pub fn any_stray_due_after(conn: &mut Conn<'_>, horizon: Timestamp) -> Result<bool, StoreError> {
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > ?1 LIMIT 1",
-        &[horizon.micros().into()],
-        |row| row.int(0),
-    )?;
+    let found = sql!(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > :horizon LIMIT 1",
+        horizon
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -410,10 +415,12 @@ pub fn pull_strays_forward(
     horizon: Timestamp,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    conn.execute(
-        "UPDATE submissions SET due_at = ?2 WHERE stray = 1 AND due_at > ?1",
-        &[horizon.micros().into(), now.micros().into()],
+    sql!(
+        "UPDATE submissions SET due_at = :now WHERE stray = 1 AND due_at > :horizon",
+        horizon,
+        now
     )
+    .execute(conn)
 }
 
 /// Sets when to look up the job of an unclear submission again; never if `None`.
@@ -422,10 +429,12 @@ pub fn schedule_lookup(
     id: SubmissionId,
     due: Option<Timestamp>,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE submissions SET due_at = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), due.map(Timestamp::micros).into()],
-    )?;
+    sql!(
+        "UPDATE submissions SET due_at = :due WHERE id = :id",
+        id,
+        due
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -435,15 +444,17 @@ pub fn unclear_due(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Submission>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2"
+            " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= :now ORDER BY due_at
+             LIMIT :limit"
         ),
-        &[now.micros().into(), i64::from(limit).into()],
-        Submission::from_row,
+        now,
+        limit
     )
+    .all(conn, Submission::from_row)
 }
 
 /// Submissions that use one of a provider's slots, counted by route model and credential. Strays
@@ -452,12 +463,13 @@ pub fn count_open(
     conn: &mut Conn<'_>,
     provider: &str,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
-    conn.all(
+    sql!(
         "SELECT route_model, credential, COUNT(*) FROM submissions
-         WHERE provider = ?1 AND state IN ('intended', 'accepted') AND stray = 0 GROUP BY route_model, credential",
-        &[provider.into()],
-        read_count,
+         WHERE provider = :provider AND state IN ('intended', 'accepted') AND stray = 0 GROUP BY route_model,
+         credential",
+        provider
     )
+    .all(conn, read_count)
 }
 
 /// Submissions to a provider since `since`, counted by route model and credential.
@@ -466,29 +478,28 @@ pub fn count_since(
     provider: &str,
     since: Timestamp,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
-    conn.all(
+    sql!(
         "SELECT route_model, credential, COUNT(*) FROM submissions
-         WHERE provider = ?1 AND created_at > ?2 GROUP BY route_model, credential",
-        &[provider.into(), since.micros().into()],
-        read_count,
+         WHERE provider = :provider AND created_at > :since GROUP BY route_model, credential",
+        provider,
+        since
     )
+    .all(conn, read_count)
 }
 
 /// Blocks other processes from submitting to this provider until the transaction ends, so that no
 /// two processes take its last slot.
 pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreError> {
-    let sql = conn.dialect(
-        "SELECT CAST(1 AS BIGINT)",
-        "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(?1, 7))) AS locked",
-    );
-    let provider = [provider.into()];
-    // The `SQLite` statement has no parameter, and a surplus value is an error.
-    let values = if matches!(conn, Conn::Sqlite(_)) {
-        &[][..]
-    } else {
-        &provider
-    };
-    conn.one(sql, values, |row| row.int(0)).map(|_| ())
+    // There is only one SQLite writer.
+    if matches!(conn, Conn::Sqlite(_)) {
+        return Ok(());
+    }
+    sql!(
+        "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(:provider, 7))) AS locked",
+        provider
+    )
+    .one(conn, |row| row.int(0))
+    .map(drop)
 }
 
 fn read_count(row: &Row<'_>) -> Result<(String, String, u32), StoreError> {

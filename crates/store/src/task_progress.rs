@@ -1,5 +1,6 @@
 //! Task progress: the newest event numbers, for processes that missed a notification.
 
+use crate::statement::dialect_sql;
 use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::ids::TaskId;
 
@@ -11,16 +12,18 @@ pub fn newest_events(
     conn: &mut Conn<'_>,
     tasks: &[TaskId],
 ) -> Result<Vec<(TaskId, u32)>, StoreError> {
-    let sql = conn.dialect(
-        "SELECT id, event_seq FROM tasks WHERE id IN (SELECT value FROM json_each(?1))",
-        "SELECT id, event_seq FROM tasks
-         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
-    );
     let mut events = Vec::with_capacity(tasks.len());
     for chunk in tasks.chunks(CHUNK_TASKS) {
         let ids: Vec<String> = chunk.iter().map(ToString::to_string).collect();
         let ids = to_json(&ids)?;
-        events.extend(conn.all(sql, &[(&ids).into()], |row| {
+        events.extend(dialect_sql!(
+            conn,
+            "SELECT id, event_seq FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))",
+            "SELECT id, event_seq FROM tasks
+         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSONB))))",
+            ids = &ids
+        )
+        .all(conn, |row| {
             let newest = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
             Ok((row.parse(0, "tasks.id")?, newest))
         })?);

@@ -10,6 +10,7 @@ use orders::DurationSample;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::conn::to_json;
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
@@ -150,15 +151,16 @@ pub fn by_id(
     id: TaskId,
     account: AccountId,
 ) -> Result<Option<Task>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM tasks WHERE id = ?1 AND account_id = ?2"
+            " FROM tasks WHERE id = :id AND account_id = :account"
         ),
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-        Task::from_row,
+        id,
+        account
     )
+    .one(conn, Task::from_row)
 }
 
 /// A task's state and the number of its last event: cheaper to read than the whole task.
@@ -167,17 +169,18 @@ pub fn state_and_seq(
     id: TaskId,
     account: AccountId,
 ) -> Result<Option<(TaskState, u32)>, StoreError> {
-    conn.one(
-        "SELECT state, event_seq FROM tasks WHERE id = ?1 AND account_id = ?2",
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-        |row| {
-            let mut fields = FieldReader::new(row);
-            Ok((
-                fields.field("tasks.state")?,
-                fields.field("tasks.event_seq")?,
-            ))
-        },
+    sql!(
+        "SELECT state, event_seq FROM tasks WHERE id = :id AND account_id = :account",
+        id,
+        account
     )
+    .one(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        Ok((
+            fields.field("tasks.state")?,
+            fields.field("tasks.event_seq")?,
+        ))
+    })
 }
 
 /// Records that a provider accepted the task that `owner` holds: it is now running there, by this
@@ -191,18 +194,17 @@ pub fn mark_running(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     // The first start time is kept, because the time limit for busy providers counts from it.
-    let changed = conn.execute(
+    let changed = sql!(
         "UPDATE tasks SET event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END, state = 'running',
-                started_at = COALESCE(started_at, ?5), provider = ?3, fingerprint = ?4
-         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
-        &[
-            (&id.to_string()).into(),
-            owner.into(),
-            provider.into(),
-            fingerprint.into(),
-            now.micros().into(),
-        ],
-    )?;
+                started_at = COALESCE(started_at, :now), provider = :provider, fingerprint = :fingerprint
+         WHERE id = :id AND lease_owner = :owner AND state IN ('queued', 'running')",
+        id,
+        owner,
+        provider,
+        fingerprint,
+        now
+    )
+    .execute(conn)?;
     if changed == 1 {
         append_event(conn, id)?;
     }
@@ -211,11 +213,11 @@ pub fn mark_running(
 
 /// Tasks that ended at `since` or later.
 pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>, StoreError> {
-    conn.all(
-        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1",
-        &[since.micros().into()],
-        |row| row.parse(0, "tasks.id"),
+    sql!(
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= :since",
+        since
     )
+    .all(conn, |row| row.parse(0, "tasks.id"))
 }
 
 /// Raises the progress of a task that `owner` holds, reported by the provider or guessed. Returns
@@ -226,16 +228,15 @@ pub fn raise_progress(
     owner: &str,
     (progress, is_guess): (u8, bool),
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE tasks SET progress = ?3, progress_estimated = ?4, event_seq = event_seq + 1
-         WHERE id = ?1 AND lease_owner = ?2 AND state = 'running' AND progress < ?3",
-        &[
-            (&id.to_string()).into(),
-            owner.into(),
-            i64::from(progress).into(),
-            is_guess.into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE tasks SET progress = :progress, progress_estimated = :is_guess, event_seq = event_seq + 1
+         WHERE id = :id AND lease_owner = :owner AND state = 'running' AND progress < :progress",
+        id,
+        owner,
+        progress,
+        is_guess
+    )
+    .execute(conn)?;
     if changed == 1 {
         append_event(conn, id)?;
     }
@@ -272,29 +273,29 @@ pub fn finish(
     let bill = ending.bill.as_ref().map(to_json).transpose()?;
     let failure = ending.failure.as_ref();
     // The CAST gives Postgres the type of a parameter that is compared with NULL.
-    let ended = conn.one(
+    let ended = sql!(
         concat!(
-            "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
-                    finished_at = ?8, progress = CASE ?3 WHEN 'succeeded' THEN 100 ELSE progress END,
-                    event_seq = event_seq + 1, lease_owner = NULL, money = ?9, bill = ?10
-             WHERE id = ?1 AND state IN ('queued', 'running') AND (CAST(?2 AS TEXT) IS NULL OR lease_owner = ?2)
+            "UPDATE tasks SET state = :state, cost_micros = :cost, output = :output, error_code = :code,
+             error_message = :message,
+                    finished_at = :now, progress = CASE :state WHEN 'succeeded' THEN 100 ELSE progress END,
+                    event_seq = event_seq + 1, lease_owner = NULL, money = :money, bill = :bill
+             WHERE id = :id AND state IN ('queued', 'running') AND (CAST(:owner AS TEXT) IS NULL
+             OR lease_owner = :owner)
              RETURNING ",
             columns!()
         ),
-        &[
-            (&id.to_string()).into(),
-            owner.into(),
-            ending.state.name().into(),
-            ending.cost.get().into(),
-            output.as_ref().into(),
-            failure.map(|failure| failure.code.name()).into(),
-            failure.map(|failure| failure.message.as_str()).into(),
-            now.micros().into(),
-            ending.money.name().into(),
-            bill.as_ref().into(),
-        ],
-        Task::from_row,
-    )?;
+        id,
+        owner,
+        state = ending.state,
+        cost = ending.cost,
+        output = output.as_ref(),
+        code = failure.map(|failure| failure.code.name()),
+        message = failure.map(|failure| failure.message.as_str()),
+        now,
+        money = ending.money,
+        bill = bill.as_ref()
+    )
+    .one(conn, Task::from_row)?;
     if ended.is_some() {
         append_event(conn, id)?;
     }
@@ -311,40 +312,36 @@ pub fn close_money(
     message: &str,
 ) -> Result<bool, StoreError> {
     let json = bill.map(to_json).transpose()?;
-    let changed = conn.execute(
-        "UPDATE tasks SET money = ?2, cost_micros = ?3, bill = ?4, error_message = ?5
-         WHERE id = ?1 AND money = 'held' AND state = 'cancelled'",
-        &[
-            (&id.to_string()).into(),
-            money.name().into(),
-            bill.map_or(0, |bill| bill.cost.get()).into(),
-            json.as_ref().into(),
-            message.into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE tasks SET money = :money, cost_micros = :bill, bill = :json, error_message = :message
+         WHERE id = :id AND money = 'held' AND state = 'cancelled'",
+        id,
+        money,
+        bill = bill.map_or(0, |bill| bill.cost.get()),
+        json = json.as_ref(),
+        message
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
 /// At most 100 cancelled tasks whose money is still reserved.
 pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> {
-    conn.all(
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM tasks WHERE money = 'held' AND state = 'cancelled' ORDER BY id LIMIT 100"
-        ),
-        &[],
-        Task::from_row,
-    )
+    sql!(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tasks WHERE money = 'held' AND state = 'cancelled' ORDER BY id LIMIT 100"
+    ))
+    .all(conn, Task::from_row)
 }
 
 /// The task with this id, of any account.
 pub fn by_id_any_account(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
-    conn.one(
-        concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1"),
-        &[(&id.to_string()).into()],
-        Task::from_row,
+    sql!(
+        concat!("SELECT ", columns!(), " FROM tasks WHERE id = :id"),
+        id
     )
+    .one(conn, Task::from_row)
 }
 
 /// Removes a task from the Videos API's list. Returns whether it was listed.
@@ -354,33 +351,34 @@ pub fn mark_deleted(
     account: AccountId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE tasks SET deleted_at = ?3 WHERE id = ?1 AND account_id = ?2 AND deleted_at IS NULL",
-        &[
-            (&id.to_string()).into(),
-            (&account.to_string()).into(),
-            now.micros().into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE tasks SET deleted_at = :now WHERE id = :id AND account_id = :account AND deleted_at IS NULL",
+        id,
+        account,
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
 /// Replaces a task's output because its files have changed.
 pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &TaskResult) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE tasks SET output = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), (&to_json(output)?).into()],
-    )?;
+    sql!(
+        "UPDATE tasks SET output = :output WHERE id = :id",
+        id,
+        output = to_json(output)?
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Whether the task was removed from the Videos API's list.
 pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND deleted_at IS NOT NULL",
-        &[(&id.to_string()).into()],
-        |row| row.int(0),
-    )?;
+    let found = sql!(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id AND deleted_at IS NOT NULL",
+        id
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -390,15 +388,16 @@ pub fn events_after(
     id: TaskId,
     seq: u32,
 ) -> Result<Vec<TaskEvent>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             event_columns!(),
-            " FROM task_events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq"
+            " FROM task_events WHERE task_id = :id AND seq > :seq ORDER BY seq"
         ),
-        &[(&id.to_string()).into(), i64::from(seq).into()],
-        TaskEvent::from_row,
+        id,
+        seq
     )
+    .all(conn, TaskEvent::from_row)
 }
 
 /// Maximum number of ended tasks, and of running ones, from which a model's duration is estimated.
@@ -413,17 +412,22 @@ pub fn duration_samples(
     since: Timestamp,
     now: Timestamp,
 ) -> Result<Vec<DurationSample>, StoreError> {
-    let ended = conn.all(
+    let ended = sql!(
         "SELECT started_at, finished_at FROM tasks
-         WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT ?3",
-        &[model.into(), since.micros().into(), MAX_DURATION_SAMPLES.into()],
-        |row| Ok((row.int_or_null(0)?, row.int(1)?, true)),
-    )?;
-    let running = conn.all(
-        "SELECT started_at FROM tasks WHERE model = ?1 AND state = 'running' ORDER BY started_at LIMIT ?2",
-        &[model.into(), MAX_DURATION_SAMPLES.into()],
-        |row| Ok((row.int_or_null(0)?, now.micros(), false)),
-    )?;
+         WHERE model = :model AND state = 'succeeded' AND finished_at >= :since ORDER BY finished_at DESC
+         LIMIT :limit",
+        model,
+        since,
+        limit = MAX_DURATION_SAMPLES
+    )
+    .all(conn, |row| Ok((row.int_or_null(0)?, row.int(1)?, true)))?;
+    let running = sql!(
+        "SELECT started_at FROM tasks WHERE model = :model AND state = 'running' ORDER BY started_at
+         LIMIT :limit",
+        model,
+        limit = MAX_DURATION_SAMPLES
+    )
+    .all(conn, |row| Ok((row.int_or_null(0)?, now.micros(), false)))?;
     let is_truncated = i64::try_from(ended.len()) == Ok(MAX_DURATION_SAMPLES);
     let first = ended
         .last()
@@ -449,11 +453,12 @@ pub fn duration_samples(
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     // No event is added if the number did not rise, for example when a running task is marked
     // running again.
-    conn.execute(
+    sql!(
         "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
-         WHERE id = ?1 ON CONFLICT (task_id, seq) DO NOTHING",
-        &[(&id.to_string()).into()],
-    )?;
+         WHERE id = :id ON CONFLICT (task_id, seq) DO NOTHING",
+        id
+    )
+    .execute(conn)?;
     Ok(())
 }
 

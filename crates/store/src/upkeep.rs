@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 
 /// The furthest that any upkeep can be due in the future. A later due time was written before the
@@ -25,23 +26,25 @@ pub fn acquire(
 ) -> Result<Option<UpkeepLease>, StoreError> {
     let now = now(conn)?;
     let until = now.saturating_add(micros(lease));
-    let due_at = conn.one(
-        "SELECT due_at FROM upkeep WHERE kind = ?1",
-        &[kind.into()],
-        |row| row.int(0),
-    )?;
+    let due_at =
+        sql!("SELECT due_at FROM upkeep WHERE kind = :kind", kind).one(conn, |row| row.int(0))?;
     let changed = match due_at {
         // Read first, so that idle processes do not write.
         Some(due_at) if due_at > now && due_at < now.saturating_add(MAX_LEAD_MICROS) => 0,
         // Compare-and-set: if several processes find it due, only one gets the lease.
-        Some(due_at) => conn.execute(
-            "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
-            &[kind.into(), due_at.into(), until.into()],
-        )?,
-        None => conn.execute(
-            "INSERT INTO upkeep (kind, due_at) VALUES (?1, ?2) ON CONFLICT (kind) DO NOTHING",
-            &[kind.into(), until.into()],
-        )?,
+        Some(due_at) => sql!(
+            "UPDATE upkeep SET due_at = :until WHERE kind = :kind AND due_at = :due_at",
+            kind,
+            due_at,
+            until
+        )
+        .execute(conn)?,
+        None => sql!(
+            "INSERT INTO upkeep (kind, due_at) VALUES (:kind, :until) ON CONFLICT (kind) DO NOTHING",
+            kind,
+            until
+        )
+        .execute(conn)?,
     };
     Ok((changed == 1).then_some(UpkeepLease { kind, until }))
 }
@@ -54,21 +57,26 @@ pub fn postpone(
     pause: Duration,
 ) -> Result<Option<UpkeepLease>, StoreError> {
     let until = now(conn)?.saturating_add(micros(pause));
-    let changed = conn.execute(
-        "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
-        &[lease.kind.into(), lease.until.into(), until.into()],
-    )?;
+    let changed = sql!(
+        "UPDATE upkeep SET due_at = :next WHERE kind = :kind AND due_at = :until",
+        kind = lease.kind,
+        until = lease.until,
+        next = until
+    )
+    .execute(conn)?;
     let kind = lease.kind;
     Ok((changed == 1).then_some(UpkeepLease { kind, until }))
 }
 
 fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     // All machines compare due times, so these use the database's clock.
-    let sql = conn.dialect(
+    Ok(dialect_sql!(
+        conn,
         "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
-        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
-    );
-    Ok(conn.one(sql, &[], |row| row.int(0))?.unwrap_or_default())
+        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+    )
+    .one(conn, |row| row.int(0))?
+    .unwrap_or_default())
 }
 
 fn micros(time: Duration) -> i64 {

@@ -3,6 +3,7 @@
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::ledger_change::{EntrySubject, LedgerChange};
+use crate::statement::sql;
 use crate::{Conn, StoreError, hourly_sums};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
@@ -58,19 +59,17 @@ fn ended(succeeded: i64, failed: i64, cancelled: i64) -> [(TaskState, u64); 3] {
 
 /// The rows of an account, by day.
 pub fn rows(conn: &mut Conn<'_>, filter: &UsageFilter) -> Result<Vec<DailyUsage>, StoreError> {
-    conn.all(
+    sql!(
         concat!("SELECT ", columns!(), " FROM daily_sums
-         WHERE account_id = ?1 AND day >= ?2 AND day < ?3 AND key_id <> ''
-         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)"),
-        &[
-            (&filter.account.to_string()).into(),
-            day_of(filter.from).into(),
-            day_of(filter.before).into(),
-            filter.model.as_ref().into(),
-            filter.key.map(|key| key.to_string()).as_ref().into(),
-        ],
-        DailyUsage::from_row,
+         WHERE account_id = :account AND day >= :from AND day < :before AND key_id <> ''
+         AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND (CAST(:key AS TEXT) IS NULL OR key_id = :key)"),
+        account = filter.account,
+        from = day_of(filter.from),
+        before = day_of(filter.before),
+        model = filter.model.as_ref(),
+        key = filter.key
     )
+    .all(conn, DailyUsage::from_row)
 }
 
 /// The amount that a key spent since the day of `since`.
@@ -81,16 +80,14 @@ pub(super) fn spent_since(
     since: Timestamp,
 ) -> Result<MicroDollars, StoreError> {
     // In Postgres a sum of BIGINTs is a NUMERIC.
-    let spent = conn.one(
+    let spent = sql!(
         "SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums
-         WHERE account_id = ?1 AND day >= ?3 AND key_id = ?2",
-        &[
-            (&account.to_string()).into(),
-            (&key.to_string()).into(),
-            day_of(since).into(),
-        ],
-        |row| row.int(0),
-    )?;
+         WHERE account_id = :account AND day >= :from AND key_id = :key",
+        account,
+        key,
+        from = day_of(since)
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(MicroDollars::new(spent.unwrap_or(0)))
 }
 
@@ -101,11 +98,13 @@ pub fn refunded_on(
     account: AccountId,
     now: Timestamp,
 ) -> Result<MicroDollars, StoreError> {
-    let refunded = conn.one(
-        "SELECT CAST(COALESCE(SUM(forgiven_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1 AND day = ?2",
-        &[(&account.to_string()).into(), day_of(now).into()],
-        |row| row.int(0),
-    )?;
+    let refunded = sql!(
+        "SELECT CAST(COALESCE(SUM(forgiven_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = :account
+         AND day = :today",
+        account,
+        today = day_of(now)
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(MicroDollars::new(refunded.unwrap_or(0)))
 }
 
@@ -117,19 +116,19 @@ pub fn add_refund(
     amount: MicroDollars,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
+    sql!(
         "INSERT INTO daily_sums (account_id, day, key_id, model, forgiven_micros)
-         VALUES (?1, ?2, ?3, ?4, CASE WHEN CAST(?5 AS BIGINT) > 0 THEN CAST(?5 AS BIGINT) ELSE 0 END) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
-             forgiven_micros = CASE WHEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) > 0
-                                   THEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) ELSE 0 END",
-        &[
-            (&subject.account.to_string()).into(),
-            day_of(at).into(),
-            subject.key.map(|key| key.to_string()).unwrap_or_default().as_str().into(),
-            subject.model.unwrap_or_default().into(),
-            amount.get().into(),
-        ],
-    )?;
+         VALUES (:account, :day, :key, :model, CASE WHEN CAST(:amount AS BIGINT) > 0 THEN CAST(:amount AS BIGINT)
+         ELSE 0 END) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+             forgiven_micros = CASE WHEN daily_sums.forgiven_micros + CAST(:amount AS BIGINT) > 0
+                                   THEN daily_sums.forgiven_micros + CAST(:amount AS BIGINT) ELSE 0 END",
+        account = subject.account,
+        day = day_of(at),
+        key = subject.key.map(|key| key.to_string()).unwrap_or_default(),
+        model = subject.model.unwrap_or_default(),
+        amount
+    )
+    .execute(conn)?;
     Ok(())
 }
 

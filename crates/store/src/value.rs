@@ -1,5 +1,6 @@
 //! Parameters of statements: integers and text only, for both databases.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -7,38 +8,31 @@ use tokio_postgres::types::{
     IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked,
 };
 
-/// A statement's parameter.
-#[derive(Debug, Clone, Copy)]
+use crate::columns::ToColumn;
+
+/// A statement's parameter. A type is bound as what it is in a column; `columns::types` has the
+/// encodings.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SqlValue<'a> {
     /// NULL.
     Null,
     /// BIGINT.
     Int(i64),
     /// TEXT.
-    Text(&'a str),
+    Text(Cow<'a, str>),
+    /// A value that has no JSON, with the reason; its statement fails.
+    Unwritable(String),
 }
 
-impl From<i64> for SqlValue<'_> {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
+impl<'a, T: ToColumn + ?Sized> From<&'a T> for SqlValue<'a> {
+    fn from(value: &'a T) -> Self {
+        value.to_column()
     }
 }
 
-impl From<bool> for SqlValue<'_> {
-    fn from(value: bool) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
-impl<'a> From<&'a str> for SqlValue<'a> {
-    fn from(value: &'a str) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl<'a> From<&'a String> for SqlValue<'a> {
-    fn from(value: &'a String) -> Self {
-        Self::Text(value)
+impl From<String> for SqlValue<'_> {
+    fn from(value: String) -> Self {
+        Self::Text(Cow::Owned(value))
     }
 }
 
@@ -54,6 +48,11 @@ impl rusqlite::ToSql for SqlValue<'_> {
             Self::Null => ValueRef::Null,
             Self::Int(value) => ValueRef::Integer(*value),
             Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Unwritable(reason) => {
+                return Err(rusqlite::Error::ToSqlConversionFailure(
+                    reason.as_str().into(),
+                ));
+            }
         }))
     }
 }
@@ -67,7 +66,8 @@ impl PgToSql for SqlValue<'_> {
         match self {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(value) => value.to_sql_checked(ty, out),
-            Self::Text(value) => value.to_sql_checked(ty, out),
+            Self::Text(value) => value.as_ref().to_sql_checked(ty, out),
+            Self::Unwritable(reason) => Err(reason.as_str().into()),
         }
     }
 

@@ -15,6 +15,7 @@ mod jobs;
 mod sums;
 mod tasks;
 
+use crate::statement::sql;
 use crate::usage::{DAY_MICROS, day_of};
 use crate::{Conn, StoreError, record_expiry};
 use mediagate_model::clock::Timestamp;
@@ -115,11 +116,11 @@ impl LedgerAudit {
         conn: &mut Conn<'_>,
         after: &str,
     ) -> Result<CheckStep, StoreError> {
-        let ids = conn.all(
-            "SELECT id FROM accounts WHERE id > ?1 ORDER BY id LIMIT 100",
-            &[after.into()],
-            |row| row.text(0),
-        )?;
+        let ids = sql!(
+            "SELECT id FROM accounts WHERE id > :after ORDER BY id LIMIT 100",
+            after
+        )
+        .all(conn, |row| row.text(0))?;
         for id in &ids {
             self.mismatches.extend(sums::of_account(conn, id)?);
             self.mismatches.extend(sums::of_keys(conn, id)?);
@@ -139,16 +140,21 @@ impl LedgerAudit {
         let first_instant = after.saturating_add(1).saturating_mul(DAY_MICROS);
         let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS_PER_DAY);
         // Looked up in all tables, so that a day whose sums are missing is found as well.
-        let next = conn.one(
-            "SELECT CAST(MIN(day) AS BIGINT) FROM (SELECT MIN(day) AS day FROM daily_sums WHERE day > ?1
-             UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= ?2
-             UNION ALL SELECT MIN(counted_at) / 86400000000 FROM ledger WHERE counted_at IS NOT NULL AND counted_at >= ?2
-             UNION ALL SELECT MIN(finished_at) / 86400000000 FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?2
-             UNION ALL SELECT MIN(ended_at) / 86400000000 FROM submissions WHERE ended_at IS NOT NULL AND ended_at >= ?2
-             UNION ALL SELECT MIN(hour) / 24 FROM hourly_sums WHERE hour >= ?3) AS days",
-            &[after.into(), first_instant.into(), first_hour.into()],
-            |row| row.int_or_null(0),
-        )?;
+        let next = sql!(
+            "SELECT CAST(MIN(day) AS BIGINT) FROM (SELECT MIN(day) AS day FROM daily_sums WHERE day > :after
+             UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= :first_instant
+             UNION ALL SELECT MIN(counted_at) / 86400000000 FROM ledger WHERE counted_at IS NOT NULL
+             AND counted_at >= :first_instant
+             UNION ALL SELECT MIN(finished_at) / 86400000000 FROM tasks WHERE finished_at IS NOT NULL
+             AND finished_at >= :first_instant
+             UNION ALL SELECT MIN(ended_at) / 86400000000 FROM submissions WHERE ended_at IS NOT NULL
+             AND ended_at >= :first_instant
+             UNION ALL SELECT MIN(hour) / 24 FROM hourly_sums WHERE hour >= :first_hour) AS days",
+            after,
+            first_instant,
+            first_hour
+        )
+        .one(conn, |row| row.int_or_null(0))?;
         if let Some(day) = next.flatten() {
             self.mismatches.extend(sums::of_day(conn, day, bounds)?);
             self.mismatches.extend(hours::of_day(conn, day, bounds)?);
@@ -177,11 +183,12 @@ impl LedgerAudit {
     }
 
     fn check_tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
-        let page = conn.all(
-            "SELECT id FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
-            &[after.into(), PAGE.into()],
-            |row| row.text(0),
-        )?;
+        let page = sql!(
+            "SELECT id FROM tasks WHERE id > :after ORDER BY id LIMIT :page",
+            after,
+            page = PAGE
+        )
+        .all(conn, |row| row.text(0))?;
         let Some(last) = page.into_iter().last() else {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };
@@ -195,12 +202,14 @@ impl LedgerAudit {
         conn: &mut Conn<'_>,
         (at, id): (i64, &str),
     ) -> Result<CheckStep, StoreError> {
-        let page = conn.all(
-            "SELECT finished_at, id FROM tasks WHERE finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2)
-             ORDER BY finished_at, id LIMIT ?3",
-            &[at.into(), id.into(), PAGE.into()],
-            |row| Ok((row.int(0)?, row.text(1)?)),
-        )?;
+        let page = sql!(
+            "SELECT finished_at, id FROM tasks WHERE finished_at IS NOT NULL AND (finished_at, id) > (:at, :id)
+             ORDER BY finished_at, id LIMIT :page",
+            at,
+            id,
+            page = PAGE
+        )
+        .all(conn, |row| Ok((row.int(0)?, row.text(1)?)))?;
         let Some((last_at, last)) = page.into_iter().last() else {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
@@ -19,74 +20,73 @@ pub fn now(conn: &mut Conn<'_>, local_now: Timestamp) -> Result<Timestamp, Store
     if matches!(conn, Conn::Sqlite(_)) {
         return Ok(local_now);
     }
-    let now = conn.one(
-        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
-        &[],
-        |row| row.int(0),
-    )?;
+    let now = sql!("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)")
+        .one(conn, |row| row.int(0))?;
     Ok(now.map_or(local_now, Timestamp::from_micros))
 }
 
 /// Registers a worker, which claims no tasks before [`set_models`].
 pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')
+    sql!(
+        "INSERT INTO workers (name, held_until, models) VALUES (:name, :until, '[]')
          ON CONFLICT (name) DO UPDATE SET held_until = excluded.held_until",
-        &[name.into(), until.micros().into()],
-    )?;
+        name,
+        until
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Sets the models, a JSON array, whose tasks the worker claims.
 pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE workers SET models = ?2 WHERE name = ?1 AND models <> ?2",
-        &[name.into(), models.into()],
-    )?;
+    sql!(
+        "UPDATE workers SET models = :models WHERE name = :name AND models <> :models",
+        name,
+        models
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// The models whose tasks live workers claim.
 pub fn offered_models(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
-    let lists: Vec<Vec<String>> = conn.all(
-        "SELECT models FROM workers WHERE held_until > ?1",
-        &[now.micros().into()],
-        |row| row.json(0, "workers.models"),
-    )?;
+    let lists: Vec<Vec<String>> = sql!("SELECT models FROM workers WHERE held_until > :now", now)
+        .all(conn, |row| row.json(0, "workers.models"))?;
     Ok(lists.into_iter().flatten().collect())
 }
 
 /// Extends a worker's leases. Returns false if it was declared dead.
 pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool, StoreError> {
     // A worker that was declared dead stays dead: others may have its tasks already.
-    let changed = conn.execute(
-        "UPDATE workers SET held_until = ?2 WHERE name = ?1 AND held_until > 0",
-        &[name.into(), until.micros().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE workers SET held_until = :until WHERE name = :name AND held_until > 0",
+        name,
+        until
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
 /// When a worker's leases expire without another heartbeat; a time before 1970 if it was declared
 /// dead.
 pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
-    conn.one(
-        "SELECT held_until FROM workers WHERE name = ?1",
-        &[name.into()],
-        |row| row.int(0).map(Timestamp::from_micros),
-    )
+    sql!("SELECT held_until FROM workers WHERE name = :name", name)
+        .one(conn, |row| row.int(0).map(Timestamp::from_micros))
 }
 
 /// Whether [`free_lapsed`] has something to do.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     // Rows of workers that were declared dead are ignored while they are recent and nothing refers
     // to them.
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
-         AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
+    let found = sql!(
+        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= :now
+         AND (held_until > 0 OR held_until > :dead_row_limit OR EXISTS (SELECT 1 FROM tasks
+         WHERE lease_owner = workers.name)
               OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)) LIMIT 1",
-        &[now.micros().into(), dead_row_limit(now).into()],
-        |row| row.int(0),
-    )?;
+        now,
+        dead_row_limit = dead_row_limit(now)
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -101,57 +101,60 @@ macro_rules! free {
 /// locked by a stalled transaction are freed later. Returns the number of tasks freed.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     // Negative, so that the time of the declaration is preserved.
-    let declare_dead = conn.dialect(
-        "UPDATE workers SET held_until = 0 - ?1 WHERE held_until > 0 AND held_until <= ?1",
-        "UPDATE workers SET held_until = 0 - ?1 WHERE name IN
-         (SELECT name FROM workers WHERE held_until > 0 AND held_until <= ?1 FOR UPDATE SKIP LOCKED)",
-    );
-    conn.execute(declare_dead, &[now.micros().into()])?;
+    dialect_sql!(
+        conn,
+        "UPDATE workers SET held_until = 0 - :now WHERE held_until > 0 AND held_until <= :now",
+        "UPDATE workers SET held_until = 0 - :now WHERE name IN
+         (SELECT name FROM workers WHERE held_until > 0 AND held_until <= :now FOR UPDATE SKIP LOCKED)",
+        now
+    )
+    .execute(conn)?;
     free_dead_rows(conn, now)
 }
 
 /// The names of the workers that are not known to be dead.
 pub fn live_workers(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
-    conn.all(
-        "SELECT name FROM workers WHERE held_until > 0",
-        &[],
-        |row| row.text(0),
-    )
+    sql!("SELECT name FROM workers WHERE held_until > 0").all(conn, |row| row.text(0))
 }
 
 /// Declares a worker dead whose death is certain, and frees everything that dead workers held.
 /// Returns the number of tasks freed.
 pub fn declare_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64, StoreError> {
-    conn.execute(
-        "UPDATE workers SET held_until = 0 - ?2 WHERE name = ?1 AND held_until > 0",
-        &[name.into(), now.micros().into()],
-    )?;
+    sql!(
+        "UPDATE workers SET held_until = 0 - :now WHERE name = :name AND held_until > 0",
+        name,
+        now
+    )
+    .execute(conn)?;
     free_dead_rows(conn, now)
 }
 
 fn free_dead_rows(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    let free_tasks = conn.dialect(
+    let freed = dialect_sql!(
+        conn,
         free!("lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)"),
         free!(
             "id IN (SELECT id FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
                     FOR UPDATE SKIP LOCKED)"
-        ),
-    );
-    let freed = conn.execute(free_tasks, &[])?;
-    let free_deliveries = conn.dialect(
+        )
+    )
+    .execute(conn)?;
+    dialect_sql!(
+        conn,
         "UPDATE webhook_deliveries SET lease_owner = NULL
          WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)",
         "UPDATE webhook_deliveries SET lease_owner = NULL WHERE id IN
          (SELECT id FROM webhook_deliveries WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
-          FOR UPDATE SKIP LOCKED)",
-    );
-    conn.execute(free_deliveries, &[])?;
-    conn.execute(
-        "DELETE FROM workers WHERE held_until <= 0 AND held_until > ?1
+          FOR UPDATE SKIP LOCKED)"
+    )
+    .execute(conn)?;
+    sql!(
+        "DELETE FROM workers WHERE held_until <= 0 AND held_until > :dead_row_limit
          AND NOT EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)",
-        &[dead_row_limit(now).into()],
-    )?;
+        dead_row_limit = dead_row_limit(now)
+    )
+    .execute(conn)?;
     Ok(freed)
 }
 
@@ -164,31 +167,34 @@ fn dead_row_limit(now: Timestamp) -> i64 {
 
 /// Frees tasks whose worker has no row at all. This reads every held task.
 pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
-    let sql = conn.dialect(
+    sql!(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)"
+    )
+    .execute(conn)?;
+    dialect_sql!(
+        conn,
         free!("lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)"),
         free!(
             "id IN (SELECT id FROM tasks WHERE lease_owner IS NOT NULL
                     AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner) FOR UPDATE SKIP LOCKED)"
-        ),
-    );
-    conn.execute(
-        "UPDATE webhook_deliveries SET lease_owner = NULL
-         WHERE lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)",
-        &[],
-    )?;
-    conn.execute(sql, &[])
+        )
+    )
+    .execute(conn)
 }
 
 /// Removes a worker that stops cleanly; its tasks are freed at once.
 pub fn deregister(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = ?1",
-        &[name.into()],
-    )?;
-    conn.execute(
-        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1",
-        &[name.into()],
-    )?;
-    conn.execute("DELETE FROM workers WHERE name = ?1", &[name.into()])?;
+    sql!(
+        "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = :name",
+        name
+    )
+    .execute(conn)?;
+    sql!(
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = :name",
+        name
+    )
+    .execute(conn)?;
+    sql!("DELETE FROM workers WHERE name = :name", name).execute(conn)?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 use mediagate_model::clock::Timestamp;
 use mediagate_model::task::TaskState;
 
-use super::{FieldValue, TableRecord, ToColumn};
-use crate::{Conn, StoreError};
+use super::{TableRecord, ToColumn};
+use crate::{Conn, SqlValue, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
 struct Parcel {
@@ -135,7 +135,7 @@ fn values_are_paired_with_their_columns_whatever_their_order() {
     let add = |conn: &mut Conn<'_>, name: &str, is_open| {
         insert!(conn, "parcels" {
             "name": name,
-            "number": sql("(SELECT COUNT(*) FROM parcels WHERE name <> ?1)"),
+            "number": sql("(SELECT COUNT(*) FROM parcels WHERE name <> :name)"),
             "inside": None::<String>,
             "state": "queued",
             "is_open": is_open,
@@ -182,7 +182,7 @@ fn a_value_that_does_not_fit_is_unreadable_by_the_name_of_its_column() {
 
 #[test]
 fn integers_too_great_for_a_column_are_the_greatest() {
-    assert_eq!(u64::MAX.to_column().unwrap(), FieldValue::Int(i64::MAX));
+    assert_eq!(u64::MAX.to_column(), SqlValue::Int(i64::MAX));
 }
 
 #[test]

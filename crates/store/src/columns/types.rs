@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{FieldValue, FromColumn, ToColumn};
-use crate::conn::to_json;
-use crate::{Row, StoreError};
+use super::{FromColumn, ToColumn, json_value};
+use crate::{Row, SqlValue, StoreError};
 use mediagate_model::account::BudgetPeriod;
 use mediagate_model::audit::ActorKind;
 use mediagate_model::clock::Timestamp;
@@ -36,13 +35,13 @@ impl<T: FromColumn> FromColumn for Option<T> {
 }
 
 impl<T: ToColumn> ToColumn for Option<T> {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
-        self.as_ref().map_or(Ok(FieldValue::Null), T::to_column)
+    fn to_column(&self) -> SqlValue<'_> {
+        self.as_ref().map_or(SqlValue::Null, T::to_column)
     }
 }
 
 impl<T: ToColumn + ?Sized> ToColumn for &T {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+    fn to_column(&self) -> SqlValue<'_> {
         T::to_column(self)
     }
 }
@@ -58,13 +57,13 @@ impl FromColumn for String {
 }
 
 impl ToColumn for str {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
-        Ok(FieldValue::Text(Cow::Borrowed(self)))
+    fn to_column(&self) -> SqlValue<'_> {
+        SqlValue::Text(Cow::Borrowed(self))
     }
 }
 
 impl ToColumn for String {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+    fn to_column(&self) -> SqlValue<'_> {
         self.as_str().to_column()
     }
 }
@@ -84,7 +83,7 @@ impl FromColumn for RequestId {
 }
 
 impl ToColumn for RequestId {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+    fn to_column(&self) -> SqlValue<'_> {
         self.as_str().to_column()
     }
 }
@@ -104,9 +103,15 @@ macro_rules! integers {
         }
 
         impl ToColumn for $type {
-            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
-                let write: fn(Self) -> i64 = $write;
-                Ok(FieldValue::Int(write(*self)))
+            fn to_column(&self) -> SqlValue<'_> {
+                SqlValue::from(*self)
+            }
+        }
+
+        impl From<$type> for SqlValue<'_> {
+            fn from(value: $type) -> Self {
+                let write: fn($type) -> i64 = $write;
+                Self::Int(write(value))
             }
         }
     )+};
@@ -118,8 +123,8 @@ integers! {
     u32: |stored| Self::try_from(stored).ok(), i64::from;
     u64: |stored| Self::try_from(stored).ok(), |value| i64::try_from(value).unwrap_or(i64::MAX);
     bool: |stored| Some(stored != 0), i64::from;
-    Timestamp: |stored| Some(Self::from_micros(stored)), Self::micros;
-    MicroDollars: |stored| Some(Self::new(stored)), Self::get;
+    Timestamp: |stored| Some(Self::from_micros(stored)), Timestamp::micros;
+    MicroDollars: |stored| Some(Self::new(stored)), MicroDollars::get;
 }
 
 macro_rules! ids {
@@ -131,8 +136,14 @@ macro_rules! ids {
         }
 
         impl ToColumn for $type {
-            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
-                Ok(FieldValue::Text(Cow::Owned(self.to_string())))
+            fn to_column(&self) -> SqlValue<'_> {
+                SqlValue::from(*self)
+            }
+        }
+
+        impl From<$type> for SqlValue<'_> {
+            fn from(value: $type) -> Self {
+                Self::Text(Cow::Owned(value.to_string()))
             }
         }
     )+};
@@ -152,8 +163,14 @@ macro_rules! names {
         }
 
         impl ToColumn for $type {
-            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
-                Ok(FieldValue::Text(Cow::Borrowed(self.$name())))
+            fn to_column(&self) -> SqlValue<'_> {
+                SqlValue::from(*self)
+            }
+        }
+
+        impl From<$type> for SqlValue<'_> {
+            fn from(value: $type) -> Self {
+                Self::Text(Cow::Borrowed(value.$name()))
             }
         }
     )+};
@@ -174,8 +191,8 @@ macro_rules! jsons {
         }
 
         impl ToColumn for $type {
-            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
-                Ok(FieldValue::Text(Cow::Owned(to_json(self)?)))
+            fn to_column(&self) -> SqlValue<'_> {
+                json_value(self)
             }
         }
     )+};

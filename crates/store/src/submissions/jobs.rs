@@ -4,16 +4,17 @@ use orders::{JobHandle, ProviderCost};
 use serde_json::Value;
 
 use crate::conn::to_json;
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::Submission;
 
-/// Whether no other submission has the job `?5`.
+/// Whether no other submission has the job `:job`.
 macro_rules! is_free {
     () => {
         "NOT EXISTS (SELECT 1 FROM submissions other WHERE other.endpoint = submissions.endpoint
-         AND COALESCE(other.job, other.handle) = ?5 AND other.handle IS NOT NULL AND other.id <> submissions.id)"
+         AND COALESCE(other.job, other.handle) = :job AND other.handle IS NOT NULL AND other.id <> submissions.id)"
     };
 }
 
@@ -60,28 +61,30 @@ pub fn accept(
     let job = acceptance.job()?;
     let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
     let results = acceptance.results.as_ref().map(to_json).transpose()?;
-    let changed = conn.execute(
+    let changed = sql!(
         concat!(
-            "UPDATE submissions SET state = 'accepted', handle = ?2, job = ?5, results = ?4, accepted_at = ?3, answered_at = ?3
-             WHERE id = ?1 AND state = 'intended' AND ", is_free!()
+            "UPDATE submissions SET state = 'accepted', handle = :handle, job = :job, results = :results,
+             accepted_at = :now, answered_at = :now
+             WHERE id = :id AND state = 'intended' AND ", is_free!()
         ),
-        &[
-            (&id.to_string()).into(),
-            handle.as_ref().into(),
-            now.micros().into(),
-            results.as_ref().into(),
-            job.as_ref().into(),
-        ],
-    )?;
+        id,
+        handle = handle.as_ref(),
+        now,
+        results = results.as_ref(),
+        job = job.as_ref()
+    )
+    .execute(conn)?;
     if changed == 1 {
         return Ok(AcceptanceResult::Accepted);
     }
-    let owner = conn.one(
+    let owner = sql!(
         "SELECT other.id FROM submissions s JOIN submissions other ON other.endpoint = s.endpoint
-         WHERE s.id = ?1 AND COALESCE(other.job, other.handle) = ?2 AND other.handle IS NOT NULL AND other.id <> s.id LIMIT 1",
-        &[(&id.to_string()).into(), job.as_ref().into()],
-        |row| row.parse(0, "submissions.id"),
-    )?;
+         WHERE s.id = :id AND COALESCE(other.job, other.handle) = :job AND other.handle IS NOT NULL
+         AND other.id <> s.id LIMIT 1",
+        id,
+        job = job.as_ref()
+    )
+    .one(conn, |row| row.parse(0, "submissions.id"))?;
     Ok(owner.map_or(AcceptanceResult::Decided, AcceptanceResult::Taken))
 }
 
@@ -96,19 +99,19 @@ pub fn mark_found(
     let job = acceptance.job()?;
     let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
     let results = acceptance.results.as_ref().map(to_json).transpose()?;
-    let changed = conn.execute(
+    let changed = sql!(
         concat!(
-            "UPDATE submissions SET state = 'found', handle = ?2, job = ?5, results = ?4, accepted_at = ?3, due_at = NULL
-             WHERE id = ?1 AND state = 'unclear' AND ", is_free!()
+            "UPDATE submissions SET state = 'found', handle = :handle, job = :job, results = :results,
+             accepted_at = :now, due_at = NULL
+             WHERE id = :id AND state = 'unclear' AND ", is_free!()
         ),
-        &[
-            (&id.to_string()).into(),
-            handle.as_ref().into(),
-            now.micros().into(),
-            results.as_ref().into(),
-            job.as_ref().into(),
-        ],
-    )?;
+        id,
+        handle = handle.as_ref(),
+        now,
+        results = results.as_ref(),
+        job = job.as_ref()
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -118,12 +121,13 @@ pub fn is_taken(
     endpoint: &str,
     handle: &JobHandle,
 ) -> Result<bool, StoreError> {
-    let found = conn.one(
+    let found = sql!(
         "SELECT CAST(1 AS BIGINT) FROM submissions
-         WHERE endpoint = ?1 AND COALESCE(job, handle) = ?2 AND handle IS NOT NULL LIMIT 1",
-        &[endpoint.into(), (&to_json(&handle.identity())?).into()],
-        |row| row.int(0),
-    )?;
+         WHERE endpoint = :endpoint AND COALESCE(job, handle) = :identity AND handle IS NOT NULL LIMIT 1",
+        endpoint,
+        identity = to_json(&handle.identity())?
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -137,16 +141,16 @@ pub fn has_undecided_twin(
     let Some(likeness) = &submission.likeness else {
         return Ok(true);
     };
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE endpoint = ?1 AND (likeness IS NULL OR likeness = ?2)
-         AND state IN ('intended', 'unclear') AND handle IS NULL AND (state = 'intended' OR created_at > ?3) AND id <> ?4 LIMIT 1",
-        &[
-            (&submission.endpoint).into(),
-            likeness.into(),
-            since.micros().into(),
-            (&submission.id.to_string()).into(),
-        ],
-        |row| row.int(0),
-    )?;
+    let found = sql!(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE endpoint = :endpoint AND (likeness IS NULL
+         OR likeness = :likeness)
+         AND state IN ('intended', 'unclear') AND handle IS NULL AND (state = 'intended' OR created_at > :since)
+         AND id <> :id LIMIT 1",
+        endpoint = &submission.endpoint,
+        likeness,
+        since,
+        id = submission.id
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }

@@ -2,6 +2,7 @@
 
 use crate::columns::TableRecord as _;
 use crate::keys::{key_end_columns, read_key_end};
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::account::{OpenTaskSums, TasksAtEnd};
 use mediagate_model::clock::Timestamp;
@@ -12,15 +13,20 @@ use mediagate_model::task::{Task, TaskState};
 /// Whether a task for one of these embedded models is due; cheaper than a failing claim.
 pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
     // A bare 1 is an INT4 in Postgres, while rows are read as BIGINT.
-    let sql = conn.dialect(
+    let found = dialect_sql!(
+        conn,
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND model IN (SELECT value FROM json_each(?2))
+         AND provider = 'embedded' AND account_id > '' AND due_at <= :now AND model IN (SELECT value
+         FROM json_each(:models))
          ORDER BY account_id LIMIT 1",
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1
-         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))) ORDER BY account_id LIMIT 1",
-    );
-    let found = conn.one(sql, &[now.micros().into(), models.into()], |row| row.int(0))?;
+         AND provider = 'embedded' AND account_id > '' AND due_at <= :now
+         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB)))
+         ORDER BY account_id LIMIT 1",
+        now,
+        models
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(found.is_some())
 }
 
@@ -50,22 +56,25 @@ pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<Due
         ($models:literal) => {
             concat!(
                 "SELECT CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                   AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND model IN (", $models, "))
+                   AND provider = 'embedded' AND account_id > '' AND due_at <= :now AND model IN (", $models, "))
                    THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
                  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                   AND provider <> 'embedded' AND due_at <= ?1)
-                   OR EXISTS (SELECT 1 FROM submissions WHERE stray = 1 AND due_at <= ?1)
+                   AND provider <> 'embedded' AND due_at <= :now)
+                   OR EXISTS (SELECT 1 FROM submissions WHERE stray = 1 AND due_at <= :now)
                    THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
                  CASE WHEN EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL
-                   AND due_at <= ?1) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END"
+                   AND due_at <= :now) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END"
             )
         };
     }
-    let sql = conn.dialect(
-        due_work!("SELECT value FROM json_each(?2)"),
-        due_work!("SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))"),
-    );
-    let found = conn.one(sql, &[now.micros().into(), models.into()], |row| {
+    let found = dialect_sql!(
+        conn,
+        due_work!("SELECT value FROM json_each(:models)"),
+        due_work!("SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))"),
+        now,
+        models
+    )
+    .one(conn, |row| {
         Ok(DueWork {
             embedded: row.flag(0)?,
             hosted: row.flag(1)?,
@@ -80,7 +89,7 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bo
     // The recursion jumps from each model to the next in the index: thousands of tasks may wait for
     // one model, and only the first due one of each is read. For a GROUP BY both databases would
     // read them all.
-    conn.all(
+    sql!(
         "WITH RECURSIVE waiting (model) AS (
            SELECT MIN(model) FROM tasks
              WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
@@ -91,44 +100,45 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bo
            FROM waiting WHERE waiting.model IS NOT NULL)
          SELECT waiting.model,
            CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state = 'running' AND lease_owner IS NULL
-             AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= ?1)
+             AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= :now)
              THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
          FROM waiting WHERE waiting.model IS NOT NULL
            AND EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-             AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= ?1)",
-        &[now.micros().into()],
-        |row| Ok((row.text(0)?, row.flag(1)?)),
+             AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= :now)",
+        now
     )
+    .all(conn, |row| Ok((row.text(0)?, row.flag(1)?)))
 }
 
 /// Models with tasks that have not begun and were due at `due`.
 pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>, StoreError> {
     // Two statements, because waiting tasks of the two kinds are in different partial indexes.
-    let mut models = conn.all(
+    let mut models = sql!(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND state = 'queued'",
-        &[due.micros().into()],
-        |row| row.text(0),
-    )?;
-    models.extend(conn.all(
+         AND provider = 'embedded' AND account_id > '' AND due_at <= :due AND state = 'queued'",
+        due
+    )
+    .all(conn, |row| row.text(0))?;
+    models.extend(sql!(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at <= ?1 AND state = 'queued'",
-        &[due.micros().into()],
-        |row| row.text(0),
-    )?);
+         AND provider <> 'embedded' AND due_at <= :due AND state = 'queued'",
+        due
+    )
+    .all(conn, |row| row.text(0))?);
     Ok(models)
 }
 
 /// The number of tasks that are due and not claimed, up to `limit`.
 pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
-    let sql = "SELECT COUNT(*) FROM (
-        SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= ?1 LIMIT ?2
-    ) AS waiting";
-    let count = conn.one(
-        sql,
-        &[now.micros().into(), i64::from(limit).into()],
-        |row| row.int(0),
-    )?;
+    let count = sql!(
+        "SELECT COUNT(*) FROM (
+        SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= :now
+        LIMIT :limit
+    ) AS waiting",
+        now,
+        limit
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(count
         .and_then(|count| u32::try_from(count).ok())
         .unwrap_or(0))
@@ -142,18 +152,21 @@ pub fn waiting(
     limit: u32,
 ) -> Result<Vec<Task>, StoreError> {
     // A locked task is being claimed or cancelled, so it no longer waits.
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         concat!(
             "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-             AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3"
+             AND model = :model AND due_at <= :due AND state = 'queued' ORDER BY id LIMIT :limit"
         ),
         concat!(
             "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-             AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3 FOR UPDATE SKIP LOCKED"
+             AND model = :model AND due_at <= :due AND state = 'queued' ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED"
         ),
-    );
-    let values = [model.into(), due.micros().into(), i64::from(limit).into()];
-    conn.all(sql, &values, Task::from_row)
+        model,
+        due,
+        limit
+    )
+    .all(conn, Task::from_row)
 }
 
 /// Claims up to `limit` tasks of a model for hosted providers in this state, the longest due first,
@@ -167,30 +180,29 @@ pub fn claim_upstream(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = :owner
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
-                          ORDER BY due_at, id LIMIT ?4)
+                          AND provider <> 'embedded' AND model = :model AND state = :state AND due_at <= :now
+                          ORDER BY due_at, id LIMIT :limit)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = :owner
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
-                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+                          AND provider <> 'embedded' AND model = :model AND state = :state AND due_at <= :now
+                          ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
-    );
-    let values = [
-        owner.into(),
-        model.into(),
-        now.micros().into(),
-        i64::from(limit).into(),
-        state.name().into(),
-    ];
-    conn.all(sql, &values, Task::from_row)
+        owner,
+        model,
+        now,
+        limit,
+        state
+    )
+    .all(conn, Task::from_row)
 }
 
 /// Claims up to `limit` tasks of a model that a provider has, or may have: they need no slot that
@@ -202,40 +214,41 @@ pub fn claim_sent(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = :owner
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND due_at <= ?3 AND NOT ", unsent!(), "
-                          ORDER BY due_at, id LIMIT ?4)
+                          AND provider <> 'embedded' AND model = :model AND due_at <= :now AND NOT ", unsent!(), "
+                          ORDER BY due_at, id LIMIT :limit)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = :owner
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND due_at <= ?3 AND NOT ", unsent!(), "
-                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+                          AND provider <> 'embedded' AND model = :model AND due_at <= :now AND NOT ", unsent!(), "
+                          ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
-    );
-    let values = [
-        owner.into(),
-        model.into(),
-        now.micros().into(),
-        i64::from(limit).into(),
-    ];
-    conn.all(sql, &values, Task::from_row)
+        owner,
+        model,
+        now,
+        limit
+    )
+    .all(conn, Task::from_row)
 }
 
 /// Locks a task: no other process can claim it, end it or begin a submission for it before this
 /// transaction ends.
 pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     // `SQLite` has one writer at a time.
-    let sql = conn.dialect(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1",
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 FOR UPDATE",
-    );
-    conn.one(sql, &[(&id.to_string()).into()], |row| row.int(0))?;
+    dialect_sql!(
+        conn,
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id FOR UPDATE",
+        id
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(())
 }
 
@@ -243,12 +256,16 @@ pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
 /// transaction ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
     // `SQLite` has one writer at a time, so reading in its transaction is enough.
-    let sql = conn.dialect(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')
+    let found = dialect_sql!(
+        conn,
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id AND lease_owner = :owner
+         AND state IN ('queued', 'running')",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id AND lease_owner = :owner AND state IN ('queued', 'running')
          FOR UPDATE",
-    );
-    let found = conn.one(sql, &[(&id.to_string()).into(), owner.into()], |row| {
+        id,
+        owner
+    )
+    .one(conn, |row| {
         row.int(0)
     })?;
     Ok(found.is_some())
@@ -276,16 +293,14 @@ pub fn lock_to_send(
         ($lock:literal) => {
             concat!(
                 "SELECT ", key_end_columns!(), " FROM tasks JOIN api_keys k ON k.id = tasks.key_id
-                 WHERE tasks.id = ?1 AND tasks.lease_owner = ?2 AND tasks.state IN ('queued', 'running')", $lock
+                 WHERE tasks.id = :id AND tasks.lease_owner = :owner AND tasks.state IN ('queued', 'running')", $lock
             )
         };
     }
     // The key is only read. Whoever revokes it then cancels its unsent tasks one by one, and waits
     // for the lock of this one.
-    let sql = conn.dialect(held!(""), held!(" FOR UPDATE OF tasks"));
-    let held = conn.one(sql, &[(&id.to_string()).into(), owner.into()], |row| {
-        read_key_end(row, 0, expired)
-    })?;
+    let held = dialect_sql!(conn, held!(""), held!(" FOR UPDATE OF tasks"), id, owner)
+        .one(conn, |row| read_key_end(row, 0, expired))?;
     Ok(match held {
         None => SendPermission::NotHeld,
         Some(Some(end)) if end.tasks != TasksAtEnd::Keep => SendPermission::KeyEnded,
@@ -293,12 +308,12 @@ pub fn lock_to_send(
     })
 }
 
-/// Selects the open tasks of the key `?2` of the account `?1`. The key is compared in such a way that
+/// Selects the open tasks of the key `:key` of the account `:account`. The key is compared in such a way that
 /// no index is used for it: a key can have a million tasks that have ended, and an account has few
 /// that are open.
 macro_rules! open_of_key {
     () => {
-        "account_id = ?1 AND state IN ('queued', 'running') AND key_id || '' = ?2"
+        "account_id = :account AND state IN ('queued', 'running') AND key_id || '' = :key"
     };
 }
 
@@ -310,24 +325,27 @@ pub fn open_of_key(
     only_unsent: bool,
     limit: u32,
 ) -> Result<Vec<TaskId>, StoreError> {
-    let sql = if only_unsent {
-        concat!(
-            "SELECT id FROM tasks WHERE ",
-            open_of_key!(),
-            " AND ",
-            never_begun!(),
-            " ORDER BY id LIMIT ?3"
-        )
+    macro_rules! open_ids {
+        ($condition:expr) => {
+            sql!(
+                concat!(
+                    "SELECT id FROM tasks WHERE ",
+                    open_of_key!(),
+                    $condition,
+                    " ORDER BY id LIMIT :limit"
+                ),
+                account,
+                key,
+                limit
+            )
+        };
+    }
+    let statement = if only_unsent {
+        open_ids!(concat!(" AND ", never_begun!()))
     } else {
-        concat!(
-            "SELECT id FROM tasks WHERE ",
-            open_of_key!(),
-            " ORDER BY id LIMIT ?3"
-        )
+        open_ids!("")
     };
-    let (account, key) = (account.to_string(), key.to_string());
-    let values = [(&account).into(), (&key).into(), i64::from(limit).into()];
-    conn.all(sql, &values, |row| row.parse(0, "tasks.id"))
+    statement.all(conn, |row| row.parse(0, "tasks.id"))
 }
 
 /// The number of a key's open tasks, and what they have reserved.
@@ -337,15 +355,16 @@ pub fn open_sums_of_key(
     key: KeyId,
 ) -> Result<OpenTaskSums, StoreError> {
     let mut sums = OpenTaskSums::default();
-    let rows = conn.all(
+    let rows = sql!(
         concat!(
             "SELECT CASE WHEN ", never_begun!(), " THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
                     COUNT(*), CAST(COALESCE(SUM(CASE money WHEN 'held' THEN reserved_micros ELSE 0 END), 0) AS BIGINT)
              FROM tasks WHERE ", open_of_key!(), " GROUP BY 1"
         ),
-        &[(&account.to_string()).into(), (&key.to_string()).into()],
-        |row| Ok((row.flag(0)?, row.int(1)?, row.int(2)?)),
-    )?;
+        account,
+        key
+    )
+    .all(conn, |row| Ok((row.flag(0)?, row.int(1)?, row.int(2)?)))?;
     for (is_unsent, count, held) in rows {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let held = MicroDollars::new(held);
@@ -360,28 +379,25 @@ pub fn open_sums_of_key(
 
 /// Tasks held under this lease.
 pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreError> {
-    conn.all(
-        "SELECT id FROM tasks WHERE lease_owner = ?1",
-        &[owner.into()],
-        |row| row.parse(0, "tasks.id"),
-    )
+    sql!("SELECT id FROM tasks WHERE lease_owner = :owner", owner)
+        .all(conn, |row| row.parse(0, "tasks.id"))
 }
 
 /// Whether an unheld task is postponed until after `horizon`.
 pub fn any_due_after(conn: &mut Conn<'_>, horizon: Timestamp) -> Result<bool, StoreError> {
     // Two statements, as in `models_waiting`.
-    let embedded = conn.one(
+    let embedded = sql!(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND account_id > '' AND due_at > ?1 LIMIT 1",
-        &[horizon.micros().into()],
-        |row| row.int(0),
-    )?;
-    let hosted = conn.one(
+         AND provider = 'embedded' AND account_id > '' AND due_at > :horizon LIMIT 1",
+        horizon
+    )
+    .one(conn, |row| row.int(0))?;
+    let hosted = sql!(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at > ?1 LIMIT 1",
-        &[horizon.micros().into()],
-        |row| row.int(0),
-    )?;
+         AND provider <> 'embedded' AND due_at > :horizon LIMIT 1",
+        horizon
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(embedded.or(hosted).is_some())
 }
 
@@ -391,18 +407,21 @@ pub fn pull_forward(
     horizon: Timestamp,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let values = [horizon.micros().into(), now.micros().into()];
     // Two statements, as in `models_waiting`.
-    let embedded = conn.execute(
-        "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND account_id > '' AND due_at > ?1",
-        &values,
-    )?;
-    let hosted = conn.execute(
-        "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at > ?1",
-        &values,
-    )?;
+    let embedded = sql!(
+        "UPDATE tasks SET due_at = :now WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND account_id > '' AND due_at > :horizon",
+        horizon,
+        now
+    )
+    .execute(conn)?;
+    let hosted = sql!(
+        "UPDATE tasks SET due_at = :now WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider <> 'embedded' AND due_at > :horizon",
+        horizon,
+        now
+    )
+    .execute(conn)?;
     Ok(embedded + hosted)
 }
 
@@ -414,14 +433,13 @@ pub fn set_deaths(
     owner: &str,
     deaths: u32,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE tasks SET deaths = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state = 'running'",
-        &[
-            (&id.to_string()).into(),
-            owner.into(),
-            i64::from(deaths).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE tasks SET deaths = :deaths WHERE id = :id AND lease_owner = :owner AND state = 'running'",
+        id,
+        owner,
+        deaths
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -432,10 +450,13 @@ pub fn release(
     owner: &str,
     due: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE tasks SET lease_owner = NULL, due_at = ?3
-         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
-        &[(&id.to_string()).into(), owner.into(), due.micros().into()],
-    )?;
+    sql!(
+        "UPDATE tasks SET lease_owner = NULL, due_at = :due
+         WHERE id = :id AND lease_owner = :owner AND state IN ('queued', 'running')",
+        id,
+        owner,
+        due
+    )
+    .execute(conn)?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::append_event;
 use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::restored::HOLDER;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AccountId;
@@ -215,21 +216,25 @@ fn waiting_for_engines(
                              AND account_id > accounts_waiting.account_id)
                      FROM accounts_waiting WHERE account_id IS NOT NULL)
                  SELECT account_id,
-                     COALESCE((SELECT number FROM turns WHERE queue = ?1 AND turns.account_id = accounts_waiting.account_id), 0),
+                     COALESCE((SELECT number FROM turns WHERE queue = :queue
+                     AND turns.account_id = accounts_waiting.account_id), 0),
                      (SELECT due_at FROM tasks
                       WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded'
-                      AND tasks.account_id = accounts_waiting.account_id AND due_at <= ?2 AND model IN ", $models, "
+                      AND tasks.account_id = accounts_waiting.account_id AND due_at <= :now AND model IN ", $models, "
                       ORDER BY due_at, id LIMIT 1)
                  FROM accounts_waiting WHERE account_id IS NOT NULL"
             )
         };
     }
-    let sql = conn.dialect(
-        waiting!("(SELECT value FROM json_each(?3))"),
-        waiting!("(SELECT jsonb_array_elements_text(CAST(CAST(?3 AS TEXT) AS JSONB)))"),
-    );
-    let values = [ENGINES.into(), now.micros().into(), models.into()];
-    let waiting = conn.all(sql, &values, |row| {
+    let waiting = dialect_sql!(
+        conn,
+        waiting!("(SELECT value FROM json_each(:models))"),
+        waiting!("(SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB)))"),
+        queue = ENGINES,
+        now,
+        models
+    )
+    .all(conn, |row| {
         let account = row.parse(0, "tasks.account_id")?;
         Ok((account, row.int(1)?, row.int_or_null(2)?))
     })?;
@@ -244,30 +249,35 @@ fn waiting_for_provider(
     (model_index, model): (usize, &str),
     now: Timestamp,
 ) -> Result<Vec<WaitingAccount>, StoreError> {
-    let waiting = conn.all(
+    let waiting = sql!(
         concat!(
             "WITH RECURSIVE accounts_waiting (account_id) AS (
                  SELECT MIN(account_id) FROM tasks
-                 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND model = ?3
+                 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
+                 AND model = :model
                  UNION ALL
                  SELECT (SELECT MIN(account_id) FROM tasks
                          WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
-                         AND model = ?3 AND account_id > accounts_waiting.account_id)
+                         AND model = :model AND account_id > accounts_waiting.account_id)
                  FROM accounts_waiting WHERE account_id IS NOT NULL)
              SELECT account_id,
-                 COALESCE((SELECT number FROM turns WHERE queue = ?1 AND turns.account_id = accounts_waiting.account_id), 0),
+                 COALESCE((SELECT number FROM turns WHERE queue = :name
+                 AND turns.account_id = accounts_waiting.account_id), 0),
                  (SELECT due_at FROM tasks
-                  WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND model = ?3
-                  AND tasks.account_id = accounts_waiting.account_id AND due_at <= ?2 AND ", unsent!(), "
+                  WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
+                  AND model = :model
+                  AND tasks.account_id = accounts_waiting.account_id AND due_at <= :now AND ", unsent!(), "
                   ORDER BY due_at, id LIMIT 1)
              FROM accounts_waiting WHERE account_id IS NOT NULL"
         ),
-        &[(&queue.name).into(), now.micros().into(), model.into()],
-        |row| {
+        name = &queue.name,
+        now,
+        model
+    )
+    .all(conn, |row| {
             let account = row.parse(0, "tasks.account_id")?;
             Ok((account, row.int(1)?, row.int_or_null(2)?))
-        },
-    )?;
+        })?;
     Ok(due_accounts(waiting, model_index))
 }
 
@@ -289,13 +299,18 @@ fn due_accounts(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Ve
 /// How many tasks of these models, a JSON array, each account has in progress. Tasks that wait for
 /// the operator use no slot.
 fn slots_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
-    let sql = conn.dialect(
-        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
-         AND model IN (SELECT value FROM json_each(?1)) GROUP BY account_id",
-        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
-         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))) GROUP BY account_id",
-    );
-    let held = conn.all(sql, &[models.into(), HOLDER.into()], |row| {
+    let held = dialect_sql!(
+        conn,
+        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+         AND name <> :holder)
+         AND model IN (SELECT value FROM json_each(:models)) GROUP BY account_id",
+        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+         AND name <> :holder)
+         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) GROUP BY account_id",
+        models,
+        holder = HOLDER
+    )
+    .all(conn, |row| {
         let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
         Ok((row.parse(0, "tasks.account_id")?, count))
     })?;
@@ -308,19 +323,24 @@ pub fn count_unsent(
     conn: &mut Conn<'_>,
     queue: &FairQueue,
 ) -> Result<HashMap<String, u32>, StoreError> {
-    let sql = conn.dialect(
+    let models = to_json(&queue.models)?;
+    let counts = dialect_sql!(
+        conn,
         concat!(
-            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
-             AND model IN (SELECT value FROM json_each(?1)) AND ", unsent!(), " GROUP BY model"
+            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+             AND name <> :holder)
+             AND model IN (SELECT value FROM json_each(:models)) AND ", unsent!(), " GROUP BY model"
         ),
         concat!(
-            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
-             AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))) AND ", unsent!(), "
+            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+             AND name <> :holder)
+             AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) AND ", unsent!(), "
              GROUP BY model"
         ),
-    );
-    let models = to_json(&queue.models)?;
-    let counts = conn.all(sql, &[(&models).into(), HOLDER.into()], |row| {
+        models = &models,
+        holder = HOLDER
+    )
+    .all(conn, |row| {
         let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
         Ok((row.text(0)?, count))
     })?;
@@ -335,33 +355,31 @@ fn claim_of_account(
     account: AccountId,
     now: Timestamp,
 ) -> Result<Option<Task>, StoreError> {
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
-                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, :now),
+                    lease_owner = :owner, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
              WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND account_id = ?4 AND due_at <= ?2
-                         AND model IN (SELECT value FROM json_each(?3)) ORDER BY due_at, id LIMIT 1)
+                         AND provider = 'embedded' AND account_id = :account AND due_at <= :now
+                         AND model IN (SELECT value FROM json_each(:models)) ORDER BY due_at, id LIMIT 1)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
-                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, :now),
+                    lease_owner = :owner, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
              WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND account_id = ?4 AND due_at <= ?2
-                         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?3 AS TEXT) AS JSONB)))
+                         AND provider = 'embedded' AND account_id = :account AND due_at <= :now
+                         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB)))
                          ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
-    );
-    let account = account.to_string();
-    let values = [
-        owner.into(),
-        now.micros().into(),
-        models.into(),
-        (&account).into(),
-    ];
-    conn.one(sql, &values, Task::from_row)
+        owner,
+        now,
+        models,
+        account
+    )
+    .one(conn, Task::from_row)
 }
 
 /// Claims up to `limit` of the account's tasks of a hosted model that no provider has, or may have.
@@ -372,41 +390,43 @@ fn claim_of_model(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = :owner
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND account_id = ?5 AND due_at <= ?3 AND ", unsent!(), "
-                          ORDER BY due_at, id LIMIT ?4)
+                          AND provider <> 'embedded' AND model = :model AND account_id = :account
+                          AND due_at <= :now AND ", unsent!(), "
+                          ORDER BY due_at, id LIMIT :limit)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = :owner
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND account_id = ?5 AND due_at <= ?3 AND ", unsent!(), "
-                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+                          AND provider <> 'embedded' AND model = :model AND account_id = :account
+                          AND due_at <= :now AND ", unsent!(), "
+                          ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
-    );
-    let account = account.to_string();
-    let values = [
-        owner.into(),
-        model.into(),
-        now.micros().into(),
-        i64::from(limit).into(),
-        (&account).into(),
-    ];
-    conn.all(sql, &values, Task::from_row)
+        owner,
+        model,
+        now,
+        limit,
+        account
+    )
+    .all(conn, Task::from_row)
 }
 
 /// Records that the account had a turn.
 fn note_turn(conn: &mut Conn<'_>, queue: &str, account: AccountId) -> Result<(), StoreError> {
     // This runs under the lock of the queue, so that no two turns have the same number.
-    conn.execute(
+    sql!(
         "INSERT INTO turns (queue, account_id, number)
-         VALUES (?1, ?2, (SELECT COALESCE(MAX(number), 0) + 1 FROM turns WHERE queue = ?1))
+         VALUES (:queue, :account, (SELECT COALESCE(MAX(number), 0) + 1 FROM turns WHERE queue = :queue))
          ON CONFLICT (queue, account_id) DO UPDATE SET number = excluded.number",
-        &[queue.into(), (&account.to_string()).into()],
-    )?;
+        queue,
+        account
+    )
+    .execute(conn)?;
     Ok(())
 }

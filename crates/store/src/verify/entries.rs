@@ -4,6 +4,7 @@ use std::str::FromStr as _;
 
 use super::{Mismatch, PAGE};
 use crate::columns::{TableRecord as _, record};
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ledger::EntryKind;
@@ -64,12 +65,15 @@ pub(super) fn page(
 ) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
     let mut mismatches = Vec::new();
     // Looked up one by one, because Postgres would plan joins that read all tasks.
-    let positions = conn.all(
+    let positions = sql!(
         concat!("SELECT ", columns!(), "
          FROM (SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at
-               FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l"),
-        &[at.into(), id.into(), PAGE.into()],
-        |row| {
+               FROM ledger WHERE (created_at, id) > (:at, :id) ORDER BY created_at, id LIMIT :page) AS l"),
+        at,
+        id,
+        page = PAGE
+    )
+    .all(conn, |row| {
             let entry = EntryRecord::from_row(row)?;
             let faults = entry.faults();
             mismatches.extend(faults.into_iter().map(|detail| Mismatch {
@@ -78,8 +82,7 @@ pub(super) fn page(
                 detail,
             }));
             Ok((entry.created_at, entry.id))
-        },
-    )?;
+        })?;
     Ok((positions.into_iter().max(), mismatches))
 }
 

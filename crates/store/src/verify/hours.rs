@@ -10,6 +10,7 @@ use super::sums::counted_entries;
 use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
 use crate::hourly_sums::HOUR_MICROS;
+use crate::statement::sql;
 use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -37,16 +38,16 @@ pub(super) fn of_day(
 /// the day's sums contain neither provider nor outcome.
 fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY_MICROS);
-    conn.all(
+    sql!(
         concat!(
             "SELECT hour, account_id, key_id, model, provider, outcome, CAST(SUM(tasks) AS BIGINT), CAST(SUM(there) AS BIGINT),
                 CAST(SUM(spent) AS BIGINT), CAST(SUM(entries_spent) AS BIGINT)
          FROM (SELECT hour, account_id, key_id, model, provider, outcome, tasks, 0 AS there, spent_micros AS spent,
                       0 AS entries_spent
-               FROM hourly_sums WHERE hour >= ?1 AND hour < ?4
+               FROM hourly_sums WHERE hour >= :first_hour AND hour < :end_hour
                UNION ALL
                SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, 0, 1, 0, 0 FROM tasks
-               WHERE finished_at IS NOT NULL AND finished_at >= ?2 AND finished_at < ?3
+               WHERE finished_at IS NOT NULL AND finished_at >= :first_instant AND finished_at < :end
                UNION ALL
                SELECT e.at / 3600000000, t.account_id, t.key_id, t.model, t.provider, t.state, 0, 0, 0, e.spent_micros
                FROM (",
@@ -57,13 +58,12 @@ fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, St
          GROUP BY hour, account_id, key_id, model, provider, outcome
          HAVING SUM(tasks) <> SUM(there) OR SUM(spent) <> SUM(entries_spent)"
         ),
-        &[
-            day.saturating_mul(HOURS_PER_DAY).into(),
-            first_instant.into(),
-            first_instant.saturating_add(DAY_MICROS).into(),
-            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
-        ],
-        |row| {
+        first_hour = day.saturating_mul(HOURS_PER_DAY),
+        first_instant,
+        end = first_instant.saturating_add(DAY_MICROS),
+        end_hour = day.saturating_add(1).saturating_mul(HOURS_PER_DAY)
+    )
+    .all(conn, |row| {
             let mut fields = FieldReader::new(row);
             let hour: i64 = fields.field("hour")?;
             let account: String = fields.field("account_id")?;
@@ -83,25 +83,23 @@ fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, St
                      {existing} such tasks, and their entries sum to {entries_spent}"
                 ),
             })
-        },
-    )
+        })
 }
 
 fn spent_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
-    conn.all(
+    sql!(
         "SELECT account_id, key_id, model, CAST(SUM(of_hours) AS BIGINT), CAST(SUM(of_day) AS BIGINT)
          FROM (SELECT account_id, key_id, model, spent_micros AS of_hours, 0 AS of_day, 0 AS past
-               FROM hourly_sums WHERE hour >= ?2 AND hour < ?3
+               FROM hourly_sums WHERE hour >= :first_hour AND hour < :end_hour
                UNION ALL
-               SELECT account_id, key_id, model, 0, spent_micros, past_micros FROM daily_sums WHERE day = ?1) AS sums
+               SELECT account_id, key_id, model, 0, spent_micros, past_micros FROM daily_sums WHERE day = :day) AS sums
          WHERE key_id <> '' GROUP BY account_id, key_id, model
          HAVING SUM(of_hours) > SUM(of_day) OR SUM(of_hours) < SUM(of_day) - SUM(past)",
-        &[
-            day.into(),
-            day.saturating_mul(HOURS_PER_DAY).into(),
-            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
-        ],
-        |row| {
+        day,
+        first_hour = day.saturating_mul(HOURS_PER_DAY),
+        end_hour = day.saturating_add(1).saturating_mul(HOURS_PER_DAY)
+    )
+    .all(conn, |row| {
             let mut fields = FieldReader::new(row);
             let account: String = fields.field("account_id")?;
             let key: String = fields.field("key_id")?;
@@ -115,35 +113,33 @@ fn spent_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Stor
                     "account {account}, key {key}, model {model}: spent {hours_sum}; the day's sum is {day_sum}"
                 ),
             })
-        },
-    )
+        })
 }
 
 fn count_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY_MICROS);
-    conn.all(
+    sql!(
         "SELECT account_id, key_id, model, outcome, CAST(SUM(of_hours) AS BIGINT), CAST(SUM(of_day) AS BIGINT)
          FROM (SELECT account_id, key_id, model, outcome, tasks AS of_hours, 0 AS of_day, 0 AS there
-               FROM hourly_sums WHERE hour >= ?2 AND hour < ?3
+               FROM hourly_sums WHERE hour >= :first_hour AND hour < :end_hour
                UNION ALL
-               SELECT account_id, key_id, model, 'succeeded', 0, succeeded, 0 FROM daily_sums WHERE day = ?1
+               SELECT account_id, key_id, model, 'succeeded', 0, succeeded, 0 FROM daily_sums WHERE day = :day
                UNION ALL
-               SELECT account_id, key_id, model, 'failed', 0, failed, 0 FROM daily_sums WHERE day = ?1
+               SELECT account_id, key_id, model, 'failed', 0, failed, 0 FROM daily_sums WHERE day = :day
                UNION ALL
-               SELECT account_id, key_id, model, 'cancelled', 0, cancelled, 0 FROM daily_sums WHERE day = ?1
+               SELECT account_id, key_id, model, 'cancelled', 0, cancelled, 0 FROM daily_sums WHERE day = :day
                UNION ALL
                SELECT account_id, key_id, model, state, 0, 0, 1 FROM tasks
-               WHERE finished_at IS NOT NULL AND finished_at >= ?4 AND finished_at < ?5) AS counts
+               WHERE finished_at IS NOT NULL AND finished_at >= :first_instant AND finished_at < :end) AS counts
          GROUP BY account_id, key_id, model, outcome
          HAVING SUM(of_hours) > SUM(of_day) OR SUM(of_hours) < SUM(there)",
-        &[
-            day.into(),
-            day.saturating_mul(HOURS_PER_DAY).into(),
-            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
-            first_instant.into(),
-            first_instant.saturating_add(DAY_MICROS).into(),
-        ],
-        |row| {
+        day,
+        first_hour = day.saturating_mul(HOURS_PER_DAY),
+        end_hour = day.saturating_add(1).saturating_mul(HOURS_PER_DAY),
+        first_instant,
+        end = first_instant.saturating_add(DAY_MICROS)
+    )
+    .all(conn, |row| {
             let mut fields = FieldReader::new(row);
             let account: String = fields.field("account_id")?;
             let key: String = fields.field("key_id")?;
@@ -158,8 +154,7 @@ fn count_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Stor
                     "account {account}, key {key}, model {model}: {hours_sum} {outcome}; the day's sum is {day_sum}"
                 ),
             })
-        },
-    )
+        })
 }
 
 /// The hour as it is named in a mismatch.

@@ -6,6 +6,7 @@ use super::Mismatch;
 use crate::columns::{TableRecord as _, record};
 use crate::conn::to_json;
 use crate::record_expiry;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::intent::IntentResult;
 
@@ -38,15 +39,16 @@ pub(super) fn page(
     conn: &mut Conn<'_>,
     after: &str,
 ) -> Result<(Option<String>, Vec<Mismatch>), StoreError> {
-    let page = conn.all(
+    let page = sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2"
+            " FROM intents WHERE id > :after ORDER BY id LIMIT :page"
         ),
-        &[after.into(), PAGE.into()],
-        IntentRow::from_row,
-    )?;
+        after,
+        page = PAGE
+    )
+    .all(conn, IntentRow::from_row)?;
     let last = page.last().map(|intent| intent.id.clone());
     let mut mismatches = Vec::new();
     let mut with_tasks: Vec<(IntentRow, Vec<String>)> = Vec::new();
@@ -88,14 +90,14 @@ pub(super) fn page(
 
 /// The account and key of each of these tasks that exists; `ids` is a JSON list.
 fn owners(conn: &mut Conn<'_>, ids: &str) -> Result<HashMap<String, (String, String)>, StoreError> {
-    let sql = conn.dialect(
-        "SELECT id, account_id, key_id FROM tasks WHERE id IN (SELECT value FROM json_each(?1))",
+    let owners = dialect_sql!(
+        conn,
+        "SELECT id, account_id, key_id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))",
         "SELECT id, account_id, key_id FROM tasks
-         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
-    );
-    let owners = conn.all(sql, &[ids.into()], |row| {
-        Ok((row.text(0)?, (row.text(1)?, row.text(2)?)))
-    })?;
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))",
+        ids
+    )
+    .all(conn, |row| Ok((row.text(0)?, (row.text(1)?, row.text(2)?))))?;
     Ok(owners.into_iter().collect())
 }
 

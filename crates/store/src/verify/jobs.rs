@@ -6,6 +6,7 @@ use super::Mismatch;
 use super::hours::{HOURS_PER_DAY, hour_name};
 use crate::columns::{FieldReader, TableRecord as _, record};
 use crate::hourly_sums::HOUR_MICROS;
+use crate::statement::sql;
 use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError};
 use mediagate_model::money::MicroDollars;
@@ -99,44 +100,41 @@ record! {
 /// Finds the hourly sums of a day that differ from those of the jobs that ended in these hours.
 pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let mut groups: BTreeMap<JobGroup, HourCosts> = BTreeMap::new();
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             group_columns!(),
             ", ",
             costs_columns!(),
-            " FROM hourly_sums WHERE hour >= ?1 AND hour < ?2"
+            " FROM hourly_sums WHERE hour >= :first_hour AND hour < :end_hour"
         ),
-        &[
-            day.saturating_mul(HOURS_PER_DAY).into(),
-            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
-        ],
-        |row| {
-            let mut fields = FieldReader::new(row);
-            let costs = groups.entry(fields.record()?).or_default();
-            costs.summed = fields.record()?;
-            Ok(())
-        },
-    )?;
+        first_hour = day.saturating_mul(HOURS_PER_DAY),
+        end_hour = day.saturating_add(1).saturating_mul(HOURS_PER_DAY)
+    )
+    .all(conn, |row| {
+        let mut fields = FieldReader::new(row);
+        let costs = groups.entry(fields.record()?).or_default();
+        costs.summed = fields.record()?;
+        Ok(())
+    })?;
     let first_instant = day.saturating_mul(DAY_MICROS);
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             job_columns!(),
             " FROM submissions s JOIN tasks t ON t.id = s.task_id
-              WHERE s.ended_at IS NOT NULL AND s.ended_at >= ?1 AND s.ended_at < ?2 AND s.state <> 'refused'"
+              WHERE s.ended_at IS NOT NULL AND s.ended_at >= :first_instant AND s.ended_at < :end
+              AND s.state <> 'refused'"
         ),
-        &[
-            first_instant.into(),
-            first_instant.saturating_add(DAY_MICROS).into(),
-        ],
-        |row| {
-            let job = EndedJob::from_row(row)?;
-            let costs = groups.entry(job.group()).or_default();
-            costs.add(&job);
-            Ok(())
-        },
-    )?;
+        first_instant,
+        end = first_instant.saturating_add(DAY_MICROS)
+    )
+    .all(conn, |row| {
+        let job = EndedJob::from_row(row)?;
+        let costs = groups.entry(job.group()).or_default();
+        costs.add(&job);
+        Ok(())
+    })?;
     // If the quantity of a job was not recorded, its cost cannot be computed again.
     let differing = groups
         .into_iter()

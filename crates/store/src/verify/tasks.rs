@@ -5,6 +5,7 @@ use std::str::FromStr as _;
 
 use super::Mismatch;
 use crate::columns::{FieldReader, TableRecord as _, record};
+use crate::statement::numbered;
 use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::money::{ChargeState, MicroDollars};
@@ -78,20 +79,26 @@ macro_rules! of_tasks {
     };
 }
 
-/// The three statements about the tasks that `$which` selects.
+/// The three statements about the tasks that `$which` selects, which has parameters of these names.
 macro_rules! statements {
-    ($which:literal) => {
+    ($which:literal, $names:expr) => {
         TaskStatements {
-            tasks: of_tasks!(task_columns!(), "", $which),
-            entries: of_tasks!(
-                concat!("l.task_id, ", entry_columns!()),
-                "JOIN ledger l ON l.task_id = t.id",
-                $which
+            tasks: numbered!(of_tasks!(task_columns!(), "", $which), $names),
+            entries: numbered!(
+                of_tasks!(
+                    concat!("l.task_id, ", entry_columns!()),
+                    "JOIN ledger l ON l.task_id = t.id",
+                    $which
+                ),
+                $names
             ),
-            submissions: of_tasks!(
-                concat!("s.task_id, ", sent_columns!()),
-                "JOIN submissions s ON s.task_id = t.id",
-                $which
+            submissions: numbered!(
+                of_tasks!(
+                    concat!("s.task_id, ", sent_columns!()),
+                    "JOIN submissions s ON s.task_id = t.id",
+                    $which
+                ),
+                $names
             ),
         }
     };
@@ -109,7 +116,7 @@ pub(super) fn between_ids(
     after: &str,
     last: &str,
 ) -> Result<Vec<Mismatch>, StoreError> {
-    let statements = statements!("id > ?1 AND id <= ?2");
+    let statements = statements!("id > :after AND id <= :last", ["after", "last"]);
     check(conn, &statements, &[after.into(), last.into()])
 }
 
@@ -120,7 +127,8 @@ pub(super) fn between_ends(
     ((at, id), (last_at, last)): ((i64, &str), (i64, &str)),
 ) -> Result<Vec<Mismatch>, StoreError> {
     let statements = statements!(
-        "finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2) AND (finished_at, id) <= (?3, ?4)"
+        "finished_at IS NOT NULL AND (finished_at, id) > (:at, :id) AND (finished_at, id) <= (:last_at, :last)",
+        ["at", "id", "last_at", "last"]
     );
     let values = [at.into(), id.into(), last_at.into(), last.into()];
     check(conn, &statements, &values)

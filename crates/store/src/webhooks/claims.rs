@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::columns::{TableRecord as _, record, saturated};
 use crate::conn::to_json;
 use crate::keys::key_by_id;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::account::ApiKey;
 use mediagate_model::clock::Timestamp;
@@ -45,20 +46,20 @@ macro_rules! due {
     ($is_in:literal; sqlite) => {
         concat!(
             "SELECT ", candidate_columns!(), " FROM webhook_deliveries
-             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
+             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= :now AND lane ",
             $is_in,
-            " (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
-             ORDER BY due_at, id LIMIT ?4"
+            " (SELECT value FROM json_each(:lanes)) AND account_id NOT IN (SELECT value FROM json_each(:full_accounts))
+             ORDER BY due_at, id LIMIT :limit"
         )
     };
     ($is_in:literal; postgres) => {
         concat!(
             "SELECT ", candidate_columns!(), " FROM webhook_deliveries
-             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
+             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= :now AND lane ",
             $is_in,
-            " (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
-             AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
-             ORDER BY due_at, id LIMIT ?4"
+            " (ARRAY(SELECT json_array_elements_text(CAST(CAST(:lanes AS TEXT) AS json))))
+             AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(:full_accounts AS TEXT) AS json))))
+             ORDER BY due_at, id LIMIT :limit"
         )
     };
 }
@@ -70,25 +71,26 @@ pub fn candidates(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<DeliveryCandidate>, StoreError> {
-    let (sql, lanes) = match &capacity.lanes {
-        LanesWithRoom::AllBut(full) => (
-            conn.dialect(due!("NOT IN"; sqlite), due!("<> ALL"; postgres)),
-            full,
-        ),
-        LanesWithRoom::Only(free) => (
-            conn.dialect(due!("IN"; sqlite), due!("= ANY"; postgres)),
-            free,
-        ),
+    let full_accounts = capacity.full_accounts.iter().map(ToString::to_string);
+    let full_accounts = to_json(&full_accounts.collect::<Vec<_>>())?;
+    macro_rules! candidates {
+        ($lanes:expr, $sqlite:literal, $postgres:literal) => {
+            dialect_sql!(
+                conn,
+                due!($sqlite; sqlite),
+                due!($postgres; postgres),
+                now,
+                lanes = to_json($lanes)?,
+                full_accounts,
+                limit,
+            )
+        };
+    }
+    let statement = match &capacity.lanes {
+        LanesWithRoom::AllBut(full) => candidates!(full, "NOT IN", "<> ALL"),
+        LanesWithRoom::Only(free) => candidates!(free, "IN", "= ANY"),
     };
-    let full = capacity.full_accounts.iter().map(ToString::to_string);
-    let (lanes, full) = (to_json(lanes)?, to_json(&full.collect::<Vec<_>>())?);
-    let values = [
-        now.micros().into(),
-        (&lanes).into(),
-        (&full).into(),
-        i64::from(limit).into(),
-    ];
-    conn.all(sql, &values, DeliveryCandidate::from_row)
+    statement.all(conn, DeliveryCandidate::from_row)
 }
 
 /// Frees deliveries that are claimed by `owner` but not among `deliveries`: the answer to their
@@ -104,13 +106,16 @@ pub fn free_others(
             .map(ToString::to_string)
             .collect::<Vec<_>>(),
     )?;
-    let sql = conn.dialect(
+    dialect_sql!(
+        conn,
         "UPDATE webhook_deliveries SET lease_owner = NULL
-         WHERE lease_owner = ?1 AND id NOT IN (SELECT value FROM json_each(?2))",
-        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1
-         AND id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))",
-    );
-    conn.execute(sql, &[owner.into(), (&ids).into()])
+         WHERE lease_owner = :owner AND id NOT IN (SELECT value FROM json_each(:ids))",
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = :owner
+         AND id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))",
+        owner,
+        ids = &ids
+    )
+    .execute(conn)
 }
 
 record! {
@@ -183,23 +188,28 @@ pub fn claim(
             .map(ToString::to_string)
             .collect::<Vec<_>>(),
     )?;
-    let claim_sql = conn.dialect(
-        "UPDATE webhook_deliveries SET lease_owner = ?1
-         WHERE id IN (SELECT value FROM json_each(?2)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",
-        "UPDATE webhook_deliveries SET lease_owner = ?1
-         WHERE id IN (SELECT id FROM webhook_deliveries
-                      WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
-                      AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
-    );
     // In `SQLite` RETURNING can only read the table that is changed, so the rest is read
     // afterwards.
-    let claimed_ids = conn.all(claim_sql, &[owner.into(), (&ids).into()], |row| row.text(0))?;
+    let claimed_ids = dialect_sql!(
+        conn,
+        "UPDATE webhook_deliveries SET lease_owner = :owner
+         WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",
+        "UPDATE webhook_deliveries SET lease_owner = :owner
+         WHERE id IN (SELECT id FROM webhook_deliveries
+                      WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))
+                      AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
+        owner,
+        ids = &ids
+    )
+    .all(conn, |row| row.text(0))?;
     let claimed_ids = to_json(&claimed_ids)?;
-    let read_sql = conn.dialect(
-        claims!("IN (SELECT value FROM json_each(?1))"),
-        claims!("= ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))"),
-    );
-    let claims = conn.all(read_sql, &[(&claimed_ids).into()], DeliveryClaim::from_row)?;
+    let claims = dialect_sql!(
+        conn,
+        claims!("IN (SELECT value FROM json_each(:claimed_ids))"),
+        claims!("= ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:claimed_ids AS TEXT) AS json))))"),
+        claimed_ids = &claimed_ids
+    )
+    .all(conn, DeliveryClaim::from_row)?;
     let mut claimed = hold_withheld(conn, claims, now)?;
     // The statement returns them in any order.
     claimed.sort_by_key(|due| (due.due_at, due.id));
@@ -226,10 +236,12 @@ fn hold_withheld(
         match DeliveryClearance::for_key(key, task.is_some(), now) {
             DeliveryClearance::Granted => cleared.push(due),
             DeliveryClearance::Withheld => {
-                conn.execute(
-                    "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = ?2 WHERE id = ?1",
-                    &[(&due.id.to_string()).into(), now.micros().into()],
-                )?;
+                sql!(
+                    "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = :now WHERE id = :id",
+                    id = due.id,
+                    now
+                )
+                .execute(conn)?;
             }
         }
     }

@@ -2,6 +2,7 @@
 //! holds it under its lease, as it holds tasks (`store/workers.rs`).
 
 use crate::columns::insert;
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{DeliveryId, EndpointId};
@@ -71,18 +72,18 @@ pub fn record_attempt(
     due_at: Timestamp,
 ) -> Result<bool, StoreError> {
     let has_ended = matches!(state, DeliveryState::Delivered | DeliveryState::Failed);
-    let changed = conn.execute(
-        "UPDATE webhook_deliveries SET state = ?3, attempts = ?4, due_at = ?5, ended_at = ?6, lease_owner = NULL
-         WHERE id = ?1 AND lease_owner = ?2 AND state = 'waiting'",
-        &[
-            (&id.to_string()).into(),
-            owner.into(),
-            state.name().into(),
-            i64::from(attempt.number).into(),
-            due_at.micros().into(),
-            has_ended.then(|| attempt.at.micros()).into(),
-        ],
-    )?;
+    let changed = sql!(
+        "UPDATE webhook_deliveries SET state = :state, attempts = :number, due_at = :due_at, ended_at = :then,
+         lease_owner = NULL
+         WHERE id = :id AND lease_owner = :owner AND state = 'waiting'",
+        id,
+        owner,
+        state,
+        number = attempt.number,
+        due_at,
+        then = has_ended.then(|| attempt.at.micros())
+    )
+    .execute(conn)?;
     // The delivery was given up, or another process holds it and records its own attempt.
     if changed == 0 {
         return Ok(false);
@@ -101,11 +102,13 @@ pub fn record_attempt(
 
 /// Postpones a lane's waiting deliveries until the given time.
 pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE webhook_deliveries SET due_at = ?2
-         WHERE lane = ?1 AND state = 'waiting' AND lease_owner IS NULL AND due_at < ?2",
-        &[lane.into(), until.micros().into()],
-    )?;
+    sql!(
+        "UPDATE webhook_deliveries SET due_at = :until
+         WHERE lane = :lane AND state = 'waiting' AND lease_owner IS NULL AND due_at < :until",
+        lane,
+        until
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -116,23 +119,27 @@ pub fn pull_forward(
     after: Timestamp,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    conn.execute(
-        "UPDATE webhook_deliveries SET due_at = ?2
-         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at > ?1
-         AND (created_at > ?1 OR EXISTS (SELECT 1 FROM webhook_attempts
-                                         WHERE delivery_id = webhook_deliveries.id AND at > ?1))",
-        &[after.micros().into(), now.micros().into()],
+    sql!(
+        "UPDATE webhook_deliveries SET due_at = :now
+         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at > :after
+         AND (created_at > :after OR EXISTS (SELECT 1 FROM webhook_attempts
+                                         WHERE delivery_id = webhook_deliveries.id AND at > :after))",
+        after,
+        now
     )
+    .execute(conn)
 }
 
 /// Holds the waiting deliveries of an endpoint that was disabled, but not one that is being
 /// attempted.
 pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE webhook_deliveries SET state = 'held', ended_at = ?2
-         WHERE endpoint_id = ?1 AND state = 'waiting' AND lease_owner IS NULL",
-        &[(&endpoint.to_string()).into(), now.micros().into()],
-    )?;
+    sql!(
+        "UPDATE webhook_deliveries SET state = 'held', ended_at = :now
+         WHERE endpoint_id = :endpoint AND state = 'waiting' AND lease_owner IS NULL",
+        endpoint,
+        now
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -145,26 +152,32 @@ pub fn fail_all_of_endpoint(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = endpoint.to_string();
-    conn.execute(
-        "UPDATE webhook_deliveries SET state = 'failed', lease_owner = NULL, ended_at = ?2
-         WHERE endpoint_id = ?1 AND state IN ('waiting', 'held')",
-        &[(&id).into(), now.micros().into()],
-    )?;
-    conn.execute(
-        "UPDATE webhook_deliveries SET url = ?2 WHERE endpoint_id = ?1",
-        &[(&id).into(), url.into()],
-    )?;
+    sql!(
+        "UPDATE webhook_deliveries SET state = 'failed', lease_owner = NULL, ended_at = :now
+         WHERE endpoint_id = :id AND state IN ('waiting', 'held')",
+        id = &id,
+        now
+    )
+    .execute(conn)?;
+    sql!(
+        "UPDATE webhook_deliveries SET url = :url WHERE endpoint_id = :id",
+        id = &id,
+        url
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Makes a delivery due now, with its full number of attempts again. Returns false if it is being
 /// attempted at the moment.
 pub fn redeliver(conn: &mut Conn<'_>, id: DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = ?2, ended_at = NULL
-         WHERE id = ?1 AND lease_owner IS NULL",
-        &[(&id.to_string()).into(), now.micros().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = :now, ended_at = NULL
+         WHERE id = :id AND lease_owner IS NULL",
+        id,
+        now
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -176,23 +189,23 @@ pub fn recover(
     since: Timestamp,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    conn.execute(
-        "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = ?3, ended_at = NULL
-         WHERE endpoint_id = ?1 AND state IN ('failed', 'held') AND lease_owner IS NULL AND created_at >= ?2",
-        &[
-            (&endpoint.to_string()).into(),
-            since.micros().into(),
-            now.micros().into(),
-        ],
+    sql!(
+        "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = :now, ended_at = NULL
+         WHERE endpoint_id = :endpoint AND state IN ('failed', 'held') AND lease_owner IS NULL
+         AND created_at >= :since",
+        endpoint,
+        since,
+        now
     )
+    .execute(conn)
 }
 
 /// The number of due deliveries.
 pub fn count_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError> {
-    let count = conn.one(
-        "SELECT COUNT(*) FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1",
-        &[now.micros().into()],
-        |row| row.int(0),
-    )?;
+    let count = sql!(
+        "SELECT COUNT(*) FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= :now",
+        now
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(count.unwrap_or(0))
 }

@@ -2,6 +2,7 @@
 
 use crate::columns::{TableRecord as _, record, saturated};
 use crate::conn::to_json;
+use crate::statement::{dialect_sql, sql};
 use crate::tasks::PageQuery;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -61,20 +62,21 @@ pub fn by_id(
     id: DeliveryId,
     account: AccountId,
 ) -> Result<Option<Delivery>, StoreError> {
-    conn.one(
-        select!("WHERE d.id = ?1 AND d.account_id = ?2"),
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-        Delivery::from_row,
+    sql!(
+        select!("WHERE d.id = :id AND d.account_id = :account"),
+        id,
+        account
     )
+    .one(conn, Delivery::from_row)
 }
 
 /// The account that a delivery belongs to.
 pub fn account_of(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Option<AccountId>, StoreError> {
-    conn.one(
-        "SELECT account_id FROM webhook_deliveries WHERE id = ?1",
-        &[(&id.to_string()).into()],
-        |row| row.parse(0, "webhook_deliveries.account_id"),
+    sql!(
+        "SELECT account_id FROM webhook_deliveries WHERE id = :id",
+        id
     )
+    .one(conn, |row| row.parse(0, "webhook_deliveries.account_id"))
 }
 
 /// A page of an endpoint's deliveries, the newest first.
@@ -84,33 +86,30 @@ pub fn of_endpoint(
     state: Option<DeliveryState>,
     page: PageQuery<DeliveryId>,
 ) -> Result<Vec<Delivery>, StoreError> {
-    let (endpoint, after) = (endpoint.to_string(), page.after.map(|id| id.to_string()));
-    let limit = i64::from(page.limit);
-    let mut values = vec![(&endpoint).into(), after.as_ref().into(), limit.into()];
-    let sql = match (state, page.ascending) {
-        (None, false) => {
-            select!(
-                "WHERE d.endpoint_id = ?1 AND d.id < COALESCE(?2, 'g') ORDER BY d.id DESC LIMIT ?3"
-            )
-        }
-        (None, true) => {
-            select!("WHERE d.endpoint_id = ?1 AND d.id > COALESCE(?2, '') ORDER BY d.id LIMIT ?3")
-        }
-        (Some(_), false) => {
-            select!(
-                "WHERE d.endpoint_id = ?1 AND d.id < COALESCE(?2, 'g') AND d.state = ?4 ORDER BY d.id DESC LIMIT ?3"
-            )
-        }
-        (Some(_), true) => {
-            select!(
-                "WHERE d.endpoint_id = ?1 AND d.id > COALESCE(?2, '') AND d.state = ?4 ORDER BY d.id LIMIT ?3"
-            )
-        }
-    };
-    if let Some(state) = state {
-        values.push(state.name().into());
+    let PageQuery { after, limit, .. } = page;
+    macro_rules! read {
+        ($rest:literal $(, $state:ident)?) => {
+            sql!(select!($rest), endpoint, after, limit $(, $state)?).all(conn, Delivery::from_row)
+        };
     }
-    conn.all(sql, &values, Delivery::from_row)
+    match (state, page.ascending) {
+        (None, false) => read!(
+            "WHERE d.endpoint_id = :endpoint AND d.id < COALESCE(:after, 'g') ORDER BY d.id DESC LIMIT :limit"
+        ),
+        (None, true) => read!(
+            "WHERE d.endpoint_id = :endpoint AND d.id > COALESCE(:after, '') ORDER BY d.id LIMIT :limit"
+        ),
+        (Some(state), false) => read!(
+            "WHERE d.endpoint_id = :endpoint AND d.id < COALESCE(:after, 'g') AND d.state = :state
+             ORDER BY d.id DESC LIMIT :limit",
+            state
+        ),
+        (Some(state), true) => read!(
+            "WHERE d.endpoint_id = :endpoint AND d.id > COALESCE(:after, '') AND d.state = :state
+             ORDER BY d.id LIMIT :limit",
+            state
+        ),
+    }
 }
 
 /// The deliveries of a task's event, including callbacks.
@@ -119,24 +118,25 @@ pub fn of_task(
     task: TaskId,
     account: AccountId,
 ) -> Result<Vec<Delivery>, StoreError> {
-    conn.all(
-        select!("WHERE d.task_id = ?1 AND d.account_id = ?2 ORDER BY d.id"),
-        &[(&task.to_string()).into(), (&account.to_string()).into()],
-        Delivery::from_row,
+    sql!(
+        select!("WHERE d.task_id = :task AND d.account_id = :account ORDER BY d.id"),
+        task,
+        account
     )
+    .all(conn, Delivery::from_row)
 }
 
 /// The latest 50 attempts of a delivery, in order.
 pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<DeliveryAttempt>, StoreError> {
-    let mut latest = conn.all(
+    let mut latest = sql!(
         concat!(
             "SELECT ",
             attempt_columns!(),
-            " FROM webhook_attempts WHERE delivery_id = ?1 ORDER BY number DESC LIMIT 50"
+            " FROM webhook_attempts WHERE delivery_id = :id ORDER BY number DESC LIMIT 50"
         ),
-        &[(&id.to_string()).into()],
-        DeliveryAttempt::from_row,
-    )?;
+        id
+    )
+    .all(conn, DeliveryAttempt::from_row)?;
     latest.reverse();
     Ok(latest)
 }
@@ -156,12 +156,15 @@ pub fn forget(
         ("failed", failed_before),
         ("held", failed_before),
     ] {
-        let rows = conn.all(
-            "SELECT id, event_id FROM webhook_deliveries WHERE state = ?1 AND ended_at IS NOT NULL AND ended_at < ?2
-             ORDER BY ended_at LIMIT ?3",
-            &[state.into(), before.micros().into(), i64::from(limit).into()],
-            |row| Ok((row.text(0)?, row.text(1)?)),
-        )?;
+        let rows = sql!(
+            "SELECT id, event_id FROM webhook_deliveries WHERE state = :state AND ended_at IS NOT NULL
+             AND ended_at < :before
+             ORDER BY ended_at LIMIT :limit",
+            state,
+            before,
+            limit
+        )
+        .all(conn, |row| Ok((row.text(0)?, row.text(1)?)))?;
         for (delivery, event) in rows {
             delivery_ids.push(delivery);
             event_ids.push(event);
@@ -171,25 +174,31 @@ pub fn forget(
         return Ok(0);
     }
     let (ids, event_ids) = (to_json(&delivery_ids)?, to_json(&event_ids)?);
-    let delete_attempts = conn.dialect(
-        "DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT value FROM json_each(?1))",
+    dialect_sql!(
+        conn,
+        "DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT value FROM json_each(:ids))",
         "DELETE FROM webhook_attempts
-         WHERE delivery_id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
-    );
-    conn.execute(delete_attempts, &[(&ids).into()])?;
-    let delete_deliveries = conn.dialect(
-        "DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM json_each(?1))",
+         WHERE delivery_id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))",
+        ids = &ids
+    )
+    .execute(conn)?;
+    let deleted = dialect_sql!(
+        conn,
+        "DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM json_each(:ids))",
         "DELETE FROM webhook_deliveries
-         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
-    );
-    let deleted = conn.execute(delete_deliveries, &[(&ids).into()])?;
-    let delete_events = conn.dialect(
-        "DELETE FROM webhook_events WHERE id IN (SELECT value FROM json_each(?1))
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))",
+        ids = &ids
+    )
+    .execute(conn)?;
+    dialect_sql!(
+        conn,
+        "DELETE FROM webhook_events WHERE id IN (SELECT value FROM json_each(:event_ids))
          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
         "DELETE FROM webhook_events
-         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:event_ids AS TEXT) AS json))))
          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
-    );
-    conn.execute(delete_events, &[(&event_ids).into()])?;
+        event_ids = &event_ids
+    )
+    .execute(conn)?;
     Ok(deleted)
 }

@@ -1,11 +1,11 @@
 //! Endpoints of accounts, and the secrets with which callbacks are signed.
 
 use crate::columns::{
-    FieldValue, FromColumn, TableRecord as _, ToColumn, insert, record, saturated,
+    FromColumn, TableRecord as _, ToColumn, insert, json_value, record, saturated,
 };
-use crate::conn::to_json;
+use crate::statement::sql;
 use crate::tasks::PageQuery;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, Row, SqlValue, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EndpointId};
 use mediagate_model::webhook::{DisableReason, EventType, WebhookEndpoint};
@@ -43,9 +43,9 @@ impl FromColumn for Vec<EventType> {
 }
 
 impl ToColumn for Vec<EventType> {
-    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+    fn to_column(&self) -> SqlValue<'_> {
         let names: Vec<&str> = self.iter().map(|event| event.name()).collect();
-        to_json(&names).map(|names| FieldValue::Text(names.into()))
+        json_value(&names)
     }
 }
 
@@ -67,11 +67,11 @@ pub fn insert(conn: &mut Conn<'_>, new: &WebhookEndpoint) -> Result<(), StoreErr
 
 /// The number of an account's endpoints.
 pub fn count(conn: &mut Conn<'_>, account: AccountId) -> Result<i64, StoreError> {
-    let count = conn.one(
-        "SELECT COUNT(*) FROM webhook_endpoints WHERE account_id = ?1",
-        &[(&account.to_string()).into()],
-        |row| row.int(0),
-    )?;
+    let count = sql!(
+        "SELECT COUNT(*) FROM webhook_endpoints WHERE account_id = :account",
+        account
+    )
+    .one(conn, |row| row.int(0))?;
     Ok(count.unwrap_or(0))
 }
 
@@ -80,15 +80,16 @@ pub fn by_id(
     id: EndpointId,
     account: AccountId,
 ) -> Result<Option<WebhookEndpoint>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM webhook_endpoints WHERE id = ?1 AND account_id = ?2"
+            " FROM webhook_endpoints WHERE id = :id AND account_id = :account"
         ),
-        &[(&id.to_string()).into(), (&account.to_string()).into()],
-        WebhookEndpoint::from_row,
+        id,
+        account
     )
+    .one(conn, WebhookEndpoint::from_row)
 }
 
 /// A page of the account's endpoints.
@@ -97,29 +98,29 @@ pub fn page(
     account: AccountId,
     page: PageQuery<EndpointId>,
 ) -> Result<Vec<WebhookEndpoint>, StoreError> {
-    let sql = if page.ascending {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM webhook_endpoints WHERE account_id = ?1 AND id > COALESCE(?2, '') ORDER BY id LIMIT ?3"
-        )
+    let PageQuery { after, limit, .. } = page;
+    macro_rules! endpoints {
+        ($position:literal) => {
+            sql!(
+                concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM webhook_endpoints WHERE account_id = :account AND ",
+                    $position,
+                    " LIMIT :limit"
+                ),
+                account,
+                after,
+                limit
+            )
+        };
+    }
+    let statement = if page.ascending {
+        endpoints!("id > COALESCE(:after, '') ORDER BY id")
     } else {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM webhook_endpoints WHERE account_id = ?1 AND id < COALESCE(?2, 'g') ORDER BY id DESC LIMIT ?3"
-        )
+        endpoints!("id < COALESCE(:after, 'g') ORDER BY id DESC")
     };
-    let after = page.after.map(|id| id.to_string());
-    conn.all(
-        sql,
-        &[
-            (&account.to_string()).into(),
-            after.as_ref().into(),
-            i64::from(page.limit).into(),
-        ],
-        WebhookEndpoint::from_row,
-    )
+    statement.all(conn, WebhookEndpoint::from_row)
 }
 
 /// All endpoints of an account.
@@ -127,69 +128,69 @@ pub fn of_account(
     conn: &mut Conn<'_>,
     account: AccountId,
 ) -> Result<Vec<WebhookEndpoint>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM webhook_endpoints WHERE account_id = ?1 ORDER BY id"
+            " FROM webhook_endpoints WHERE account_id = :account ORDER BY id"
         ),
-        &[(&account.to_string()).into()],
-        WebhookEndpoint::from_row,
+        account
     )
+    .all(conn, WebhookEndpoint::from_row)
 }
 
 /// All endpoints, for the operator.
 pub fn all(conn: &mut Conn<'_>) -> Result<Vec<WebhookEndpoint>, StoreError> {
-    conn.all(
-        concat!("SELECT ", columns!(), " FROM webhook_endpoints ORDER BY id"),
-        &[],
-        WebhookEndpoint::from_row,
-    )
+    sql!(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM webhook_endpoints ORDER BY id"
+    ))
+    .all(conn, WebhookEndpoint::from_row)
 }
 
 /// Changes the fields that the owner may change. Enabling an endpoint resets its count of failures.
 pub fn update(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint) -> Result<(), StoreError> {
-    let (events, key) = (endpoint.events.to_column()?, endpoint.key.to_column()?);
-    conn.execute(
-        "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6, key_id = ?7,
-                failures = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN 0 ELSE failures END,
-                failing_since = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN NULL ELSE failing_since END
-         WHERE id = ?1",
-        &[
-            (&endpoint.id.to_string()).into(),
-            (&endpoint.url).into(),
-            (&endpoint.description).into(),
-            (&events).into(),
-            endpoint.enabled.into(),
-            endpoint.disabled_why.map(DisableReason::name).into(),
-            (&key).into(),
-        ],
-    )?;
+    sql!(
+        "UPDATE webhook_endpoints SET url = :url, description = :description, events = :events, enabled = :enabled,
+         disabled_why = :disabled_why, key_id = :key,
+                failures = CASE WHEN CAST(:enabled AS BIGINT) = 1 AND enabled = 0 THEN 0 ELSE failures END,
+                failing_since = CASE WHEN CAST(:enabled AS BIGINT) = 1 AND enabled = 0 THEN NULL ELSE failing_since END
+         WHERE id = :id",
+        id = endpoint.id,
+        url = &endpoint.url,
+        description = &endpoint.description,
+        events = &endpoint.events,
+        enabled = endpoint.enabled,
+        disabled_why = endpoint.disabled_why,
+        key = endpoint.key
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 pub fn set_secrets(conn: &mut Conn<'_>, id: EndpointId, secrets: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE webhook_endpoints SET secrets = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), secrets.into()],
-    )?;
+    sql!(
+        "UPDATE webhook_endpoints SET secrets = :secrets WHERE id = :id",
+        id,
+        secrets
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 pub fn delete(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
-    conn.execute(
-        "DELETE FROM webhook_endpoints WHERE id = ?1",
-        &[(&id.to_string()).into()],
-    )?;
+    sql!("DELETE FROM webhook_endpoints WHERE id = :id", id).execute(conn)?;
     Ok(())
 }
 
 /// Records a successful attempt: earlier failures no longer count.
 pub fn note_success(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE webhook_endpoints SET failures = 0, failing_since = NULL WHERE id = ?1 AND failures > 0",
-        &[(&id.to_string()).into()],
-    )?;
+    sql!(
+        "UPDATE webhook_endpoints SET failures = 0, failing_since = NULL WHERE id = :id AND failures > 0",
+        id
+    )
+    .execute(conn)?;
     Ok(())
 }
 
@@ -199,15 +200,16 @@ pub fn note_failure(
     id: EndpointId,
     at: Timestamp,
 ) -> Result<Option<WebhookEndpoint>, StoreError> {
-    conn.one(
+    sql!(
         concat!(
-            "UPDATE webhook_endpoints SET failures = failures + 1, failing_since = COALESCE(failing_since, ?2)
-             WHERE id = ?1 RETURNING ",
+            "UPDATE webhook_endpoints SET failures = failures + 1, failing_since = COALESCE(failing_since, :at)
+             WHERE id = :id RETURNING ",
             columns!()
         ),
-        &[(&id.to_string()).into(), at.micros().into()],
-        WebhookEndpoint::from_row,
+        id,
+        at
     )
+    .one(conn, WebhookEndpoint::from_row)
 }
 
 /// Disables an endpoint. Returns false if it was disabled before.
@@ -216,10 +218,12 @@ pub fn disable(
     id: EndpointId,
     reason: DisableReason,
 ) -> Result<bool, StoreError> {
-    let changed = conn.execute(
-        "UPDATE webhook_endpoints SET enabled = 0, disabled_why = ?2 WHERE id = ?1 AND enabled = 1",
-        &[(&id.to_string()).into(), reason.name().into()],
-    )?;
+    let changed = sql!(
+        "UPDATE webhook_endpoints SET enabled = 0, disabled_why = :reason WHERE id = :id AND enabled = 1",
+        id,
+        reason
+    )
+    .execute(conn)?;
     Ok(changed == 1)
 }
 
@@ -228,11 +232,11 @@ pub fn account_secrets(
     conn: &mut Conn<'_>,
     account: AccountId,
 ) -> Result<Option<String>, StoreError> {
-    conn.one(
-        "SELECT secrets FROM webhook_secrets WHERE account_id = ?1",
-        &[(&account.to_string()).into()],
-        |row| row.text(0),
+    sql!(
+        "SELECT secrets FROM webhook_secrets WHERE account_id = :account",
+        account
     )
+    .one(conn, |row| row.text(0))
 }
 
 /// Sets these keys for an account that has none. Returns the account's keys.
@@ -242,10 +246,13 @@ pub fn first_account_secrets(
     fresh: &str,
 ) -> Result<Option<String>, StoreError> {
     // Inserted and read back, so that processes that do this at the same time use the same keys.
-    conn.execute(
-        "INSERT INTO webhook_secrets (account_id, secrets) VALUES (?1, ?2) ON CONFLICT (account_id) DO NOTHING",
-        &[(&account.to_string()).into(), fresh.into()],
-    )?;
+    sql!(
+        "INSERT INTO webhook_secrets (account_id, secrets) VALUES (:account, :fresh)
+         ON CONFLICT (account_id) DO NOTHING",
+        account,
+        fresh
+    )
+    .execute(conn)?;
     account_secrets(conn, account)
 }
 
@@ -254,10 +261,12 @@ pub fn set_account_secrets(
     account: AccountId,
     secrets: &str,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO webhook_secrets (account_id, secrets) VALUES (?1, ?2)
+    sql!(
+        "INSERT INTO webhook_secrets (account_id, secrets) VALUES (:account, :secrets)
          ON CONFLICT (account_id) DO UPDATE SET secrets = excluded.secrets",
-        &[(&account.to_string()).into(), secrets.into()],
-    )?;
+        account,
+        secrets
+    )
+    .execute(conn)?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! URLs of callbacks that earlier versions wrote without encrypting them.
 
 use crate::columns::{TableRecord as _, record};
+use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::ids::{AccountId, DeliveryId, EventId, TaskId};
 
@@ -44,38 +45,35 @@ record! {
 
 /// Up to `limit` tasks with such a URL.
 pub fn tasks(conn: &mut Conn<'_>, limit: u32) -> Result<Vec<PlainTask>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             task_columns!(),
-            " FROM tasks WHERE callback LIKE '%:%' ORDER BY id LIMIT ?1"
+            " FROM tasks WHERE callback LIKE '%:%' ORDER BY id LIMIT :limit"
         ),
-        &[i64::from(limit).into()],
-        PlainTask::from_row,
+        limit
     )
+    .all(conn, PlainTask::from_row)
 }
 
 /// Replaces a task's URL by the encrypted one.
 pub fn set_of_task(conn: &mut Conn<'_>, id: TaskId, url: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE tasks SET callback = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), url.into()],
-    )?;
+    sql!("UPDATE tasks SET callback = :url WHERE id = :id", id, url).execute(conn)?;
     Ok(())
 }
 
 /// Up to `limit` callbacks' deliveries with such a URL.
 pub fn deliveries(conn: &mut Conn<'_>, limit: u32) -> Result<Vec<PlainDelivery>, StoreError> {
-    conn.all(
+    sql!(
         concat!(
             "SELECT ",
             delivery_columns!(),
             " FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
-             WHERE d.endpoint_id IS NULL AND d.url LIKE '%:%' ORDER BY d.id LIMIT ?1"
+             WHERE d.endpoint_id IS NULL AND d.url LIKE '%:%' ORDER BY d.id LIMIT :limit"
         ),
-        &[i64::from(limit).into()],
-        PlainDelivery::from_row,
+        limit
     )
+    .all(conn, PlainDelivery::from_row)
 }
 
 /// Replaces a delivery's URL and body by the encrypted ones.
@@ -85,18 +83,23 @@ pub fn set_of_delivery(
     url: &str,
     body: Option<&str>,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE webhook_deliveries SET url = ?2, body = ?3 WHERE id = ?1",
-        &[(&id.to_string()).into(), url.into(), body.into()],
-    )?;
+    sql!(
+        "UPDATE webhook_deliveries SET url = :url, body = :body WHERE id = :id",
+        id,
+        url,
+        body
+    )
+    .execute(conn)?;
     Ok(())
 }
 
 /// Replaces an event's body by the encrypted one.
 pub fn set_event_body(conn: &mut Conn<'_>, id: EventId, body: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE webhook_events SET body = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), body.into()],
-    )?;
+    sql!(
+        "UPDATE webhook_events SET body = :body WHERE id = :id",
+        id,
+        body
+    )
+    .execute(conn)?;
     Ok(())
 }

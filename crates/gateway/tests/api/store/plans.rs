@@ -548,6 +548,7 @@ fn call_sites() -> BTreeSet<(String, u32)> {
             "lib.rs",
             "migrations.rs",
             "sqlite.rs",
+            "statement.rs",
         ];
         let has_tables = !without_tables.contains(&&*name);
         if !has_tables || path.is_dir() {
@@ -563,7 +564,11 @@ fn call_sites() -> BTreeSet<(String, u32)> {
         ] {
             for (position, _) in text.match_indices(call) {
                 let line = 1 + text[..position].matches('\n').count();
-                if !call.starts_with('.') || text[..position].trim_end().ends_with("conn") {
+                let is_bound = text[position + call.len()..]
+                    .trim_start()
+                    .starts_with("conn");
+                let is_on_conn = text[..position].trim_end().ends_with("conn");
+                if !call.starts_with('.') || is_bound || is_on_conn {
                     call_sites.insert((name.clone(), u32::try_from(line).unwrap()));
                 }
             }
