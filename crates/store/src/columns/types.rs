@@ -7,6 +7,7 @@ use crate::{Row, SqlValue, StoreError};
 use mediagate_model::account::BudgetPeriod;
 use mediagate_model::audit::ActorKind;
 use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{
     AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
     PersonaId, RequestId, SubmissionId, TaskId,
@@ -65,6 +66,12 @@ impl ToColumn for str {
 impl ToColumn for String {
     fn to_column(&self) -> SqlValue<'_> {
         self.as_str().to_column()
+    }
+}
+
+impl ToColumn for ErrorCode {
+    fn to_column(&self) -> SqlValue<'_> {
+        self.name().into()
     }
 }
 

@@ -7,15 +7,14 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::list::{self, IdBounds};
+use super::list::{self, IdBounds, conditions, filtered};
 use super::{PageQuery, TaskFilter};
 use crate::columns::TableRecord as _;
 use crate::conn::to_json;
+use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError, accounts};
-use mediagate_model::clock::Timestamp;
-use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::task::{MediaKind, Task, TaskState};
+use mediagate_model::task::{Task, TaskState};
 
 /// Number of tasks that are read before the accounts are queried one by one.
 const MAX_SCANNED: i64 = 2000;
@@ -30,14 +29,13 @@ macro_rules! list {
         }
     };
     (@ $condition:literal, $order:literal) => {
-        concat!(
-            "SELECT ", columns!(), " FROM (SELECT * FROM tasks WHERE id > ?1 AND id < ?2", $condition,
-            " ORDER BY ", $order, " LIMIT ?12) AS newest
-             WHERE (CAST(?4 AS TEXT) IS NULL OR kind = ?4) AND (CAST(?5 AS TEXT) IS NULL OR state = ?5)
-             AND (CAST(?6 AS TEXT) IS NULL OR model = ?6) AND (CAST(?7 AS TEXT) IS NULL OR key_id = ?7)
-             AND (CAST(?8 AS TEXT) IS NULL OR error_code = ?8) AND created_at >= ?9 AND created_at < ?10
-             AND (CAST(?11 AS TEXT) IS NULL OR provider = ?11)
-             ORDER BY ", $order, " LIMIT ?3"
+        filtered!(
+            concat!(
+                "SELECT ", columns!(), " FROM (SELECT * FROM tasks WHERE id > :from AND id < :to", $condition,
+                " ORDER BY ", $order, " LIMIT :scanned) AS newest WHERE ", conditions!(),
+                " ORDER BY ", $order, " LIMIT :limit"
+            ),
+            ["from", "to", "scanned", "limit"]
         )
     };
 }
@@ -50,11 +48,7 @@ pub fn page_of_all(
     page: PageQuery<TaskId>,
 ) -> Result<Vec<Task>, StoreError> {
     let is_open = matches!(filter.state, Some(TaskState::Queued | TaskState::Running));
-    let is_unfiltered = filter.kind.is_none()
-        && filter.state.is_none()
-        && filter.model.is_none()
-        && filter.key.is_none()
-        && filter.error.is_none();
+    let is_unfiltered = filter.conditions() == usize::from(filter.provider.is_some());
     // The result of an index is complete. Otherwise only the newest tasks are read, among which a
     // rare match may be missing.
     let limit = if is_open || is_unfiltered || filter.id.is_some() {
@@ -79,14 +73,14 @@ pub fn page_of_all(
 /// Whether an account has such tasks. The subquery has an offset because Postgres might otherwise
 /// read all tasks at once.
 macro_rules! has {
-    ($number:literal, $column:literal) => {
+    ($name:literal, $column:literal) => {
         concat!(
-            "(CAST(?",
-            $number,
+            "(CAST(:",
+            $name,
             " AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM tasks WHERE account_id = accounts.id AND ",
             $column,
-            " = ?",
-            $number,
+            " = :",
+            $name,
             " LIMIT 1 OFFSET 0))"
         )
     };
@@ -94,29 +88,26 @@ macro_rules! has {
 
 /// The accounts that have a match for each of the conditions, not necessarily in the same task.
 fn accounts_with(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<AccountId>, StoreError> {
-    let key = filter.key.map(|key| key.to_string());
-    conn.all(
+    let statement = sql!(
         concat!(
             "SELECT id FROM accounts WHERE ",
-            has!("1", "error_code"),
+            has!("error", "error_code"),
             " AND ",
-            has!("2", "key_id"),
+            has!("key", "key_id"),
             " AND ",
-            has!("3", "model"),
+            has!("model", "model"),
             " AND ",
-            has!("4", "state"),
+            has!("state", "state"),
             " AND ",
-            has!("5", "kind")
+            has!("kind", "kind")
         ),
-        &[
-            filter.error.map(ErrorCode::name).into(),
-            key.as_ref().into(),
-            filter.model.as_ref().into(),
-            filter.state.map(TaskState::name).into(),
-            filter.kind.map(MediaKind::name).into(),
-        ],
-        |row| row.parse(0, "accounts.id"),
-    )
+        error = &filter.error,
+        key = &filter.key,
+        model = &filter.model,
+        state = &filter.state,
+        kind = &filter.kind,
+    );
+    statement.all(conn, |row| row.parse(0, "accounts.id"))
 }
 
 /// Whether there are no more tasks than were read.
@@ -126,21 +117,25 @@ fn is_all_read(
     page: PageQuery<TaskId>,
 ) -> Result<bool, StoreError> {
     let bounds = IdBounds::new(filter, page);
-    let mut values = vec![
-        (&bounds.from).into(),
-        (&bounds.to).into(),
-        MAX_SCANNED.into(),
-    ];
-    let sql = match &filter.provider {
-        Some(provider) => {
-            values.push(provider.into());
-            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE provider = ?4 AND id > ?1 AND id < ?2 ORDER BY id LIMIT ?3) AS few"
-        }
-        None => {
-            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3) AS few"
-        }
+    macro_rules! count {
+        ($condition:literal $(, $provider:ident)?) => {
+            sql!(
+                concat!(
+                    "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE ", $condition,
+                    "id > :from AND id < :to ORDER BY id LIMIT :limit) AS few"
+                ),
+                from = &bounds.from,
+                to = &bounds.to,
+                limit = MAX_SCANNED
+                $(, $provider)?
+            )
+            .one(conn, |row| row.int(0))?
+        };
+    }
+    let count = match &filter.provider {
+        Some(provider) => count!("provider = :provider AND ", provider),
+        None => count!(""),
     };
-    let count = conn.one(sql, &values, |row| row.int(0))?;
     Ok(count.unwrap_or(0) < MAX_SCANNED)
 }
 
@@ -173,14 +168,16 @@ pub fn search_of_all(
 
 /// The terms that at least one task has.
 fn existing_terms(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError> {
-    let sql = conn.dialect(
-        "SELECT asked.value FROM json_each(?1) AS asked
+    let statement = dialect_sql!(
+        conn,
+        "SELECT asked.value FROM json_each(:terms) AS asked
          WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.value)",
-        "SELECT asked.term FROM (SELECT CAST(json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json)) AS BIGINT) AS term) AS asked
+        "SELECT asked.term
+         FROM (SELECT CAST(json_array_elements_text(CAST(CAST(:terms AS TEXT) AS json)) AS BIGINT) AS term) AS asked
          WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.term LIMIT 1 OFFSET 0)",
+        terms = to_json(&terms)?,
     );
-    let terms = to_json(&terms)?;
-    let existing = conn.all(sql, &[(&terms).into()], |row| row.int(0))?;
+    let existing = statement.all(conn, |row| row.int(0))?;
     Ok(existing.into_iter().collect())
 }
 
@@ -223,26 +220,15 @@ fn newest(
     let ascending = page.ascending;
     let sql = match (is_open, &filter.provider) {
         (true, _) => list!(ascending, " AND state IN ('queued', 'running')"),
-        (false, Some(_)) => list!(ascending, " AND provider = ?11"),
+        (false, Some(_)) => list!(ascending, " AND provider = :provider"),
         (false, None) => list!(ascending, ""),
     };
-    let key = filter.key.map(|key| key.to_string());
-    conn.all(
-        sql,
-        &[
-            (&bounds.from).into(),
-            (&bounds.to).into(),
-            i64::from(page.limit).into(),
-            filter.kind.map(MediaKind::name).into(),
-            filter.state.map(TaskState::name).into(),
-            filter.model.as_ref().into(),
-            key.as_ref().into(),
-            filter.error.map(ErrorCode::name).into(),
-            filter.since.map_or(i64::MIN, Timestamp::micros).into(),
-            filter.until.map_or(i64::MAX, Timestamp::micros).into(),
-            filter.provider.as_ref().into(),
-            limit.into(),
-        ],
-        Task::from_row,
-    )
+    let mut values = filter.values();
+    values.extend([
+        (&bounds.from).into(),
+        (&bounds.to).into(),
+        limit.into(),
+        page.limit.into(),
+    ]);
+    conn.all(sql, &values, Task::from_row)
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::page::PageQuery;
+use crate::statement::{dialect_sql, numbered, sql};
 use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
@@ -16,41 +17,93 @@ use mediagate_model::ids::{AccountId, KeyId, TaskId};
 use mediagate_model::search_terms;
 use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskState};
 
-/// Which tasks to list.
-#[derive(Debug, Clone, Default)]
-pub struct TaskFilter {
-    /// Only tasks of this kind.
-    pub kind: Option<MediaKind>,
-    /// Only in this state.
-    pub state: Option<TaskState>,
-    pub model: Option<String>,
-    /// Only those that this key ordered.
-    pub key: Option<KeyId>,
-    /// Only those that ended with this code.
-    pub error: Option<ErrorCode>,
-    /// Only those that this provider accepted.
-    pub provider: Option<String>,
-    /// Only those accepted at this time or later.
-    pub since: Option<Timestamp>,
-    /// Only those accepted before this time.
-    pub until: Option<Timestamp>,
-    /// Only those with all of these terms ([`search_terms`]).
-    pub terms: Vec<i64>,
-    /// Only the task with this id.
-    pub id: Option<TaskId>,
-    /// Without those deleted from the Videos API's list.
-    pub without_deleted: bool,
+/// Declares the filter. A field with a column is compared with it: such a line is all that the
+/// lists need for another condition.
+macro_rules! filter {
+    (($d:tt) $($(#[$doc:meta])* $field:ident: $type:ty = $column:literal,)+) => {
+        /// Which tasks to list.
+        #[derive(Debug, Clone, Default)]
+        pub struct TaskFilter {
+            $($(#[$doc])* pub $field: Option<$type>,)+
+            /// Only those accepted at this time or later.
+            pub since: Option<Timestamp>,
+            /// Only those accepted before this time.
+            pub until: Option<Timestamp>,
+            /// Only those with all of these terms ([`search_terms`]).
+            pub terms: Vec<i64>,
+            /// Only the task with this id.
+            pub id: Option<TaskId>,
+            /// Without those deleted from the Videos API's list.
+            pub without_deleted: bool,
+        }
+
+        impl TaskFilter {
+            /// How many columns it compares.
+            pub(super) fn conditions(&self) -> usize {
+                [$(self.$field.is_some()),+].into_iter().filter(|is_given| *is_given).count()
+            }
+
+            /// The values of `filtered!`, in the order of its names.
+            pub(super) fn values(&self) -> Vec<SqlValue<'_>> {
+                vec![
+                    $(SqlValue::from(&self.$field),)+
+                    self.since.map_or(i64::MIN, Timestamp::micros).into(),
+                    self.until.map_or(i64::MAX, Timestamp::micros).into(),
+                ]
+            }
+        }
+
+        /// The conditions of a filter. The columns are compared as expressions, such as
+        /// `kind || ''`, so that Postgres, which plans with the values, cannot choose another
+        /// index.
+        macro_rules! conditions {
+            () => {
+                concat!(
+                    "created_at >= :since AND created_at < :until"
+                    $(, " AND (CAST(:", stringify!($field), " AS TEXT) IS NULL OR ", $column, " || '' = :",
+                      stringify!($field), ")")+
+                )
+            };
+        }
+
+        /// A text with `conditions!`, and with parameters that are bound after those of the filter.
+        macro_rules! filtered {
+            ($d text:expr, [$d($d name:literal),*]) => {
+                $crate::statement::numbered!(
+                    $d text,
+                    [$(stringify!($field),)+ "since", "until", $d($d name),*]
+                )
+            };
+        }
+    };
 }
+
+filter! {
+    ($)
+    /// Only tasks of this kind.
+    kind: MediaKind = "kind",
+    /// Only in this state.
+    state: TaskState = "state",
+    model: String = "model",
+    /// Only those that this key ordered.
+    key: KeyId = "key_id",
+    /// Only those that ended with this code.
+    error: ErrorCode = "error_code",
+    /// Only those that this provider accepted.
+    provider: String = "provider",
+}
+
+pub(super) use {conditions, filtered};
 
 /// A term that the task must have, if one is given. The subquery has an offset because Postgres
 /// might otherwise read all tasks with the term at once, and a common term has many.
 macro_rules! term {
-    ($id:literal, $number:literal) => {
+    ($id:literal, $name:literal) => {
         concat!(
-            " AND (CAST(?",
-            $number,
-            " AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM task_words o WHERE o.term = ?",
-            $number,
+            " AND (CAST(:",
+            $name,
+            " AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM task_words o WHERE o.term = :",
+            $name,
             " AND o.task_id = ",
             $id,
             " LIMIT 1 OFFSET 0))"
@@ -59,37 +112,39 @@ macro_rules! term {
 }
 
 /// A list in either direction. The condition that selects the index is spliced into the text: a
-/// planner uses no index for a condition that may be NULL. The other columns are compared as
-/// expressions, such as `kind || ''`, so that Postgres, which plans with the values, cannot choose
-/// another index. The far end of the page, if there is one, is spliced in as well: given both ends,
-/// `SQLite` considers every index of the account equally good.
+/// planner uses no index for a condition that may be NULL. The far end of the page, if there is
+/// one, is spliced in as well: given both ends, `SQLite` considers every index of the account
+/// equally good.
 macro_rules! list {
     ($direction:expr, words) => {
         // A cross join keeps SQLite to this order of the tables. The other terms are looked up
         // before the task is read.
-        list!($direction, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
+        list!(
+            $direction, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = :term_1 AND tasks.id = w.task_id", ""
+        )
     };
     ($direction:expr, $condition:literal) => {
-        list!($direction, "tasks", "tasks.id", $condition, term!("tasks.id", "13"))
+        list!($direction, "tasks", "tasks.id", $condition, term!("tasks.id", "term_1"))
     };
     ($direction:expr, $from:literal, $id:literal, $condition:literal, $first_term:expr) => {
         match $direction {
-            ListDirection::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $condition, "", $first_term),
-            ListDirection::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $condition, "", $first_term),
-            ListDirection::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $condition, " DESC", $first_term),
-            ListDirection::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $condition, " DESC", $first_term),
+            ListDirection::Up => list!(@ $from, $id, " > :from AND CAST(:to AS TEXT) IS NOT NULL", $condition, "", $first_term),
+            ListDirection::UpTo => list!(@ $from, $id, concat!(" > :from AND ", $id, " < :to"), $condition, "", $first_term),
+            ListDirection::Down => list!(@ $from, $id, " < :to AND CAST(:from AS TEXT) IS NOT NULL", $condition, " DESC", $first_term),
+            ListDirection::DownTo => list!(@ $from, $id, concat!(" < :to AND ", $id, " > :from"), $condition, " DESC", $first_term),
         }
     };
     (@ $from:literal, $id:literal, $bounds:expr, $condition:literal, $order:literal, $first_term:expr) => {
-        concat!(
-            "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $bounds, $condition,
-            " AND (CAST(?5 AS TEXT) IS NULL OR kind || '' = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state || '' = ?6)
-             AND (CAST(?7 AS TEXT) IS NULL OR model || '' = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id || '' = ?8)
-             AND (CAST(?9 AS TEXT) IS NULL OR error_code || '' = ?9) AND created_at >= ?10 AND created_at < ?11
-             AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL) AND (CAST(?21 AS TEXT) IS NULL OR provider || '' = ?21)",
-            $first_term, term!($id, "14"), term!($id, "15"), term!($id, "16"), term!($id, "17"), term!($id, "18"),
-            term!($id, "19"), term!($id, "20"),
-            " ORDER BY ", $id, $order, " LIMIT ?4"
+        filtered!(
+            concat!(
+                "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = :account AND ", $id, $bounds, $condition,
+                " AND ", conditions!(), " AND (CAST(:without_deleted AS BIGINT) = 0 OR deleted_at IS NULL)",
+                $first_term, term!($id, "term_2"), term!($id, "term_3"), term!($id, "term_4"), term!($id, "term_5"),
+                term!($id, "term_6"), term!($id, "term_7"), term!($id, "term_8"),
+                " ORDER BY ", $id, $order, " LIMIT :limit"
+            ),
+            ["account", "from", "to", "limit", "without_deleted", "term_1", "term_2", "term_3", "term_4", "term_5",
+             "term_6", "term_7", "term_8"]
         )
     };
 }
@@ -114,34 +169,26 @@ pub fn page(
     if bounds.from >= bounds.to {
         return Ok(Vec::new());
     }
-    let account = account.to_string();
-    let (index, rarest) = choose_index(conn, &account, filter, &bounds)?;
+    let (index, rarest) = choose_index(conn, account, filter, &bounds)?;
     let direction = bounds.direction(page.ascending);
     let sql = match index {
         IndexChoice::Words => list!(direction, words),
         IndexChoice::Nothing => list!(direction, ""),
-        IndexChoice::Error => list!(direction, " AND error_code = ?9"),
-        IndexChoice::Key => list!(direction, " AND key_id = ?8"),
-        IndexChoice::State => list!(direction, " AND state = ?6"),
-        IndexChoice::Model => list!(direction, " AND model = ?7"),
-        IndexChoice::Kind => list!(direction, " AND kind = ?5"),
-        IndexChoice::KindAndShown => list!(direction, " AND kind = ?5 AND deleted_at IS NULL"),
+        IndexChoice::Error => list!(direction, " AND error_code = :error"),
+        IndexChoice::Key => list!(direction, " AND key_id = :key"),
+        IndexChoice::State => list!(direction, " AND state = :state"),
+        IndexChoice::Model => list!(direction, " AND model = :model"),
+        IndexChoice::Kind => list!(direction, " AND kind = :kind"),
+        IndexChoice::KindAndShown => list!(direction, " AND kind = :kind AND deleted_at IS NULL"),
     };
-    let key = filter.key.map(|key| key.to_string());
-    let mut values: Vec<SqlValue<'_>> = vec![
-        (&account).into(),
+    let mut values = filter.values();
+    values.extend([
+        account.into(),
         (&bounds.from).into(),
         (&bounds.to).into(),
-        i64::from(page.limit).into(),
-        filter.kind.map(MediaKind::name).into(),
-        filter.state.map(TaskState::name).into(),
-        filter.model.as_ref().into(),
-        key.as_ref().into(),
-        filter.error.map(ErrorCode::name).into(),
-        filter.since.map_or(i64::MIN, Timestamp::micros).into(),
-        filter.until.map_or(i64::MAX, Timestamp::micros).into(),
+        page.limit.into(),
         filter.without_deleted.into(),
-    ];
+    ]);
     let terms = filter.terms.iter().copied().map(Some);
     let terms = terms
         .chain(std::iter::repeat(None))
@@ -150,7 +197,6 @@ pub fn page(
     // The first term selects the rows, so it has to be the rarest one.
     terms.swap(0, rarest);
     values.extend(terms.into_iter().map(SqlValue::from));
-    values.push(filter.provider.as_ref().into());
     conn.all(sql, &values, Task::from_row)
 }
 
@@ -233,25 +279,25 @@ const COUNT_LIMITS: [i64; 2] = [1000, 20_000];
 /// Counts the tasks that meet a condition and are newer than an id, up to one of the two limits.
 macro_rules! count {
     ($condition:literal) => {
-        count!("tasks WHERE account_id = ?1 AND ", $condition, " AND id > ?3")
+        count!("tasks WHERE account_id = :account AND id > :from AND ", $condition; ["account", "from", "value"])
     };
-    ($($from:literal),*) => {
+    ($($from:literal),*; $names:expr) => {
         [
-            concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 1000) AS few"),
-            concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 20000) AS few"),
+            numbered!(concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 1000) AS few"), $names),
+            numbered!(concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 20000) AS few"), $names),
         ]
     };
 }
 
 const COUNT_WITH_TERM: [&str; 2] = count!(
-    "task_words WHERE term = ?1",
-    " AND task_id > ?2 AND task_id < ?3"
+    "task_words WHERE term = :term AND task_id > :from AND task_id < :to";
+    ["term", "from", "to"]
 );
 
 /// The condition that the fewest tasks meet, and the index of the term if it is a term.
 fn choose_index(
     conn: &mut Conn<'_>,
-    account: &str,
+    account: AccountId,
     filter: &TaskFilter,
     bounds: &IdBounds,
 ) -> Result<(IndexChoice, usize), StoreError> {
@@ -259,28 +305,40 @@ fn choose_index(
     if filter.id.is_some() {
         return Ok((IndexChoice::Nothing, 0));
     }
-    let key = filter.key.map(|key| key.to_string());
-    let state = filter.state.map(TaskState::name);
-    let error = filter.error.map(ErrorCode::name);
-    let kind = filter.kind.map(MediaKind::name);
     let kind_index = if filter.without_deleted {
         IndexChoice::KindAndShown
     } else {
         IndexChoice::Kind
     };
-    let conditions: Vec<(IndexChoice, [&'static str; 2], &str)> = [
-        (IndexChoice::Error, count!("error_code = ?2"), error),
-        (IndexChoice::Key, count!("key_id = ?2"), key.as_deref()),
+    let conditions: Vec<(IndexChoice, [&'static str; 2], SqlValue<'_>)> = [
+        (
+            IndexChoice::Error,
+            count!("error_code = :value"),
+            SqlValue::from(&filter.error),
+        ),
+        (
+            IndexChoice::Key,
+            count!("key_id = :value"),
+            SqlValue::from(&filter.key),
+        ),
         (
             IndexChoice::Model,
-            count!("model = ?2"),
-            filter.model.as_deref(),
+            count!("model = :value"),
+            SqlValue::from(&filter.model),
         ),
-        (IndexChoice::State, count!("state = ?2"), state),
-        (kind_index, count!("kind = ?2"), kind),
+        (
+            IndexChoice::State,
+            count!("state = :value"),
+            SqlValue::from(&filter.state),
+        ),
+        (
+            kind_index,
+            count!("kind = :value"),
+            SqlValue::from(&filter.kind),
+        ),
     ]
     .into_iter()
-    .filter_map(|(index, sql, value)| Some((index, sql, value?)))
+    .filter(|(_, _, value)| *value != SqlValue::Null)
     .collect();
     if conditions.len() + filter.terms.len() < 2 {
         let condition_index = conditions.first().map(|(index, _, _)| *index);
@@ -302,7 +360,7 @@ fn choose_index(
             counts.push((count.unwrap_or(0), IndexChoice::Words, position));
         }
         for (index, sql, value) in &conditions {
-            let values = [account.into(), (*value).into(), (&bounds.from).into()];
+            let values = [account.into(), (&bounds.from).into(), value.clone()];
             let count = conn.one(sql[pass], &values, |row| row.int(0))?;
             counts.push((count.unwrap_or(0), *index, 0));
         }
@@ -329,42 +387,41 @@ pub(super) fn insert_words(
     if terms.is_empty() {
         return Ok(());
     }
-    let sql = conn.dialect(
-        "INSERT INTO task_words (term, task_id) SELECT value, ?1 FROM json_each(?2) WHERE true
+    let statement = dialect_sql!(
+        conn,
+        "INSERT INTO task_words (term, task_id) SELECT value, :id FROM json_each(:terms) WHERE true
          ON CONFLICT (term, task_id) DO NOTHING",
         "INSERT INTO task_words (term, task_id)
-         SELECT CAST(json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json)) AS BIGINT), CAST(?1 AS TEXT)
+         SELECT CAST(json_array_elements_text(CAST(CAST(:terms AS TEXT) AS json)) AS BIGINT), CAST(:id AS TEXT)
          ON CONFLICT (term, task_id) DO NOTHING",
+        id,
+        terms = to_json(&terms)?,
     );
-    let (id, terms) = (id.to_string(), to_json(&terms)?);
-    let values = [(&id).into(), (&terms).into()];
-    conn.execute(sql, &values).map(|_| ())
+    statement.execute(conn).map(drop)
 }
 
 /// Removes the words of tasks whose records are removed.
 pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     for id in tasks {
         // The words are derived from the payload again, because there is no index by task.
-        let found = conn.one(
-            "SELECT account_id, payload FROM tasks WHERE id = ?1",
-            &[(&id.to_string()).into()],
-            |row| {
+        let found =
+            sql!("SELECT account_id, payload FROM tasks WHERE id = :id", id).one(conn, |row| {
                 let account = row.parse(0, "tasks.account_id")?;
                 Ok((account, row.json::<TaskPayload>(1, "tasks.payload")?))
-            },
-        )?;
+            })?;
         let Some((account, payload)) = found else {
             continue;
         };
         let terms = search_terms::task_terms(account, &payload);
-        let sql = conn.dialect(
-            "DELETE FROM task_words WHERE task_id = ?1 AND term IN (SELECT value FROM json_each(?2))",
-            "DELETE FROM task_words WHERE task_id = ?1 AND term = ANY (ARRAY(
-             SELECT CAST(json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json)) AS BIGINT)))",
+        let statement = dialect_sql!(
+            conn,
+            "DELETE FROM task_words WHERE task_id = :id AND term IN (SELECT value FROM json_each(:terms))",
+            "DELETE FROM task_words WHERE task_id = :id AND term = ANY (ARRAY(
+             SELECT CAST(json_array_elements_text(CAST(CAST(:terms AS TEXT) AS json)) AS BIGINT)))",
+            id,
+            terms = to_json(&terms)?,
         );
-        let (id, terms) = (id.to_string(), to_json(&terms)?);
-        let values = [(&id).into(), (&terms).into()];
-        conn.execute(sql, &values)?;
+        statement.execute(conn)?;
     }
     Ok(())
 }

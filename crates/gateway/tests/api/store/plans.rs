@@ -148,6 +148,11 @@ async fn record_statements() -> StatementLog {
     super::key_ends::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let log = statement_log::end();
+    let lists = log
+        .statements
+        .keys()
+        .filter(|sql| sql.contains("FROM task_words o"));
+    assert_eq!(lists.count(), LISTS, "not every list was read");
     let executed: BTreeSet<(String, u32)> = log
         .places
         .iter()
@@ -385,6 +390,65 @@ fn run_overview_statements(
     Ok(())
 }
 
+/// Number of the statements that list an account's tasks: one for each index and direction, with
+/// and without a far end.
+const LISTS: usize = 8 * 4;
+
+/// Every statement that lists an account's tasks.
+fn run_every_list(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
+    let any = tasks::TaskFilter::default;
+    let filters = [
+        any(),
+        tasks::TaskFilter {
+            kind: Some(MediaKind::Video),
+            ..any()
+        },
+        tasks::TaskFilter {
+            kind: Some(MediaKind::Video),
+            without_deleted: true,
+            ..any()
+        },
+        tasks::TaskFilter {
+            state: Some(TaskState::Failed),
+            ..any()
+        },
+        tasks::TaskFilter {
+            model: Some("m".into()),
+            ..any()
+        },
+        tasks::TaskFilter {
+            key: Some(key),
+            ..any()
+        },
+        tasks::TaskFilter {
+            error: Some(ErrorCode::ContentPolicy),
+            ..any()
+        },
+        tasks::TaskFilter {
+            terms: vec![1],
+            ..any()
+        },
+    ];
+    for filter in filters {
+        for (since, until) in [(None, None), (Some(at(0)), Some(at(9)))] {
+            for ascending in [true, false] {
+                let filter = tasks::TaskFilter {
+                    since,
+                    until,
+                    ..filter.clone()
+                };
+                let page = PageQuery {
+                    after: None,
+                    limit: 21,
+                    ascending,
+                };
+                tasks::page(conn, account, &filter, page)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The statements that the store's tests leave out, because tests through HTTP cover them.
 #[expect(clippy::too_many_lines, reason = "a line for each statement")]
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
@@ -468,6 +532,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             }
         }
     }
+    run_every_list(conn, account, key)?;
     accounts::key_name(conn, key)?;
     submissions::insert_refused(conn, &submission, ("account", "no money"), at(1))?;
     submissions::of_task(conn, task.id, 100)?;
