@@ -59,9 +59,10 @@ macro_rules! in_ids {
 /// kept as long as their orders may be repeated.
 pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let ids = ids.as_str();
     // First, because it reads the entries that are deleted below.
-    record_past_spending(conn, &ids)?;
-    keep_costs(conn, &ids, now)?;
+    record_past_spending(conn, ids)?;
+    keep_costs(conn, ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
     // Rows that refer to a task are deleted before the task itself.
     let statements = [
