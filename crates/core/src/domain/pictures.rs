@@ -256,8 +256,10 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     if !head.to_ascii_lowercase().ends_with(";base64") {
         return Err(broken("only base64 content is supported"));
     }
-    // Some clients break base64 into lines or leave out its padding.
-    let clean: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    // In a URL, `+`, `/` and `=` may be percent-encoded. Some clients break base64 into lines or
+    // leave out its padding.
+    let mut clean = percent_decoded(data);
+    clean.retain(|byte| !byte.is_ascii_whitespace());
     base64::engine::general_purpose::GeneralPurpose::new(
         &base64::alphabet::STANDARD,
         base64::engine::GeneralPurposeConfig::new()
@@ -266,6 +268,27 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     .decode(clean)
     .map(Bytes::from)
     .map_err(|_| broken("its base64 content is invalid"))
+}
+
+/// Replaces `%` and two hexadecimal digits by the byte that they mean.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.first_chunk::<2>().filter(|_| byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -279,8 +302,13 @@ mod tests {
             "hi"
         );
         assert_eq!(decode_data_url("DATA:;base64,aGk", "p").unwrap(), "hi");
+        assert_eq!(
+            decode_data_url("data:;base64,aGk%3D%0d%0A", "p").unwrap(),
+            "hi"
+        );
         for bad in [
             "data:image/png;base64",
+            "data:;base64,aGk%3",
             "data:image/png,hi",
             "data:;base64,a*b",
         ] {
