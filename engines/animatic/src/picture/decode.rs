@@ -14,6 +14,7 @@ use super::colour::{self, PixelLayout};
 use super::decode_cost;
 use super::deep_png;
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
+use super::png_gamma;
 use super::rgb_picture::Picture;
 
 /// What is known about a picture before it is decoded.
@@ -58,7 +59,14 @@ pub fn decode_over(
             DynamicImage::from_decoder(decoder)
         };
         let image = image.map_err(|error| translate(info.format, &error, limits))?;
-        Ok(finish(image, orientation, profile.as_deref(), ground))
+        let gamma = (info.format == PictureFormat::Png && profile.is_none())
+            .then(|| png_gamma::table(bytes))
+            .flatten();
+        let colours = PictureColours {
+            profile: profile.as_deref(),
+            gamma,
+        };
+        Ok(finish(image, orientation, &colours, ground))
     })
 }
 
@@ -155,10 +163,32 @@ fn swaps_sides(orientation: Orientation) -> bool {
     )
 }
 
+/// What a file says about its colours.
+struct PictureColours<'a> {
+    profile: Option<&'a [u8]>,
+    /// From its values to those of sRGB.
+    gamma: Option<[u8; 256]>,
+}
+
+impl PictureColours<'_> {
+    fn convert(&self, pixels: &mut [u8], layout: PixelLayout) {
+        if let Some(icc) = self.profile {
+            colour::to_srgb(pixels, layout, icc);
+        }
+        if let Some(table) = &self.gamma {
+            for pixel in pixels.chunks_exact_mut(layout as usize) {
+                for value in &mut pixel[..3] {
+                    *value = table[usize::from(*value)];
+                }
+            }
+        }
+    }
+}
+
 fn finish(
     mut image: DynamicImage,
     orientation: Orientation,
-    profile: Option<&[u8]>,
+    colours: &PictureColours<'_>,
     ground: BackgroundFill,
 ) -> Picture {
     image.apply_orientation(orientation);
@@ -166,15 +196,11 @@ fn finish(
     let rgb = if image.color().has_alpha() {
         // Colours are converted before the background is laid under them, which is sRGB already.
         let mut rgba = image.into_rgba8().into_raw();
-        if let Some(icc) = profile {
-            colour::to_srgb(&mut rgba, PixelLayout::Rgba, icc);
-        }
+        colours.convert(&mut rgba, PixelLayout::Rgba);
         background_fill::lay_over(&rgba, ground)
     } else {
         let mut rgb = image.into_rgb8().into_raw();
-        if let Some(icc) = profile {
-            colour::to_srgb(&mut rgb, PixelLayout::Rgb, icc);
-        }
+        colours.convert(&mut rgb, PixelLayout::Rgb);
         rgb
     };
     Picture::from_decoded(width, height, rgb)

@@ -1,5 +1,7 @@
 //! Formats and limits of pictures, and the errors of decoding.
 
+use super::foreign;
+
 /// Limits of [`decode`](super::decode()).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureLimits {
@@ -65,6 +67,9 @@ impl PictureFormat {
         if bytes.is_empty() {
             return Err(PictureError::Empty);
         }
+        if let Some((name, instead)) = foreign::name(bytes) {
+            return Err(PictureError::Foreign { name, instead });
+        }
         let guess = image::guess_format(bytes).map_err(|_| PictureError::UnknownFormat)?;
         let format = match guess {
             image::ImageFormat::Jpeg => Self::Jpeg,
@@ -92,6 +97,14 @@ pub enum PictureError {
     /// Not a known format.
     #[error("the image format is unknown; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
     UnknownFormat,
+    /// Something else, or a variety that cannot be decoded correctly.
+    #[error("this is {name}: send {instead}")]
+    Foreign {
+        /// With its article: "an HEIC photo".
+        name: &'static str,
+        /// What to send instead.
+        instead: &'static str,
+    },
     /// A known format, but an unsupported variety.
     #[error("this variant of the format is not supported: {variant}")]
     Unsupported {

@@ -12,8 +12,10 @@ mod colour;
 mod decode;
 mod decode_cost;
 mod deep_png;
+mod foreign;
 mod framing;
 mod limits;
+mod png_gamma;
 mod rgb_picture;
 
 pub use background_fill::BackgroundFill;

@@ -74,14 +74,10 @@ fn files_that_are_no_pictures_are_refused() {
         decode(b"hello world", &LIMITS).unwrap_err(),
         PictureError::UnknownFormat
     );
-    assert_eq!(
-        decode(b"<svg></svg>", &LIMITS).unwrap_err(),
-        PictureError::UnknownFormat
-    );
     let icon = [0, 0, 1, 0, 1, 0, 16, 16, 0, 0, 1, 0, 32, 0];
     assert!(matches!(
         decode(&icon, &LIMITS),
-        Err(PictureError::Unsupported { .. })
+        Err(PictureError::Foreign { .. })
     ));
 }
 
@@ -283,4 +279,88 @@ fn broken_pictures_are_refused_or_read_but_never_panic() {
             let _ = decode(&broken, &small);
         }
     }
+}
+
+#[test]
+fn other_files_are_named_with_what_to_send_instead() {
+    let brand = |brand: &[u8; 4]| {
+        let mut file = b"\0\0\0\x18ftyp".to_vec();
+        file.extend(brand);
+        file.extend(b"\0\0\0\0mif1");
+        file.extend(brand);
+        file
+    };
+    for (bytes, name) in [
+        (brand(b"heic"), "an HEIC photo"),
+        (brand(b"avif"), "an AVIF picture"),
+        (brand(b"mif1"), "an HEIF picture"),
+        (brand(b"isom")[..16].to_vec(), "a film"),
+        (
+            b"\xef\xbb\xbf<?xml version='1.0'?><svg/>".to_vec(),
+            "an SVG drawing",
+        ),
+        (b"<!DOCTYPE html><html>".to_vec(), "a web page"),
+        (b"%PDF-1.7".to_vec(), "a PDF document"),
+        (b"8BPS\0\x01".to_vec(), "a Photoshop file"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n".to_vec(), "a JPEG 2000 picture"),
+        (b"II*\0\x10\0\0\0CR\x02\0".to_vec(), "a camera's raw photo"),
+        (b"\x1a\x45\xdf\xa3".to_vec(), "a film"),
+    ] {
+        let message = probe(&bytes, &LIMITS).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("this is {name}")), "{message}");
+        assert!(
+            message.ends_with("send JPEG, PNG, WebP, GIF, BMP or TIFF"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn jpegs_that_would_be_read_wrongly_are_named() {
+    for (file, name) in [
+        (
+            &include_bytes!("../data/arithmetic-coded.jpg")[..],
+            "an arithmetic-coded JPEG",
+        ),
+        (
+            &include_bytes!("../data/coarse-brightness.jpg")[..],
+            "a JPEG whose brightness is coarser than its colours",
+        ),
+        (
+            &include_bytes!("../data/separate-scans.jpg")[..],
+            "a JPEG that has its colours in separate scans",
+        ),
+    ] {
+        let message = decode(file, &LIMITS).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            format!("this is {name}: send a baseline or progressive one")
+        );
+    }
+    // Without vertical subsampling, separate scans are read correctly.
+    let picture = decode(include_bytes!("../data/separate-scans-422.jpg"), &LIMITS).unwrap();
+    for ((x, y), colour) in [
+        ((8, 8), [255, 0, 0]),
+        ((64, 8), [0, 255, 0]),
+        ((8, 64), [0, 0, 255]),
+        ((64, 64), [255, 255, 0]),
+    ] {
+        assert!(is_near(pixel(&picture, x, y), colour, 6), "{x}, {y}");
+    }
+}
+
+#[test]
+fn a_png_with_linear_samples_is_not_dark() {
+    let grey = DynamicImage::ImageRgb8(RgbImage::from_pixel(4, 4, Rgb([55, 55, 55])));
+    let mut file = encoded(&grey, ImageFormat::Png);
+    let at = file
+        .windows(4)
+        .position(|window| window == b"IDAT")
+        .unwrap()
+        - 4;
+    // A length, gAMA, 1.0 and a checksum.
+    let chunk = b"\0\0\0\x04gAMA\0\x01\x86\xa0\x31\xe8\x96\x5f";
+    file.splice(at..at, chunk.iter().copied());
+    let picture = decode(&file, &LIMITS).unwrap();
+    assert!(is_near(pixel(&picture, 1, 1), [128, 128, 128], 1));
 }
