@@ -35,7 +35,7 @@ const DISK_CHECK_INTERVAL: usize = 8_000_000;
 /// Longest text field of the form, in bytes.
 const FIELD_LIMIT: usize = 10_000;
 
-/// Upload an audio file: WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
+/// Upload an audio file: WAV, AIFF, CAF, FLAC, MP3, AAC, M4A, Ogg or WebM.
 #[utoipa::path(post, path = "/uploads/audio", tag = "music",
     request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]

@@ -1,7 +1,7 @@
 //! Music source separation: bytes of a sound file in, vocals, drums, bass and the rest out.
 //!
-//! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV, FLAC,
-//! MP3, AAC, M4A, Ogg Vorbis), [`separate()`] (the signal processing and the nets) and [`encode`]
+//! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV,
+//! AIFF, CAF, FLAC, MP3, AAC, M4A, Ogg, `WebM`), [`separate()`] (the signal processing and the nets) and [`encode`]
 //! (24-bit FLAC, float WAV). It must not know about HTTP, a database, or an async runtime: it is
 //! plain functions over memory, safe to call from any thread, and safe on untrusted bytes. Begin
 //! with [`separate()`].

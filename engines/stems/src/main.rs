@@ -21,10 +21,10 @@ Separates a song into stems.
 
 Usage: stems SONG OUTDIR [--stems LIST] [--model FILE]
 
-SONG is a WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis file of at most 15 minutes. Each stem is written
-to OUTDIR/<stem>.wav as 32-bit float with the song's rate, length and channels. The stems vocals,
-drums, bass and other sum to the song, and so do vocals and instrumental; with a model, its stems
-and other do.
+SONG is a WAV, AIFF, CAF, FLAC, MP3, AAC, M4A, Ogg or WebM file of at most 15 minutes. Each stem is
+written to OUTDIR/<stem>.wav as 32-bit float with the song's rate, length and channels. The stems
+vocals, drums, bass and other sum to the song, and so do vocals and instrumental; with a model, its
+stems and other do.
 
 Options:
   --stems LIST   stems to write, separated by commas, out of vocals, drums, bass, other and

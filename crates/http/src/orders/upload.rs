@@ -13,7 +13,7 @@ use mediagate_model::error::{Error, ErrorCode};
 request! {
     /// An audio file given by its URL.
     pub struct UploadRequest {
-        /// HTTP or HTTPS URL of a WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis file.
+        /// HTTP or HTTPS URL of a recording: WAV, AIFF, CAF, FLAC, MP3, AAC, M4A, Ogg or WebM.
         url: RequiredField<NonEmptyText<8000>>,
         /// Title.
         title: OptionalText<MAX_TITLE>,

@@ -38,12 +38,16 @@ pub enum DecodeError {
     #[error("the file is empty")]
     Empty,
     /// Not a known sound format.
-    #[error("the file is not WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis audio")]
+    #[error(
+        "the file is no sound that is known here; send WAV, AIFF, CAF, FLAC, MP3, AAC-LC, M4A, Ogg or WebM"
+    )]
     UnknownFormat,
     /// A format, or a variety of one, that is not supported.
-    #[error("{content} is not supported; WAV, FLAC, MP3, AAC-LC, M4A and Ogg Vorbis are")]
+    #[error(
+        "{content} is not supported; convert it to WAV, AIFF, FLAC, MP3, AAC-LC, M4A, Ogg or WebM"
+    )]
     Unsupported {
-        /// What the file contains: "Opus audio".
+        /// What the file contains: "AMR audio".
         content: String,
     },
     /// A known format, but invalid content.

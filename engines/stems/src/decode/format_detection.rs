@@ -2,6 +2,8 @@
 
 use super::error::DecodeError;
 use super::format::AudioFormat;
+use super::mpeg_header::MpegHeader;
+use super::{foreign, wav};
 
 /// A detected kind, and the part of the file with the sound.
 pub(super) struct DetectedFormat<'a> {
@@ -39,54 +41,68 @@ pub(super) fn detect(bytes: &[u8]) -> Result<DetectedFormat<'_>, DecodeError> {
 fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
     let has_magic =
         |offset: usize, magic: &[u8]| body.get(offset..).is_some_and(|b| b.starts_with(magic));
-    let format = if has_magic(0, b"RIFF") && has_magic(8, b"WAVE") {
+    let is_movie = [
+        &b"ftyp"[..],
+        b"moov",
+        b"mdat",
+        b"wide",
+        b"free",
+        b"skip",
+        b"styp",
+        b"moof",
+    ]
+    .iter()
+    .any(|kind| has_magic(4, kind));
+    Ok(Some(if wav::is_wav(body) {
         AudioFormat::Wav
+    } else if has_magic(0, b"FORM") && (has_magic(8, b"AIFF") || has_magic(8, b"AIFC")) {
+        AudioFormat::Aiff
+    } else if has_magic(0, b"caff") {
+        AudioFormat::Caf
     } else if has_magic(0, b"fLaC") {
         AudioFormat::Flac
-    } else if has_magic(4, b"ftyp") {
-        AudioFormat::M4a
     } else if has_magic(0, b"OggS") {
         ogg_codec(body)?
+    } else if has_magic(0, b"\x1a\x45\xdf\xa3") {
+        AudioFormat::Matroska
+    } else if is_movie {
+        AudioFormat::M4a
     } else {
-        const UNSUPPORTED: [(usize, &[u8], &str); 9] = [
-            (0, b"RF64", "64-bit WAV"),
-            (0, b"RIFX", "big-endian WAV"),
-            (8, b"AIF", "AIFF audio"),
-            (0, b"caff", "Core Audio Format"),
-            (0, b"\x1a\x45\xdf\xa3", "a Matroska or WebM file"),
-            (0, b"\x30\x26\xb2\x75", "Windows Media Audio"),
-            (0, b"MThd", "a MIDI file"),
-            (0, b"wvpk", "WavPack audio"),
-            (0, b"MAC ", "Monkey's Audio"),
-        ];
-        return match UNSUPPORTED
-            .iter()
-            .find(|(offset, magic, _)| has_magic(*offset, magic))
-        {
-            Some((_, _, content)) => Err(DecodeError::Unsupported {
-                content: (*content).to_owned(),
+        return match foreign::name(body) {
+            Some(content) => Err(DecodeError::Unsupported {
+                content: content.to_owned(),
             }),
             None => Ok(None),
         };
-    };
-    Ok(Some(format))
+    }))
 }
 
-/// The codec named in an Ogg page's first packet; only Vorbis is supported.
+/// The first supported codec among those of an Ogg file's first pages, each of which begins a
+/// stream.
 fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
-    let segments = usize::from(body.get(26).copied().unwrap_or(0));
-    let packet = body.get(27 + segments..).unwrap_or(&[]);
-    let unsupported = |content: &str| {
-        Err(DecodeError::Unsupported {
+    const MAX_STREAMS: usize = 16;
+    let (mut pages, mut name) = (body, None);
+    for _ in 0..MAX_STREAMS {
+        let begins_stream = pages.starts_with(b"OggS") && pages.get(5).is_some_and(|b| b & 2 != 0);
+        let Some(segments) = pages.get(26).filter(|_| begins_stream) else {
+            break;
+        };
+        let table = pages.get(27..27 + usize::from(*segments)).unwrap_or(&[]);
+        let size: usize = table.iter().map(|size| usize::from(*size)).sum();
+        let packet = pages.get(27 + table.len()..).unwrap_or(&[]);
+        match packet {
+            p if p.starts_with(b"OpusHead") => return Ok(AudioFormat::OggOpus),
+            p if p.starts_with(b"\x7fFLAC") => return Ok(AudioFormat::OggFlac),
+            p if p.starts_with(b"\x01vorbis") => return Ok(AudioFormat::OggVorbis),
+            p => name = name.or(foreign::ogg_codec(p)),
+        }
+        pages = packet.get(size..).unwrap_or(&[]);
+    }
+    match name {
+        Some(content) => Err(DecodeError::Unsupported {
             content: content.to_owned(),
-        })
-    };
-    match packet {
-        p if p.starts_with(b"OpusHead") => unsupported("Opus audio"),
-        p if p.starts_with(b"\x7fFLAC") => unsupported("FLAC inside Ogg"),
-        p if p.starts_with(b"Speex   ") => unsupported("Speex audio"),
-        p if p.starts_with(b"\x80theora") => unsupported("Theora video"),
-        _ => Ok(AudioFormat::OggVorbis),
+        }),
+        None => Ok(AudioFormat::OggVorbis),
     }
 }
 
@@ -108,67 +124,39 @@ fn without_tags(mut bytes: &[u8]) -> &[u8] {
 }
 
 /// Junk allowed before a bare stream, as in cut recordings and radio dumps.
-const MAX_JUNK: usize = 64 * 1024;
+const MAX_JUNK: usize = 1024 * 1024;
 
-/// MP3 and ADTS have no magic number, only frame headers. One at the very start is trusted; a later
-/// one must be followed by a second at the offset it implies.
+/// MP3 and ADTS have no magic number, only frame headers. One of layer III or ADTS at the very start
+/// is trusted; any other must be followed by two more, or by the file's end, at the offsets that
+/// they imply.
 fn by_frame_headers(body: &[u8]) -> Option<(AudioFormat, usize)> {
-    if let Some((format, _)) = frame_header(body) {
-        return Some((format, 0));
+    if let Some(first) = MpegHeader::read(body)
+        && (first.format != AudioFormat::MpegLayer2 || is_followed(body, first))
+    {
+        return Some((first.format, 0));
     }
     (1..body.len().min(MAX_JUNK)).find_map(|offset| {
-        let (format, size) = frame_header(&body[offset..])?;
-        let (next, _) = frame_header(body.get(offset + size..)?)?;
-        (next == format).then_some((format, offset))
+        let rest = &body[offset..];
+        if rest.starts_with(b"fLaC") && rest.get(5..8) == Some(&[0, 0, 34]) {
+            return Some((AudioFormat::Flac, offset));
+        }
+        let header = MpegHeader::read(rest)?;
+        is_followed(rest, header).then_some((header.format, offset))
     })
 }
 
-/// Reads an MPEG or ADTS frame header: the kind and the frame's size in bytes.
-fn frame_header(bytes: &[u8]) -> Option<(AudioFormat, usize)> {
-    let &[sync, b1, b2, b3, b4, b5, ..] = bytes else {
-        return None;
-    };
-    if sync != 0xff || b1 & 0xe0 != 0xe0 {
-        return None;
+fn is_followed(bytes: &[u8], first: MpegHeader) -> bool {
+    let mut at = first.size;
+    for seen in 0..2 {
+        match bytes.get(at..).map(MpegHeader::read) {
+            Some(Some(next)) if next.continues(&first) => at += next.size,
+            // The file ends behind two frames.
+            None => return seen > 0,
+            Some(_) => return seen > 0 && bytes.len() - at < 6,
+        }
     }
-    if b1 & 0xf6 == 0xf0 {
-        let is_rate_valid = (b2 >> 2) & 0x0f < 13;
-        let size = usize::from(b3 & 3) << 11 | usize::from(b4) << 3 | usize::from(b5) >> 5;
-        return (is_rate_valid && size > 7).then_some((AudioFormat::Aac, size));
-    }
-    let (version, layer) = ((b1 >> 3) & 3, (b1 >> 1) & 3);
-    let (bitrate, rate) = (usize::from(b2 >> 4), usize::from((b2 >> 2) & 3));
-    // Refuses reserved values, other layers, and the free format (0), which hardly exists. Without
-    // that, one in 2,048 positions of random bytes would count as a header.
-    if version == 1 || layer != 1 || bitrate == 0 || bitrate == 15 || rate == 3 {
-        return None;
-    }
-    let mpeg1 = version == 3;
-    let kbits = if mpeg1 {
-        MPEG1_KBITS[bitrate]
-    } else {
-        MPEG2_KBITS[bitrate]
-    };
-    let rate = [44_100, 48_000, 32_000][rate]
-        >> match version {
-            3 => 0,
-            2 => 1,
-            _ => 2,
-        };
-    // A frame has 1,152 samples, or 576 in MPEG-2. The number below is that, divided by 8 bits per
-    // byte and multiplied by 1,000 bits per kilobit.
-    let samples = if mpeg1 { 144_000 } else { 72_000 };
-    Some((
-        AudioFormat::Mp3,
-        samples * kbits / rate + usize::from((b2 >> 1) & 1),
-    ))
+    true
 }
-
-/// Bit rates of layer III in kbit/s, by the header's index.
-const MPEG1_KBITS: [usize; 15] = [
-    0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320,
-];
-const MPEG2_KBITS: [usize; 15] = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
 
 #[cfg(test)]
 mod tests {
@@ -181,6 +169,10 @@ mod tests {
     #[test]
     fn detects_kinds_from_bytes() {
         assert_eq!(kind(b"RIFF\0\0\0\0WAVEfmt "), Ok(AudioFormat::Wav));
+        assert_eq!(kind(b"RF64\0\0\0\0WAVEds64"), Ok(AudioFormat::Wav));
+        assert_eq!(kind(b"FORM\0\0\0\0AIFF"), Ok(AudioFormat::Aiff));
+        assert_eq!(kind(b"caff\0\x01"), Ok(AudioFormat::Caf));
+        assert_eq!(kind(b"\0\0\0\x08wide"), Ok(AudioFormat::M4a));
         assert_eq!(kind(b"fLaC\0\0\0\x22"), Ok(AudioFormat::Flac));
         assert_eq!(kind(b"\0\0\0\x20ftypM4A "), Ok(AudioFormat::M4a));
         assert_eq!(kind(b"\xff\xfb\x90\x64\0\0\0"), Ok(AudioFormat::Mp3));
@@ -190,21 +182,25 @@ mod tests {
     #[test]
     fn names_other_formats() {
         assert_eq!(kind(b""), Err(DecodeError::Empty));
-        assert_eq!(kind(b"<!doctype html>"), Err(DecodeError::UnknownFormat));
         assert_eq!(
             kind(b"\xff\xff\xff\xff\xff\xff\xff\xff"),
             Err(DecodeError::UnknownFormat)
         );
-        let mut opus = b"OggS".to_vec();
-        opus.resize(26, 0);
-        opus.extend(b"\x01\x13OpusHead");
-        assert!(
-            matches!(kind(&opus), Err(DecodeError::Unsupported { content }) if content.contains("Opus"))
-        );
-        assert!(matches!(
-            kind(b"FORM\0\0\0\0AIFF"),
-            Err(DecodeError::Unsupported { .. })
-        ));
+        let mut speex = b"OggS\0\x02".to_vec();
+        speex.resize(26, 0);
+        speex.extend(b"\x01\x08Speex   ");
+        let named: [(&[u8], &str); 6] = [
+            (&speex, "Speex"),
+            (b"#!AMR\n", "AMR"),
+            (b"wvpk", "WavPack"),
+            (b"\x0b\x77\x00\x00", "AC-3"),
+            (b"%PDF-1.7", "PDF"),
+            (b"<!doctype html>", "a web page"),
+        ];
+        for (bytes, name) in named {
+            let error = kind(bytes).unwrap_err().to_string();
+            assert!(error.starts_with(name) || error.contains(name), "{error}");
+        }
     }
 
     #[test]

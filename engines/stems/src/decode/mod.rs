@@ -1,16 +1,29 @@
 //! Decoding of sound files within limits, without trusting a byte.
 //!
-//! The kind is detected from the bytes (`format_detection`), container and codec are read by
-//! `symphonia`, and every limit is checked on what was actually decoded, never on what a header
-//! claims. Names, URLs and media types are deliberately not used.
+//! The kind is detected from the bytes (`format_detection`); what is not supported is named
+//! (`foreign`). Headers of WAV files are mended (`wav`), frames of FLAC and MPEG streams are found
+//! here (`flac_frames`, `mpeg_frames`), and other containers and nearly all codecs are read by
+//! `symphonia`. Every limit is checked on what was actually decoded, never on what a header claims.
+//! What is missing becomes silence of its own length and is listed (`timeline`). Names, URLs and
+//! media types are deliberately not used.
 
+mod byte_window;
 mod error;
+mod flac_frames;
+mod foreign;
 mod format;
 mod format_detection;
 mod mp4;
+mod mpeg_frames;
+mod mpeg_header;
+mod opus;
+mod packets;
 mod recording;
+mod spliced_media;
 mod stream;
 mod stripped_media;
+mod timeline;
+mod wav;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +31,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use error::{DecodeError, DecodeLimits};
 pub use format::AudioFormat;
 pub use recording::Recording;
+pub use timeline::DamagedSpan;
 
 use crate::shape::LevelSums;
 use crate::{Audio, ClipShape};
@@ -29,6 +43,8 @@ pub struct DecodedAudio {
     pub audio: Audio,
     /// Detected from the bytes.
     pub format: AudioFormat,
+    /// Parts that could not be read and are silent.
+    pub damage: Vec<DamagedSpan>,
 }
 
 /// Decodes a whole file in memory.
@@ -47,7 +63,12 @@ pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<DecodedAudio, Decod
         channel.drain(..totals.span.start);
     }
     let audio = Audio::new(totals.rate, channels).map_err(|_| DecodeError::NoAudio)?;
-    Ok(DecodedAudio { audio, format })
+    let damage = totals.damage;
+    Ok(DecodedAudio {
+        audio,
+        format,
+        damage,
+    })
 }
 
 /// A file's properties, found by decoding all of it without keeping the samples.
@@ -57,6 +78,8 @@ pub struct AudioScan {
     pub shape: ClipShape,
     /// Detected from the bytes.
     pub format: AudioFormat,
+    /// Parts that could not be read and are silent.
+    pub damage: Vec<DamagedSpan>,
     span: Range<usize>,
 }
 
@@ -90,6 +113,7 @@ pub fn scan_while(
     Ok(Some(AudioScan {
         shape,
         format,
+        damage: totals.damage,
         span: totals.span,
     }))
 }

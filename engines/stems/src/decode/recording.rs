@@ -38,8 +38,15 @@ impl Recording {
             .filter(is_untagged)
             .map(|detected| detected.format);
         // Files of other formats are small, and are searched for tags and tables.
-        if let Some(format @ (AudioFormat::Wav | AudioFormat::Flac | AudioFormat::OggVorbis)) =
-            format
+        if let Some(
+            format @ (AudioFormat::Wav
+            | AudioFormat::Aiff
+            | AudioFormat::Caf
+            | AudioFormat::Flac
+            | AudioFormat::OggVorbis
+            | AudioFormat::OggFlac
+            | AudioFormat::OggOpus),
+        ) = format
         {
             return Ok(Self(RecordingSource::Disk(file, format)));
         }
@@ -67,6 +74,7 @@ impl Recording {
                     format: *format,
                     media: Box::new(media),
                     mp4: None,
+                    codec_name: None,
                 })
             }
         }

@@ -1,29 +1,35 @@
 //! The stream decoder: packets of one sound track to planar samples. It checks every limit as
-//! samples arrive.
+//! samples arrive, and puts silence where packets are missing or damaged.
 
-use symphonia::core::audio::GenericAudioBufferRef;
-use symphonia::core::codecs::CodecParameters;
-use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
+use symphonia::core::codecs::audio::AudioCodecParameters;
+use symphonia::core::codecs::audio::well_known::{
+    CODEC_ID_AAC, CODEC_ID_PCM_F32BE, CODEC_ID_PCM_F32LE, CODEC_ID_PCM_F64BE, CODEC_ID_PCM_F64LE,
+};
 use symphonia::core::errors::Error;
-use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
-use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions};
-use symphonia::core::units::Duration;
-use symphonia::default::{formats, get_codecs};
+use symphonia::core::io::MediaSource;
+use symphonia::core::packet::Packet;
 
 use super::error::{DecodeError, DecodeLimits};
 use super::format::AudioFormat;
-use super::{format_detection, mp4, stripped_media};
+use super::mpeg_frames::StatedLength;
+use super::packets::{self, DecodedPacket, PacketDecoder, PacketSource, TrackFacts};
+use super::packets::{damaged_file, decode_error};
+use super::timeline::{DamagedSpan, Precision, Timeline};
+use super::wav::{self, MendedWav, WavContent};
+use super::{flac_frames, foreign, format_detection, mp4, stripped_media};
 use crate::engine::to_stereo;
 
 /// Receives a packet's samples, by channel; `false` ends the decoding.
 pub(super) type SampleSink<'a> = dyn FnMut(&[Vec<f32>]) -> bool + 'a;
 
 /// Totals of a decoded file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct StreamTotals {
     pub(super) rate: u32,
     /// The recording's part of the decoded samples; the rest is encoder padding.
     pub(super) span: std::ops::Range<usize>,
+    /// What could not be read.
+    pub(super) damage: Vec<DamagedSpan>,
 }
 
 /// A sound file whose kind is known.
@@ -33,15 +39,21 @@ pub(super) struct OpenAudio<'a> {
     pub(super) media: Box<dyn MediaSource + 'a>,
     /// The whole file, if it is MPEG-4.
     pub(super) mp4: Option<&'a [u8]>,
+    /// The codec of a Matroska file, if no decoder here knows it.
+    pub(super) codec_name: Option<&'static str>,
 }
 
 /// A file held in memory, opened.
 pub(super) fn in_memory(bytes: &[u8]) -> Result<OpenAudio<'_>, DecodeError> {
     let detected = format_detection::detect(bytes)?;
+    let head = &detected.body[..detected.body.len().min(64 * 1024)];
     Ok(OpenAudio {
         format: detected.format,
         media: Box::new(std::io::Cursor::new(detected.body)),
         mp4: (detected.format == AudioFormat::M4a).then_some(detected.body),
+        codec_name: (detected.format == AudioFormat::Matroska)
+            .then(|| foreign::matroska_codec(head))
+            .flatten(),
     })
 }
 
@@ -51,147 +63,255 @@ pub(super) fn read(
     limits: &DecodeLimits,
     sink: &mut SampleSink<'_>,
 ) -> Result<StreamTotals, DecodeError> {
-    let OpenAudio { format, media, mp4 } = opened;
+    let mp4 = opened.mp4;
+    let unsupported = |content: &str| DecodeError::Unsupported {
+        content: content.to_owned(),
+    };
     // Checked first: the reader would only report a codec that it does not know.
     if mp4.is_some_and(mp4::is_encrypted) {
-        return Err(DecodeError::Unsupported {
-            content: "encrypted audio".to_owned(),
-        });
+        return Err(unsupported("encrypted audio"));
     }
+    if let Some(content) = mp4.and_then(mp4::unsupported_codec) {
+        return Err(DecodeError::Unsupported { content });
+    }
+    if let Some(name) = opened.codec_name {
+        return Err(unsupported(name));
+    }
+    let (format, media, missing) = mend(opened)?;
     let media = stripped_media::strip(format, media, mp4)?;
-    let source = MediaSourceStream::new(media, MediaSourceStreamOptions::default());
-    let mut reader = open(format, source).map_err(|e| decode_error(format, &e))?;
-    let track = reader
-        .default_track(TrackType::Audio)
-        .ok_or(DecodeError::NoAudio)?;
-    let (id, mut decoder) = (track.id, decoder(format, track)?);
-    let announced = (format == AudioFormat::Mp3).then(|| AnnouncedLength::from_track(track));
-    let mut samples = SampleCollector::new(limits, sink);
-    let mut packets = PacketCounts::default();
-    loop {
-        let mut next = reader.next_packet();
-        // Undoes the demultiplexer's cut at the announced end; see `AnnouncedLength`.
-        if let (Some(_), Ok(Some(packet))) = (&announced, &mut next) {
-            packet.trim_end = Duration::ZERO;
+    let (source, facts) = packets::open(format, media)?;
+    if format == AudioFormat::Matroska {
+        let config = facts.parameters.extra_data.as_deref().unwrap_or(&[]);
+        let is_aac = facts.parameters.codec == CODEC_ID_AAC;
+        if let Some(content) = mp4::unsupported_aac(config).filter(|_| is_aac) {
+            return Err(DecodeError::Unsupported { content });
         }
-        match next {
-            Ok(Some(packet)) if packet.track_id != id => packets.count_skipped()?,
-            Ok(Some(packet)) => match decoder.decode(&packet) {
-                Ok(buffer) if buffer.frames() > 0 => {
-                    packets.good += 1;
-                    packets.bad_run = 0;
-                    samples.append(&buffer)?;
+    }
+    let mut reading = TrackReading::new(format, source, facts, limits, sink)?;
+    reading.read_packets()?;
+    reading.finish(mp4, missing)
+}
+
+/// Mends the header of a WAV file; other formats stay as they are. Also returns how many samples a
+/// header states and the file lacks.
+fn mend(
+    opened: OpenAudio<'_>,
+) -> Result<(AudioFormat, Box<dyn MediaSource + '_>, u64), DecodeError> {
+    let OpenAudio { format, media, .. } = opened;
+    if format != AudioFormat::Wav {
+        return Ok((format, media, 0));
+    }
+    let mended = wav::mend(media).map_err(|error| stripped_media::read_error(format, &error))?;
+    let MendedWav { content, missing } = mended;
+    match content {
+        WavContent::Samples(media) => Ok((format, media, missing)),
+        WavContent::Mpeg(media) => Ok((AudioFormat::Mp3, media, 0)),
+        WavContent::Other(content) => Err(DecodeError::Unsupported { content }),
+    }
+}
+
+/// The state of reading a track.
+struct TrackReading<'a, 'b, 'c> {
+    format: AudioFormat,
+    source: PacketSource<'a>,
+    facts: TrackFacts,
+    decoder: PacketDecoder,
+    samples: SampleCollector<'b, 'c>,
+    packets: PacketCounts,
+    timeline: Timeline,
+    planes: Vec<Vec<f32>>,
+    /// Missing samples before the first ones that were decoded.
+    pending: u64,
+}
+
+impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
+    fn new(
+        format: AudioFormat,
+        source: PacketSource<'a>,
+        facts: TrackFacts,
+        limits: &'b DecodeLimits,
+        sink: &'b mut SampleSink<'c>,
+    ) -> Result<Self, DecodeError> {
+        let (precision, origin) = match &source {
+            // A stream that does not state its length may have been cut out of a longer one.
+            PacketSource::Flac(frames) => (Precision::Exact, frames.stated().map(|_| 0)),
+            PacketSource::Mpeg(_) => (Precision::Rounded, Some(0)),
+            PacketSource::Container(_) => (Precision::Rounded, None),
+        };
+        Ok(Self {
+            format,
+            decoder: PacketDecoder::new(format, &facts.parameters)?,
+            samples: SampleCollector::new(limits, sink, may_exceed(&facts.parameters)),
+            source,
+            facts,
+            packets: PacketCounts::default(),
+            timeline: Timeline::new(precision, origin),
+            planes: Vec::new(),
+            pending: 0,
+        })
+    }
+
+    fn read_packets(&mut self) -> Result<(), DecodeError> {
+        loop {
+            match self.source.next_packet() {
+                Ok(Some(packet)) if packet.track_id != self.facts.id => {
+                    self.packets.count_skipped()?;
                 }
-                // Encoder delay removed all of this packet's samples; that is normal.
-                Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => {}
-                Ok(_) => packets.empty += 1,
-                Err(e) => packets.count_failed(e),
-            },
-            Ok(None) => break,
-            // Only a second recording after the first requires this. The first alone is not
-            // returned.
-            Err(Error::ResetRequired) => {
-                let content = "an Ogg file of several recordings in a row".to_owned();
-                return Err(DecodeError::Unsupported { content });
+                Ok(Some(packet)) => self.add(&packet)?,
+                Ok(None) => break,
+                Err(Error::ResetRequired) => self.continue_with_next_track()?,
+                Err(error) => {
+                    if let Error::IoError(io) = &error
+                        && io.to_string() == flac_frames::OTHER_SHAPE
+                    {
+                        return Err(damaged_file(self.format, flac_frames::OTHER_SHAPE));
+                    }
+                    self.packets.set_fault(error);
+                    self.timeline.end_early();
+                    break;
+                }
             }
-            Err(e) => {
-                packets.set_fault(e);
+            if self.packets.is_hopeless() || self.samples.stopped_by_sink {
                 break;
             }
         }
-        if packets.is_hopeless() || samples.stopped_by_sink {
-            break;
-        }
-    }
-    packets.check(format, samples.frames)?;
-    let span = match (mp4, announced) {
-        (Some(file), _) => mp4::span(file, samples.rate),
-        (None, Some(announced)) => announced.span(samples.frames as u64),
-        (None, None) => None,
-    };
-    Ok(StreamTotals {
-        rate: samples.rate,
-        span: recording_span(samples.frames, span),
-    })
-}
-
-/// The length in an MP3 file's first frame, if there is one. The demultiplexer ends the sound there
-/// or, without it, at a guess from the first bit rates, which is wrong for variable rates and for
-/// concatenated files. So its cut is undone, and the end is cut off only if the rest is no more
-/// than encoder padding.
-struct AnnouncedLength {
-    length: Option<u64>,
-    padding: u64,
-}
-
-impl AnnouncedLength {
-    fn from_track(track: &Track) -> Self {
-        Self {
-            length: track.num_frames,
-            padding: u64::from(track.padding.unwrap_or(0)),
-        }
+        Ok(())
     }
 
-    /// The part with the recording of `frames` samples, after the encoder's delay.
-    fn span(&self, frames: u64) -> Option<mp4::SampleSpan> {
-        let length = self.length?;
-        let excess = frames.saturating_sub(length);
-        (excess <= self.padding).then_some(mp4::SampleSpan {
-            start: 0,
-            length: Some(length),
+    /// A second recording in the same file is appended to the first if it has the same shape.
+    fn continue_with_next_track(&mut self) -> Result<(), DecodeError> {
+        let track = self.source.next_track().ok_or(DecodeError::NoAudio)?;
+        self.facts = packets::track_facts(self.format, track)?;
+        self.decoder = PacketDecoder::new(self.format, &self.facts.parameters)?;
+        self.timeline.restart();
+        Ok(())
+    }
+
+    fn add(&mut self, packet: &Packet) -> Result<(), DecodeError> {
+        let start = self.facts.samples(packet.pts.get());
+        let units = packet.block_dur().get();
+        let length = self.facts.samples(i64::try_from(units).unwrap_or(i64::MAX));
+        let length = u64::try_from(length).unwrap_or(0);
+        let gap = self.timeline.place(start, length);
+        self.add_silence(gap)?;
+        match self.decoder.decode(packet, &mut self.planes) {
+            Ok(decoded) if decoded.frames > 0 => {
+                if self.samples.is_noise(&self.planes) {
+                    self.packets.count_failed(Error::DecodeError(NOISE));
+                    return self.add_silence(decoded.frames as u64);
+                }
+                self.packets.good += 1;
+                self.packets.bad_run = 0;
+                self.samples.start_with(&decoded, self.planes.len())?;
+                let pending = std::mem::take(&mut self.pending);
+                self.add_silence(pending)?;
+                self.samples.append(&mut self.planes)
+            }
+            // Encoder delay removed all of this packet's samples; that is normal.
+            Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => Ok(()),
+            Ok(_) => {
+                self.packets.empty += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.packets.count_failed(error);
+                let valid = self
+                    .facts
+                    .samples(i64::try_from(packet.dur.get()).unwrap_or(0));
+                self.add_silence(u64::try_from(valid).unwrap_or(0))
+            }
+        }
+    }
+
+    fn add_silence(&mut self, count: u64) -> Result<(), DecodeError> {
+        if count == 0 {
+            return Ok(());
+        }
+        if self.samples.channels == 0 {
+            self.pending = self.pending.saturating_add(count);
+            return Ok(());
+        }
+        self.samples.check_room(count)?;
+        self.timeline.add_hole(self.samples.frames as u64, count);
+        self.samples.append_silence(count)
+    }
+
+    fn finish(self, mp4: Option<&[u8]>, missing: u64) -> Result<StreamTotals, DecodeError> {
+        let Self {
+            format,
+            source,
+            facts,
+            samples,
+            packets,
+            mut timeline,
+            ..
+        } = self;
+        packets.check(format, samples.frames)?;
+        let frames = samples.frames;
+        if missing > 0 || source.is_cut() {
+            timeline.end_early();
+        }
+        let part = match mp4 {
+            Some(file) => mp4::span(file, samples.rate),
+            None => facts.tag.map(|tag| tagged_span(tag, frames as u64)),
+        };
+        let span = recording_span(frames, part);
+        if samples.stopped_by_sink {
+            let rate = samples.rate;
+            let damage = Vec::new();
+            return Ok(StreamTotals { rate, span, damage });
+        }
+        let stated = match (source.stated(), mp4) {
+            (Some(stated), _) => Some(stated),
+            // Of an MPEG-4 file the samples count, with what the encoder put before and after them.
+            (None, Some(_)) => facts.stated.map(|stated| {
+                let trimmed = (frames - span.len()) as u64;
+                stated
+                    .saturating_sub(trimmed)
+                    .min(part.and_then(|part| part.length).unwrap_or(u64::MAX))
+            }),
+            (None, None) => facts.stated,
+        };
+        let damage = timeline.judge(format, samples.rate, &span, stated)?;
+        Ok(StreamTotals {
+            rate: samples.rate,
+            span,
+            damage,
         })
     }
 }
 
-type ContainerReader<'a> = Box<dyn FormatReader + 'a>;
-
-/// The reader is chosen by kind instead of probed for, so that junk is never searched for a format
-/// that happens to match somewhere inside.
-fn open(format: AudioFormat, source: MediaSourceStream<'_>) -> Result<ContainerReader<'_>, Error> {
-    let options = FormatOptions::default();
-    Ok(match format {
-        AudioFormat::Wav => Box::new(formats::WavReader::try_new(source, options)?),
-        AudioFormat::Flac => Box::new(formats::FlacReader::try_new(source, options)?),
-        AudioFormat::Mp3 => Box::new(formats::MpaReader::try_new(source, options)?),
-        AudioFormat::Aac => Box::new(formats::AdtsReader::try_new(source, options)?),
-        AudioFormat::M4a => Box::new(formats::IsoMp4Reader::try_new(source, options)?),
-        AudioFormat::OggVorbis => Box::new(formats::OggReader::try_new(source, options)?),
-    })
-}
-
-fn decoder(format: AudioFormat, track: &Track) -> Result<Box<dyn AudioDecoder>, DecodeError> {
-    let Some(CodecParameters::Audio(parameters)) = &track.codec_params else {
-        return Err(DecodeError::NoAudio);
-    };
-    get_codecs()
-        .make_audio_decoder(parameters, &AudioDecoderOptions::default())
-        .map_err(|e| decode_error(format, &e))
-}
-
-fn decode_error(format: AudioFormat, error: &Error) -> DecodeError {
-    match error {
-        Error::Unsupported(_) => DecodeError::Unsupported {
-            content: format!("this kind of {format} file"),
-        },
-        Error::IoError(_) => damaged_file(format, "it ends too early"),
-        Error::DecodeError(reason) | Error::LimitError(reason) => damaged_file(format, reason),
-        _ => damaged_file(format, "its contents do not hold together"),
+/// The recording's part of `frames` samples, after the encoder's delay. The tag describes only the
+/// first of several files in a row, so the end is cut off only if it is no more than padding.
+fn tagged_span(tag: StatedLength, frames: u64) -> mp4::SampleSpan {
+    let excess = frames.saturating_sub(tag.delay + tag.length);
+    mp4::SampleSpan {
+        start: tag.delay,
+        length: (excess <= tag.padding).then_some(tag.length),
     }
 }
 
-fn damaged_file(format: AudioFormat, reason: &str) -> DecodeError {
-    DecodeError::Damaged {
-        format,
-        reason: reason.to_owned(),
-    }
+/// Whether samples beyond full scale are part of the format.
+fn may_exceed(parameters: &AudioCodecParameters) -> bool {
+    [
+        CODEC_ID_PCM_F32LE,
+        CODEC_ID_PCM_F32BE,
+        CODEC_ID_PCM_F64LE,
+        CODEC_ID_PCM_F64BE,
+    ]
+    .contains(&parameters.codec)
 }
 
-/// Counts of good and bad packets. A stream cut from a longer one has a bad packet or two at either
-/// end and is still usable; one that fails everywhere is not.
+/// The fault of packets that decode to values that no encoder was given.
+const NOISE: &str = "a part of it decodes to noise";
+
+/// Decoders of lossy formats overshoot full scale a little. What is beyond this is an error.
+const LOUDEST: f32 = 4.0;
+
+/// Counts of good and bad packets.
 #[derive(Default)]
 struct PacketCounts {
     good: usize,
-    bad: usize,
     bad_run: usize,
     empty: usize,
     other_tracks: usize,
@@ -200,7 +320,6 @@ struct PacketCounts {
 
 impl PacketCounts {
     fn count_failed(&mut self, error: Error) {
-        self.bad += 1;
         self.bad_run += 1;
         self.fault.get_or_insert(error);
     }
@@ -224,11 +343,9 @@ impl PacketCounts {
     }
 
     fn check(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
-        // Tolerates four bad packets at the ends of a stream that was cut out of a longer one, and
-        // one in five in between.
-        let too_many = self.bad > 4 + self.good / 4;
+        let is_hopeless = self.bad_run > MAX_BAD_RUN;
         match self.fault {
-            Some(error) if frames == 0 || too_many => Err(match decode_error(format, &error) {
+            Some(error) if frames == 0 || is_hopeless => Err(match decode_error(format, &error) {
                 // The decoder was set up, so this is one bad packet rather than an unsupported
                 // kind.
                 DecodeError::Unsupported { .. } if self.good > 0 => {
@@ -253,59 +370,84 @@ const MIN_RATE: u32 = 1_000;
 struct SampleCollector<'a, 'b> {
     limits: &'a DecodeLimits,
     sink: &'a mut SampleSink<'b>,
+    may_exceed: bool,
     rate: u32,
     channels: usize,
     frames: usize,
-    packet: Vec<Vec<f32>>,
     stopped_by_sink: bool,
 }
 
 impl<'a, 'b> SampleCollector<'a, 'b> {
-    fn new(limits: &'a DecodeLimits, sink: &'a mut SampleSink<'b>) -> Self {
+    fn new(limits: &'a DecodeLimits, sink: &'a mut SampleSink<'b>, may_exceed: bool) -> Self {
         Self {
             limits,
             sink,
+            may_exceed,
             rate: 0,
             channels: 0,
             frames: 0,
-            packet: Vec::new(),
             stopped_by_sink: false,
         }
     }
 
-    fn append(&mut self, buffer: &GenericAudioBufferRef<'_>) -> Result<(), DecodeError> {
-        let (rate, count) = (buffer.spec().rate(), buffer.num_planes());
+    /// Whether a decoder produced values that the format cannot hold.
+    fn is_noise(&self, planes: &[Vec<f32>]) -> bool {
+        !self.may_exceed && planes.iter().flatten().any(|x| x.abs() > LOUDEST)
+    }
+
+    /// Checks a packet's shape: the first one decides it.
+    fn start_with(&mut self, packet: &DecodedPacket, count: usize) -> Result<(), DecodeError> {
         if self.channels == 0 {
-            self.start(rate, count)?;
+            self.start(packet.rate, count)?;
         }
-        if rate != self.rate || count != self.channels {
+        if packet.rate != self.rate || count != self.channels {
             let content = "a sample rate or channel count that changes on the way".to_owned();
             return Err(DecodeError::Unsupported { content });
         }
-        let frames = self.frames + buffer.frames();
-        // Both limits are checked before the samples are copied, and no memory is ever reserved
-        // because a header says so.
-        let longest = u64::from(self.limits.max_seconds) * u64::from(self.rate);
-        if frames as u64 > longest {
+        self.check_room(packet.frames as u64)
+    }
+
+    /// Whether more samples are within the limits. No memory is ever reserved because a header says
+    /// so.
+    fn check_room(&self, count: u64) -> Result<(), DecodeError> {
+        let frames = (self.frames as u64).saturating_add(count);
+        if frames > u64::from(self.limits.max_seconds) * u64::from(self.rate) {
             return Err(DecodeError::TooLong {
                 limit_seconds: self.limits.max_seconds,
             });
         }
-        if frames.saturating_mul(4 * count) > self.limits.max_bytes {
+        if frames.saturating_mul(4 * self.channels as u64) > self.limits.max_bytes as u64 {
             return Err(DecodeError::TooLarge {
                 limit_bytes: self.limits.max_bytes,
             });
         }
-        self.frames = frames;
-        buffer.copy_to_vecs_planar(&mut self.packet);
+        Ok(())
+    }
+
+    fn append(&mut self, planes: &mut Vec<Vec<f32>>) -> Result<(), DecodeError> {
+        let count = planes.first().map_or(0, Vec::len);
+        self.check_room(count as u64)?;
+        self.frames += count;
         // Float files may contain NaN, which would spoil every sum.
-        for x in self.packet.iter_mut().flatten() {
+        for x in planes.iter_mut().flatten() {
             *x = if x.is_finite() { *x } else { 0.0 };
         }
-        if self.limits.fold_down && count > 2 {
-            self.packet = to_stereo(&self.packet);
+        if self.limits.fold_down && self.channels > 2 {
+            *planes = to_stereo(planes);
         }
-        self.stopped_by_sink = !(self.sink)(&self.packet);
+        self.stopped_by_sink = !(self.sink)(planes);
+        Ok(())
+    }
+
+    fn append_silence(&mut self, count: u64) -> Result<(), DecodeError> {
+        const PIECE: u64 = 4_096;
+        let mut rest = count;
+        while rest > 0 && !self.stopped_by_sink {
+            let piece = rest.min(PIECE);
+            let length = usize::try_from(piece).unwrap_or(0);
+            self.append(&mut vec![vec![0.0; length]; self.channels])?;
+            rest -= piece;
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! they are counted and skipped, so that readers see only what they need. In containers that cannot
 //! be cut without rewriting them (Ogg, MPEG-4) entries are only counted.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, SeekFrom};
 
 use symphonia::core::io::MediaSource;
 
@@ -13,143 +13,59 @@ use super::format::AudioFormat;
 
 /// Maximum number of chunks in a WAV file, or of metadata blocks in a FLAC file. Programs write a
 /// few dozen.
-const MAX_PARTS: usize = 1_000;
+pub(super) const MAX_PARTS: usize = 1_000;
 /// Maximum number of boxes of an MPEG-4 file. A file that is cut into fragments of one second has
 /// ten per fragment.
 const MAX_BOXES: usize = 100_000;
 /// Maximum number of comments of an Ogg file.
 const MAX_COMMENTS: u32 = 10_000;
-/// Longest chunk with the sample format, in bytes.
-const MAX_FORMAT: usize = 64 * 1024;
 
 /// The file with only the headers it needs before its sound.
 pub(super) fn strip<'a>(
     format: AudioFormat,
     mut media: Box<dyn MediaSource + 'a>,
-    mp4: Option<&[u8]>,
+    mp4: Option<&'a [u8]>,
 ) -> Result<Box<dyn MediaSource + 'a>, DecodeError> {
     let damaged = |reason: &str| DecodeError::Damaged {
         format,
         reason: reason.to_owned(),
     };
-    let head = match format {
-        AudioFormat::Wav => wav(media.as_mut()),
-        AudioFormat::Flac => flac(media.as_mut()),
-        AudioFormat::OggVorbis => ogg(media.as_mut()).map(|()| None),
-        AudioFormat::M4a => {
+    match (format, mp4) {
+        (AudioFormat::OggVorbis, _) => {
+            let counted = ogg(media.as_mut());
+            counted.map_err(|error| read_error(format, &error))?;
+            media
+                .rewind()
+                .map_err(|_| damaged("it cannot be read twice"))?;
+            Ok(media)
+        }
+        (AudioFormat::M4a, Some(file)) => {
             let mut remaining = MAX_BOXES;
-            let within_limit =
-                mp4.is_none_or(|file| has_few_boxes(file, *b"file", 0, &mut remaining));
-            return if within_limit {
-                Ok(media)
+            if has_few_boxes(file, *b"file", 0, &mut remaining) {
+                Ok(super::mp4::with_fitting_boxes(file).unwrap_or(media))
             } else {
                 Err(damaged(TOO_MANY))
-            };
+            }
         }
-        AudioFormat::Mp3 | AudioFormat::Aac => return Ok(media),
-    };
-    let head = head.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => damaged(&error.to_string()),
-        _ => damaged("it ends too early"),
-    })?;
-    let start = media.stream_position();
-    let start = start.map_err(|_| damaged("it ends too early"))?;
-    match head {
-        Some(head) => Ok(Box::new(StrippedMedia::new(head, media, start))),
-        None => media
-            .rewind()
-            .map(|()| media)
-            .map_err(|_| damaged("it cannot be read twice")),
+        _ => Ok(media),
     }
 }
 
-const TOO_MANY: &str = "it holds too many parts that are not sound";
+/// The error for a header that cannot be read.
+pub(super) fn read_error(format: AudioFormat, error: &io::Error) -> DecodeError {
+    DecodeError::Damaged {
+        format,
+        reason: match error.kind() {
+            io::ErrorKind::InvalidData => error.to_string(),
+            _ => "it ends too early".to_owned(),
+        },
+    }
+}
 
-fn invalid_data(reason: &'static str) -> io::Error {
+pub(super) const TOO_MANY: &str = "it holds too many parts that are not sound";
+
+pub(super) fn invalid_data(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
-}
-
-/// The chunks that a reader needs, up to the first sample.
-fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
-    let mut head = vec![0; 12];
-    media.read_exact(&mut head)?;
-    let announced = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
-    let mut skipped = 0_u64;
-    for _ in 0..MAX_PARTS {
-        let mut header = [0; 8];
-        media.read_exact(&mut header)?;
-        let [kind @ .., a, b, c, d] = header;
-        let size = u32::from_le_bytes([a, b, c, d]);
-        let padded = u64::from(size) + u64::from(size & 1);
-        match &kind {
-            b"data" => {
-                // This value announces a stream of unknown length, and stays.
-                if announced != u32::MAX {
-                    // The length must match the rest, otherwise the reader expects chunks after the
-                    // end.
-                    let length = u64::from(announced).saturating_sub(skipped);
-                    let length = u32::try_from(length).unwrap_or(u32::MAX);
-                    head[4..8].copy_from_slice(&length.to_le_bytes());
-                }
-                head.extend(header);
-                return Ok(Some(head));
-            }
-            b"fmt " | b"fact" => {
-                let size = usize::try_from(padded).unwrap_or(usize::MAX);
-                if size > MAX_FORMAT {
-                    return Err(invalid_data("its format takes too many bytes"));
-                }
-                head.extend(header);
-                let start = head.len();
-                head.resize(start + size, 0);
-                media.read_exact(&mut head[start..])?;
-            }
-            _ => {
-                skipped += 8 + padded;
-                skip(media, padded)?;
-            }
-        }
-    }
-    Err(invalid_data(TOO_MANY))
-}
-
-/// The magic number and the STREAMINFO block.
-fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
-    const STREAM_INFO: usize = 34;
-    let mut mark = [0; 4];
-    media.read_exact(&mut mark)?;
-    let mut head = None;
-    for _ in 0..MAX_PARTS {
-        let mut header = [0; 4];
-        media.read_exact(&mut header)?;
-        let size = u32::from_be_bytes([0, header[1], header[2], header[3]]);
-        let (is_last, kind) = (header[0] >= 0x80, header[0] & 0x7f);
-        if kind == 0 {
-            if head.is_some() {
-                return Err(invalid_data("it describes more than one stream"));
-            }
-            if size as usize != STREAM_INFO {
-                return Err(invalid_data(
-                    "the description of its stream has a wrong length",
-                ));
-            }
-            let mut info = vec![0; mark.len() + header.len() + STREAM_INFO];
-            media.read_exact(&mut info[8..])?;
-            info[..4].copy_from_slice(&mark);
-            // Marked as the last block of metadata, because all others are left out.
-            info[4] = 0x80;
-            info[5..8].copy_from_slice(&header[1..]);
-            head = Some(info);
-        } else {
-            skip(media, u64::from(size))?;
-        }
-        if is_last {
-            return head
-                .map(Some)
-                .ok_or(invalid_data("it does not describe its stream"));
-        }
-    }
-    Err(invalid_data(TOO_MANY))
 }
 
 /// Checks the number of comments that the file states, at the start of the second page.
@@ -218,73 +134,8 @@ fn has_few_boxes(body: &[u8], parent: [u8; 4], depth: usize, remaining: &mut usi
     true
 }
 
-/// A generated header, followed by the rest of a file.
-struct StrippedMedia<'a> {
-    head: Vec<u8>,
-    rest: Box<dyn MediaSource + 'a>,
-    /// Offset of the rest in the file.
-    start: u64,
-    position: u64,
-}
-
-impl<'a> StrippedMedia<'a> {
-    fn new(head: Vec<u8>, rest: Box<dyn MediaSource + 'a>, start: u64) -> Self {
-        Self {
-            head,
-            rest,
-            start,
-            position: 0,
-        }
-    }
-}
-
-impl Read for StrippedMedia<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let offset = usize::try_from(self.position).unwrap_or(usize::MAX);
-        let read = match self.head.get(offset..) {
-            Some(mut head) if !head.is_empty() => head.read(buffer)?,
-            _ => self.rest.read(buffer)?,
-        };
-        self.position += read as u64;
-        Ok(read)
-    }
-}
-
-impl Seek for StrippedMedia<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let head = self.head.len() as u64;
-        let target = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.position.checked_add_signed(by),
-            SeekFrom::End(by) => {
-                let end = self.rest.seek(SeekFrom::End(0))?;
-                (end.saturating_sub(self.start) + head).checked_add_signed(by)
-            }
-        };
-        self.position = target.ok_or(io::ErrorKind::InvalidInput)?;
-        // The rest is moved even if the position is in the head, so that reading on from there
-        // finds its start.
-        let rest_offset = self.position.saturating_sub(head);
-        self.rest.seek(SeekFrom::Start(self.start + rest_offset))?;
-        Ok(self.position)
-    }
-}
-
-impl MediaSource for StrippedMedia<'_> {
-    fn is_seekable(&self) -> bool {
-        self.rest.is_seekable()
-    }
-
-    fn byte_len(&self) -> Option<u64> {
-        let rest_length = self.rest.byte_len()?.saturating_sub(self.start);
-        Some(rest_length + self.head.len() as u64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
-
     use super::*;
     use crate::encode::{flac24, wav32f};
     use crate::{Audio, DecodeLimits, decode};
@@ -370,22 +221,5 @@ mod tests {
         ogg.extend(b"\x01\xff\x03vorbis\0\0\0\0\xff\xff\xff\0");
         let error = decode(&ogg, &DecodeLimits::default()).unwrap_err();
         assert!(error.to_string().contains("too many parts"), "{error}");
-    }
-
-    #[test]
-    fn a_stripped_file_is_read_from_any_position() {
-        let rest = Box::new(Cursor::new(b"skipped-then-this".to_vec()));
-        let mut stripped = StrippedMedia::new(b"head-".to_vec(), rest, 13);
-        let mut text = String::new();
-        stripped.seek(SeekFrom::Start(0)).unwrap();
-        stripped.read_to_string(&mut text).unwrap();
-        assert_eq!((text.as_str(), stripped.byte_len()), ("head-this", Some(9)));
-        for (position, expected) in [(3, "d-this"), (5, "this"), (7, "is")] {
-            stripped.seek(SeekFrom::Start(position)).unwrap();
-            text.clear();
-            stripped.read_to_string(&mut text).unwrap();
-            assert_eq!(text, expected);
-        }
-        assert_eq!(stripped.seek(SeekFrom::End(-2)).unwrap(), 7);
     }
 }

@@ -92,10 +92,10 @@ fn unsupported_formats_are_named() {
         decode(b"hello, world", &LIMITS()),
         Err(DecodeError::UnknownFormat)
     );
-    let opus = decode(&fixture("tone.opus"), &LIMITS()).unwrap_err();
+    let amr = decode(b"#!AMR\n", &LIMITS()).unwrap_err();
     assert!(
-        opus.to_string().starts_with("Opus audio is not supported"),
-        "{opus}"
+        amr.to_string().starts_with("AMR audio is not supported"),
+        "{amr}"
     );
 }
 
@@ -193,22 +193,19 @@ fn an_mp3_file_is_no_shorter_than_its_frames() {
 const BARE_FRAMES: usize = 24;
 
 #[test]
-fn a_cut_file_gives_its_beginning() {
-    for name in [
-        "tone.mp3",
-        "tone.ogg",
-        "tone.flac",
-        "tone.aac",
-        "wav-s16le.wav",
-    ] {
+fn a_cut_file_gives_its_beginning_if_it_states_no_length() {
+    for name in ["tone.ogg", "tone.aac", "wav-s16le.wav"] {
         let file = fixture(name);
         let whole = decode(&file, &LIMITS()).unwrap().audio;
-        let cut = decode(&file[..file.len() * 9 / 10], &LIMITS())
-            .unwrap()
-            .audio;
+        let cut = decode(&file[..file.len() * 9 / 10], &LIMITS()).unwrap();
+        let frames = cut.audio.frames();
         assert!(
-            cut.frames() > whole.frames() / 2 && cut.frames() <= whole.frames(),
+            frames > whole.frames() / 2 && frames <= whole.frames(),
             "{name}"
+        );
+        assert!(
+            !cut.damage.is_empty(),
+            "{name} does not say that it was cut"
         );
     }
 }

@@ -9,7 +9,18 @@ use std::io::Write as _;
 use stems::decode::{Recording, replay, scan};
 use stems::{DecodeLimits, decode};
 
-const FIXTURES: [&str; 15] = [
+const FIXTURES: [&str; 26] = [
+    "alac.m4a",
+    "alac.caf",
+    "tone.aiff",
+    "sowt.aifc",
+    "tone.mp2",
+    "tone.mka",
+    "tone.oga",
+    "adpcm.wav",
+    "mp3-inside.wav",
+    "opus.webm",
+    "opus.m4a",
     "tone.mp3",
     "bare-vbr.mp3",
     "tone.m4a",

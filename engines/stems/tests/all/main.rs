@@ -8,4 +8,5 @@ mod manifest;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod program;
+mod recordings;
 mod separate;

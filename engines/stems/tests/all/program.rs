@@ -87,7 +87,7 @@ fn explains_errors() {
         (
             vec![fixture("README.md").as_str(), folder],
             1,
-            "is not WAV, FLAC",
+            "is no sound that is known",
         ),
         (vec![&song, &song], 1, "File exists"),
     ] {

@@ -620,7 +620,7 @@ function StemFields({ model, form, set, fault }) {
           : html`
             <${FileField}
               name="song"
-              label="Song (WAV, FLAC, MP3, M4A or OGG)"
+              label="Song (WAV, AIFF, FLAC, MP3, M4A or OGG)"
               accept="audio/*"
               limit=${Number(settings.songBytes)}
               file=${form.song}
