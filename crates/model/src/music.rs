@@ -95,6 +95,34 @@ pub struct ClipMedia {
     pub expires_at: Option<Timestamp>,
 }
 
+/// What a stored recording says differently from the file that was read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordingNotes {
+    /// By how much all of it was made quieter, because it was louder than full scale. Negative, in
+    /// decibels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_db: Option<f64>,
+    /// The parts that could not be read and are silent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<SilentSpan>,
+}
+
+impl RecordingNotes {
+    /// The notes, if there are any.
+    pub fn if_any(self) -> Option<Self> {
+        (self.gain_db.is_some() || !self.damage.is_empty()).then_some(self)
+    }
+}
+
+/// A part of a recording that could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SilentSpan {
+    /// In seconds.
+    pub start_s: f64,
+    /// In seconds. Equal to the start if the file ends there before the recording does.
+    pub end_s: f64,
+}
+
 /// A piece of music.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clip {
@@ -120,6 +148,8 @@ pub struct Clip {
     pub upstream: Option<ClipUpstream>,
     /// The provenance of its recording; for an upload or a song, as it came in.
     pub provenance: Option<Provenance>,
+    /// How the recording differs from the file that was read.
+    pub notes: Option<RecordingNotes>,
     pub created_at: Timestamp,
 }
 

@@ -10,7 +10,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::media::MediaType;
-use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
+use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream, RecordingNotes};
 use mediagate_model::provenance::Provenance;
 use mediagate_model::task::{StemTarget, TaskPayload, TaskState};
 
@@ -33,6 +33,7 @@ struct ClipRow {
     upstream: Option<ClipUpstream>,
     past_payload: Option<TaskPayload>,
     provenance: Option<Provenance>,
+    notes: Option<RecordingNotes>,
     task_state: Option<TaskState>,
     error_code: Option<String>,
     error_message: Option<String>,
@@ -60,6 +61,7 @@ record! {
         upstream: "c.upstream",
         past_payload: "c.past_payload",
         provenance: "c.provenance",
+        notes: "c.notes",
         task_state: "t.state",
         error_code: "t.error_code",
         error_message: "t.error_message",
@@ -103,6 +105,9 @@ pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), Sto
     }
     if let Some(provenance) = &clip.provenance {
         set_provenance(conn, clip.id, provenance)?;
+    }
+    if let Some(notes) = &clip.notes {
+        set_notes(conn, clip.id, notes)?;
     }
     Ok(())
 }
@@ -153,6 +158,20 @@ pub fn set_provenance(
         provenance = &provenance
     )
     .execute(conn)?;
+    Ok(())
+}
+
+/// Records how a clip's recording differs from the file that was read.
+pub fn set_notes(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    notes: &RecordingNotes,
+) -> Result<(), StoreError> {
+    let notes = to_json(notes)?;
+    conn.execute(
+        "UPDATE clips SET notes = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), (&notes).into()],
+    )?;
     Ok(())
 }
 
@@ -348,6 +367,7 @@ impl From<ClipRow> for Clip {
             upstream: row.upstream,
             past_payload: row.past_payload,
             provenance: row.provenance,
+            notes: row.notes,
             created_at: row.created_at,
         }
     }

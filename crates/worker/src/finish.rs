@@ -342,6 +342,9 @@ fn insert_results(conn: &mut Conn<'_>, output: &RunOutput) -> Result<(), Error> 
     for (clip, provenance) in &output.provenance {
         store::clips::set_provenance(conn, *clip, provenance)?;
     }
+    for (clip, notes) in &output.notes {
+        store::clips::set_notes(conn, *clip, notes)?;
+    }
     for fingerprint in &output.fingerprints {
         store::fingerprints::insert(conn, fingerprint)?;
     }

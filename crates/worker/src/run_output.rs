@@ -3,7 +3,7 @@
 use mediagate_core::pricing::{DeliveredWork, RouteName};
 use mediagate_model::ids::ClipId;
 use mediagate_model::media::Asset;
-use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
+use mediagate_model::music::{Clip, ClipMedia, ClipUpstream, RecordingNotes};
 use mediagate_model::provenance::{Provenance, ResultFingerprint};
 use mediagate_model::task::TaskResult;
 
@@ -19,6 +19,8 @@ pub(super) struct RunOutput {
     pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
     /// Per clip: the marks of origin in its recording.
     pub(super) provenance: Vec<(ClipId, Provenance)>,
+    /// Per clip: how its recording differs from the file that was read.
+    pub(super) notes: Vec<(ClipId, RecordingNotes)>,
     /// Fingerprints by which the results are recognised.
     pub(super) fingerprints: Vec<ResultFingerprint>,
     /// What was made, as far as prices count it.
@@ -38,6 +40,7 @@ impl RunOutput {
             more_clips: Vec::new(),
             clip_facts: Vec::new(),
             provenance: Vec::new(),
+            notes: Vec::new(),
             fingerprints: Vec::new(),
             made_by: None,
         }

@@ -115,6 +115,7 @@ pub async fn upload(
         failure: None,
         upstream: None,
         provenance: Some(provenance),
+        notes: built.notes,
         created_at: app.clock.now(),
     };
     let row = clip.clone();
@@ -299,6 +300,7 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
         failure: None,
         upstream: None,
         provenance: None,
+        notes: None,
         created_at: task.created_at,
     };
     outputs.iter().map(clip).collect()

@@ -160,6 +160,7 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
         failure: None,
         upstream: None,
         provenance: None,
+        notes: None,
         created_at: task.created_at,
     }
 }

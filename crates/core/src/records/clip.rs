@@ -189,6 +189,7 @@ fn visible_clip(clip: &Clip, is_readable: bool) -> Cow<'_, Clip> {
         media: None,
         upstream: None,
         provenance: None,
+        notes: None,
         ..clip.clone()
     })
 }

@@ -103,6 +103,13 @@ pub struct RecordMetadata {
     pub priority: i64,
     /// Measured length, in seconds. 0 until it is known.
     pub duration: f64,
+    /// By how much the recording was made quieter, in decibels, because it was louder than full
+    /// scale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain_db: Option<f64>,
+    /// Parts of the recording that could not be read and are silent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<DamageEntry>,
     /// `generation_type` from the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation_type: Option<String>,
@@ -115,6 +122,15 @@ pub struct RecordMetadata {
     /// Error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+}
+
+/// A part of a recording that could not be read and is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub struct DamageEntry {
+    /// In seconds.
+    pub start_s: f64,
+    /// In seconds. Equal to the start if the file ends there before the recording does.
+    pub end_s: f64,
 }
 
 /// A source clip.
@@ -327,6 +343,8 @@ impl RecordMetadata {
             is_remix: true,
             priority: 0,
             duration,
+            gain_db: None,
+            damage: Vec::new(),
             generation_type: Some(job.generation_type.clone()),
             make_instrumental: Some(job.make_instrumental),
             error_type: failure.map(|failure| failure.code.name().to_owned()),
@@ -359,6 +377,8 @@ impl RecordMetadata {
             can_remix: true,
             priority: 0,
             duration: 0.0,
+            gain_db: None,
+            damage: Vec::new(),
             generation_type: Some(job.generation_type.clone()),
             make_instrumental: Some(job.make_instrumental),
             error_type: failure.map(|failure| failure.code.name().to_owned()),
@@ -379,6 +399,11 @@ impl RecordMetadata {
         let source = operation.source_of(clip);
         let failure = clip.failure.as_ref();
         let upstream = clip.upstream.as_ref();
+        let notes = clip.notes.clone().unwrap_or_default();
+        let damage = notes.damage.iter().map(|span| DamageEntry {
+            start_s: span.start_s,
+            end_s: span.end_s,
+        });
         Self {
             prompt: upstream.map_or_else(String::new, |upstream| upstream.prompt.clone()),
             tags: upstream.map(|upstream| upstream.tags.clone()),
@@ -396,6 +421,8 @@ impl RecordMetadata {
             is_remix: operation.is_remix(clip),
             priority: 0,
             duration: seconds(clip),
+            gain_db: notes.gain_db,
+            damage: damage.collect(),
             generation_type: None,
             make_instrumental: None,
             error_type: failure.map(|(code, _)| code.clone()),

@@ -17,6 +17,7 @@ use tempfile::TempPath;
 
 use crate::engines::EngineError;
 use crate::engines::fingerprints::FingerprintRecorder;
+use mediagate_model::music::{RecordingNotes, SilentSpan};
 use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Cover sizes in pixels: `image_url` and `image_large_url`.
@@ -44,6 +45,8 @@ pub struct MadeClip {
     pub fingerprint: PerceptualFingerprint,
     /// Whether it has the requested watermark.
     pub is_marked: bool,
+    /// How it differs from the file that was read.
+    pub notes: Option<RecordingNotes>,
 }
 
 /// The rest of a clip whose FLAC file has been written.
@@ -58,6 +61,8 @@ pub struct EncodedClip {
     pub fingerprint: PerceptualFingerprint,
     /// Whether it has the requested watermark.
     pub is_marked: bool,
+    /// How it differs from the file that was read.
+    pub notes: Option<RecordingNotes>,
 }
 
 /// The picture on a clip's cover.
@@ -118,15 +123,46 @@ pub fn convert_recording(
     let mut writer = ClipWriter::new(flac, id, &scan.shape, cover_style)?;
     // The callback can only ask to stop, so the error is kept here.
     let mut written = Ok(());
+    let gain = 1.0 / scan.shape.peak.max(1.0);
     replay(&recording, limits, &scan, &mut |samples| {
-        written = writer.push(samples);
+        // Scaled as a whole: cut off at full scale, it would be distorted.
+        written = if gain < 1.0 {
+            let quieter: Vec<Vec<f32>> = samples
+                .iter()
+                .map(|channel| channel.iter().map(|x| x * gain).collect())
+                .collect();
+            writer.push(&quieter)
+        } else {
+            writer.push(samples)
+        };
         written.is_ok() && is_running()
     })?;
     written?;
     if !is_running() {
         return Err(EngineError::Stopped.into());
     }
-    Ok(writer.finish()?)
+    Ok(EncodedClip {
+        notes: notes(&scan),
+        ..writer.finish()?
+    })
+}
+
+/// How the stored recording differs from the file.
+fn notes(scan: &AudioScan) -> Option<RecordingNotes> {
+    let peak = f64::from(scan.shape.peak);
+    let damage = scan.damage.iter().map(|span| SilentSpan {
+        start_s: thousandths(span.start),
+        end_s: thousandths(span.end),
+    });
+    let notes = RecordingNotes {
+        gain_db: (peak > 1.0).then(|| thousandths(-20.0 * peak.log10())),
+        damage: damage.collect(),
+    };
+    notes.if_any()
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
 }
 
 /// Like [`convert_recording`], for the sum of several recordings, within full scale; `None` if
@@ -253,6 +289,7 @@ impl ClipWriter {
             milliseconds: self.milliseconds,
             fingerprint: self.fingerprint_recorder.stored_fingerprint(),
             is_marked: false,
+            notes: None,
         })
     }
 }

@@ -16,7 +16,7 @@ use mediagate_model::intent::IntentResult;
 use mediagate_model::ledger::EntryKind;
 use mediagate_model::media::MediaType;
 use mediagate_model::money::{ChargeState, MicroDollars};
-use mediagate_model::music::{ClipUpstream, PersonaUpstream};
+use mediagate_model::music::{ClipUpstream, PersonaUpstream, RecordingNotes};
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::provenance::{Provenance, ResultKind};
 use mediagate_model::submission::SubmissionState;
@@ -206,6 +206,6 @@ macro_rules! jsons {
 }
 
 jsons! {
-    Bill, ClipUpstream, IntentResult, TaskResult, TaskPayload, PersonaUpstream, Provenance, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
+    Bill, ClipUpstream, IntentResult, TaskResult, TaskPayload, PersonaUpstream, Provenance, RecordingNotes, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
     Vec<ipnet::IpNet>, orders::JobHandle, serde_json::Value,
 }

@@ -220,3 +220,41 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
     upload(&gateway, "Fine", valid).await;
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_loud_or_damaged_recording_says_so() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let limits = stems::DecodeLimits::default();
+    let wave = |level: f32| {
+        let wave = (0..60_000_u16).map(|n| (f32::from(n) * 0.05).sin() * level);
+        stems::Audio::new(8_000, vec![wave.collect()]).unwrap()
+    };
+    let loud = stems::encode::wav32f(&wave(1.98)).unwrap();
+    let clip = upload(&gateway, "Loud", loud).await;
+    assert_clip(&clip);
+    let gain = clip["metadata"]["gain_db"].as_f64().unwrap();
+    assert!((gain + 5.93).abs() < 0.01, "{gain}");
+    let address = clip["audio_url"].as_str().unwrap();
+    let stored = gateway.without_key().get(address).await;
+    let stored = stems::decode(&stored.bytes, &limits).unwrap().audio;
+    let expected = wave(1.0);
+    for (x, y) in stored.channels()[0].iter().zip(&expected.channels()[0]) {
+        assert!((x - y).abs() < 1e-3, "scaled as a whole: {x} {y}");
+    }
+
+    let mut damaged = stems::encode::flac24(&wave(0.5)).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0x10;
+    let clip = upload(&gateway, "Damaged", damaged).await;
+    assert_clip(&clip);
+    let damage = clip["metadata"]["damage"].as_array().unwrap();
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert!(damage[0]["start_s"].as_f64() < damage[0]["end_s"].as_f64());
+    assert_eq!(clip["metadata"]["duration"], 7.5);
+    assert!(clip["metadata"].get("gain_db").is_none());
+    // A list shows it, too.
+    let id = clip["id"].as_str().unwrap();
+    let again = gateway.get(&format!("/musicgen/clips/{id}")).await.ok();
+    assert_eq!(again["metadata"]["damage"], clip["metadata"]["damage"]);
+    gateway.stop().await;
+}

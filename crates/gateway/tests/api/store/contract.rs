@@ -975,6 +975,7 @@ pub(super) fn upload(account: mediagate_model::ids::AccountId, media: Option<Cli
         failure: None,
         upstream: None,
         provenance: None,
+        notes: None,
         created_at: at(0),
     }
 }

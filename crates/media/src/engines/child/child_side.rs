@@ -415,5 +415,6 @@ fn write_covers(folder: &Path, index: usize, clip: EncodedClip) -> Result<ClipFa
         milliseconds: clip.milliseconds,
         fingerprint: clip.fingerprint,
         is_marked: clip.is_marked,
+        notes: clip.notes,
     })
 }

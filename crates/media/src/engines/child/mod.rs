@@ -39,6 +39,7 @@ use crate::engines::recording_scan::RecordingScan;
 use crate::engines::retouch::RetouchOptions;
 use crate::origin::{VerifiedCredentials, WatermarkPayload};
 use mediagate_model::ids::ClipId;
+use mediagate_model::music::RecordingNotes;
 use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::{StemsJob, VideoJob};
 
@@ -255,6 +256,7 @@ struct ClipFacts {
     milliseconds: u64,
     fingerprint: PerceptualFingerprint,
     is_marked: bool,
+    notes: Option<RecordingNotes>,
 }
 
 impl ChildMessage {

@@ -245,6 +245,7 @@ pub(super) fn collect_clip(
         milliseconds: facts.milliseconds,
         fingerprint: facts.fingerprint,
         is_marked: facts.is_marked,
+        notes: facts.notes,
     })
 }
 

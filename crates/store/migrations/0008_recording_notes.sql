@@ -1,0 +1,4 @@
+-- Only adds.
+
+-- JSON: how a clip's recording differs from the file that was read.
+ALTER TABLE clips ADD COLUMN notes TEXT;
