@@ -335,7 +335,7 @@ fn metadata<R: Read>(window: &mut ByteWindow<R>) -> io::Result<[u8; STREAM_INFO]
         };
         window.skip(4);
         let mut size = u32::from_be_bytes([0, a, b, c]) as usize;
-        if kind & 0x7f == 0 {
+        if kind << 1 == 0 {
             if info.is_some() {
                 return Err(invalid_data("it describes more than one stream"));
             }

@@ -102,7 +102,6 @@ pub(super) fn unsupported_codec(file: &[u8]) -> Option<String> {
     let (object, config) = decoder_config(entries)?;
     Some(match object {
         0x40 => return unsupported_aac(config),
-        0x66..=0x68 => return None,
         0xa5 => "AC-3 audio".to_owned(),
         0xa6 => "E-AC-3 audio".to_owned(),
         0xa9..=0xac => "DTS audio".to_owned(),

@@ -3,6 +3,8 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     reason = "tests fail loudly, and their signals are short and exact"
