@@ -3,12 +3,16 @@
 //! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs`
 //! has each API's words for its states.
 
+mod video_job;
+
 use std::fmt;
 
-pub use orders::order::ConversationMessage;
+pub use orders::order::{Choice, ConversationMessage, PictureRole, VideoOptions};
 pub use orders::{MediaKind, StemTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use video_job::{JobPicture, VideoJob};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
@@ -98,60 +102,8 @@ impl TaskPayload {
 
     /// Whether the result is known to have no sound.
     pub fn is_silent(&self) -> bool {
-        matches!(self, Self::VideoV1(job) if job.audio == Some(false))
+        matches!(self, Self::VideoV1(job) if job.options.audio.is_some_and(|audio| !audio.value()))
     }
-}
-
-/// A video to make, with all defaults filled in.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct VideoJob {
-    pub prompt: String,
-    /// The first frame.
-    pub picture: Option<AssetId>,
-    /// In pixels.
-    pub width: u32,
-    /// In pixels.
-    pub height: u32,
-    /// Length.
-    pub milliseconds: u64,
-    pub fps: u32,
-    /// The random seed.
-    pub seed: u64,
-    /// The caller's id for its end user.
-    pub user: Option<String>,
-    /// Whether the caller chose the seed; if not, providers choose their own.
-    #[serde(default)]
-    pub seed_is_asked: bool,
-    /// What the video must not show.
-    #[serde(default)]
-    pub negative_prompt: Option<String>,
-    /// Source pictures after the first.
-    #[serde(default)]
-    pub more_pictures: Vec<AssetId>,
-    /// The one of `more_pictures` that is the last frame by its position on every route.
-    #[serde(default)]
-    pub last_frame: Option<AssetId>,
-    /// The messages before the prompt, for providers with a chat API.
-    #[serde(default)]
-    pub conversation: Vec<ConversationMessage>,
-    /// The last frame, if the request named it as such.
-    #[serde(default)]
-    pub end_picture: Option<AssetId>,
-    /// Reference pictures, if the request named them as such.
-    #[serde(default)]
-    pub references: Vec<AssetId>,
-    /// With or without sound, if the model offers the choice.
-    #[serde(default)]
-    pub audio: Option<bool>,
-    /// Whether the caller chose `audio`; if not, it is the default.
-    #[serde(default)]
-    pub audio_is_asked: bool,
-    /// Whether it has a visible AI label.
-    #[serde(default)]
-    pub label: bool,
-    /// Fields for the provider's request body.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub provider_options: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Orders to a provider: complete, typed, with their media.
 
 mod song;
+mod video_options;
 
 use std::fmt;
 
@@ -15,6 +16,7 @@ use crate::error::{ErrorClass, ProviderError};
 
 pub use song::SongSpec;
 pub use song::check_length;
+pub use video_options::{Choice, VideoOptions};
 
 /// The kind of media that an order makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -175,25 +177,28 @@ impl WorkSpec {
 pub struct VideoSpec {
     /// What the video should show.
     pub prompt: String,
-    /// What the video should not show.
-    pub negative_prompt: Option<String>,
+    /// What the caller chose. `audio` is `None` unless the request to the provider has to say
+    /// whether the video has sound.
+    pub options: VideoOptions,
     /// Source pictures: the first frame, then the last frame or references.
     pub pictures: Vec<SourcePicture>,
     /// Length in seconds.
     pub seconds: u32,
     /// Width and height in pixels.
     pub size: (u32, u32),
-    /// The random seed, if the caller chose one.
-    pub seed: Option<u64>,
-    /// Whether the video has sound, if the request to the provider has to say so.
-    pub audio: Option<bool>,
-    /// The caller's id for its end user.
-    pub user: Option<String>,
-    /// The conversation before the prompt, for providers with a chat API.
-    pub conversation: Vec<ConversationMessage>,
 }
 
 impl VideoSpec {
+    /// The random seed, if the caller chose one.
+    pub fn seed(&self) -> Option<u64> {
+        self.options.seed.and_then(Choice::asked)
+    }
+
+    /// Whether the video has sound, if the request to the provider has to say so.
+    pub fn audio(&self) -> Option<bool> {
+        self.options.audio.map(Choice::value)
+    }
+
     /// The picture in this role.
     pub fn picture(&self, role: PictureRole) -> Option<&MediaFile> {
         let picture = self.pictures.iter().find(|picture| picture.role == role);

@@ -7,7 +7,8 @@
 
 use anyhow::Context as _;
 use providers::catalogue::{Catalogue, KnownModel};
-use providers::order::{MediaFile, MediaKind, PictureRole, SourcePicture, VideoSpec};
+use providers::order::{Choice, MediaFile, MediaKind, PictureRole, SourcePicture};
+use providers::order::{VideoOptions, VideoSpec};
 use providers::{
     Adapter, CallTarget, ModelLimits, Order, PicturePurpose, ProviderSettings, RequestBody,
     VideoLimits, WorkSpec,
@@ -77,19 +78,16 @@ fn videos(limits: &VideoLimits) -> Vec<VideoSpec> {
             for seconds in lengths {
                 let plain = VideoSpec {
                     prompt: "a lighthouse in a storm".into(),
-                    negative_prompt: None,
                     pictures: roles.iter().map(|role| picture(*role)).collect(),
                     seconds,
                     size: *size,
-                    seed: None,
-                    audio: None,
-                    user: None,
-                    conversation: Vec::new(),
+                    options: VideoOptions::default(),
                 };
                 let mut with_options = plain.clone();
-                with_options.negative_prompt = limits.negative_prompt.then(|| "people".into());
-                with_options.seed = limits.seed.then_some(7);
-                with_options.audio = limits.audio.map(|usual| !usual);
+                with_options.options.negative_prompt =
+                    limits.negative_prompt.then(|| "people".into());
+                with_options.options.seed = limits.seed.then_some(Choice::Asked(7));
+                with_options.options.audio = limits.audio.map(|usual| Choice::Asked(!usual));
                 videos.extend([plain, with_options]);
             }
         }

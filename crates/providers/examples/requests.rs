@@ -17,7 +17,7 @@ use providers::driver::{
 };
 use providers::order::{
     MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording, StemGroup,
-    StemTarget, VideoSpec,
+    StemTarget, VideoOptions, VideoSpec,
 };
 use providers::{JobOutput, Order, OutputSource, ProviderSettings, Secret, WorkSpec};
 use serde_json::{Map, Value, json};
@@ -282,14 +282,10 @@ const DEMUCS: &str =
 fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [SourcePicture; N]) -> WorkSpec {
     WorkSpec::Video(VideoSpec {
         prompt: PROMPT.into(),
-        negative_prompt: None,
         pictures: pictures.into(),
         seconds,
         size,
-        seed: None,
-        audio: None,
-        user: None,
-        conversation: Vec::new(),
+        options: VideoOptions::default(),
     })
 }
 

@@ -31,7 +31,7 @@ use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
 use mediagate_model::provenance::{ProvenanceMark, ResultKind};
 use mediagate_model::task::{
-    StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
+    PictureRole, StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
 };
 
 /// Pause after a child that could not start, until the machine may be in order again.
@@ -184,13 +184,13 @@ async fn run_video(
 ) -> Result<RunOutput, RunError> {
     let retouch = RetouchOptions {
         mark: app.secrets.origin.watermark(task.id),
-        label: job.label,
+        label: job.options.label,
     };
     let made_video = make_video(app, job, retouch, control, exclusive_permit).await?;
     let watermark = retouch.mark.filter(|_| made_video.is_marked);
     let possible_marks = [
         (watermark.is_some(), ProvenanceMark::Watermark),
-        (job.label, ProvenanceMark::Label),
+        (job.options.label, ProvenanceMark::Label),
     ];
     let marks: Vec<ProvenanceMark> = possible_marks
         .iter()
@@ -202,7 +202,7 @@ async fn run_video(
         mp4: made_video.mp4,
         poster: made_video.poster,
         sheet: made_video.sheet,
-        is_from_words: job.picture.is_none(),
+        is_from_words: job.pictures.is_empty(),
     };
     let (film, provenance) = marking::sign_film(app, facts, film, &marks).await?;
     let store_file = async |media, bytes: Vec<u8>| {
@@ -314,7 +314,7 @@ async fn make_video(
     control: &Arc<EngineControl>,
     exclusive_permit: ExclusivePermit,
 ) -> Result<animatic_engine::MadeVideo, RunError> {
-    let picture = match job.picture {
+    let picture = match job.picture(PictureRole::FirstFrame) {
         Some(id) => Some(copy_source(app, id).await?),
         None => None,
     };

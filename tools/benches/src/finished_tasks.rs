@@ -20,13 +20,10 @@ pub async fn video(gateway: &BenchGateway) -> TaskId {
     let ending = ending(gateway).await;
     let job = VideoJob {
         prompt: "a lake at dawn, slow dolly in".into(),
-        picture: None,
         width: 1280,
         height: 720,
         milliseconds: 5000,
-        fps: 30,
-        seed: 0,
-        user: None,
+        fps: Some(30),
         ..VideoJob::default()
     };
     let new = NewTask {

@@ -128,7 +128,7 @@ pub fn film(gateway: &BenchGateway, model: &str, milliseconds: u64) -> NewTask {
         width: 1280,
         height: 720,
         milliseconds,
-        fps: 30,
+        fps: Some(30),
         ..VideoJob::default()
     };
     NewTask {

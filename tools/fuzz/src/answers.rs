@@ -3,7 +3,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use providers::order::{MediaFile, SeparationSpec, SongSpec, SourceRecording, VideoSpec};
+use providers::order::{
+    MediaFile, SeparationSpec, SongSpec, SourceRecording, VideoOptions, VideoSpec,
+};
 use providers::{
     Adapter, AdapterStep, Call, JobHandle, Order, PROTOCOLS, ProviderResponse, ProviderSettings,
     StemGroup, StemTarget, WorkSpec,
@@ -105,14 +107,10 @@ fn orders() -> [Order; 3] {
     };
     let video = VideoSpec {
         prompt: "a lighthouse in a storm".into(),
-        negative_prompt: None,
         pictures: Vec::new(),
         seconds: 5,
         size: (1280, 720),
-        seed: None,
-        audio: None,
-        user: None,
-        conversation: Vec::new(),
+        options: VideoOptions::default(),
     };
     let stems = SeparationSpec {
         source: SourceRecording {

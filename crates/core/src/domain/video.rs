@@ -16,9 +16,12 @@ use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, AssetId, RequestId, TaskId};
+use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::money::MicroDollars;
-use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskResult, VideoJob};
+use mediagate_model::task::{
+    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskResult, VideoJob,
+    VideoOptions,
+};
 use mediagate_store as store;
 
 use order_check::{refusals, video_limits};
@@ -28,12 +31,8 @@ pub use identity::identity;
 pub use order::{ParamNames, RequestedPicture, VideoOrder};
 pub use order_check::fits;
 
-#[derive(Debug, Default)]
-struct SourcePictures {
-    frames: Vec<SpooledPicture>,
-    end: Option<SpooledPicture>,
-    references: Vec<SpooledPicture>,
-}
+/// A source picture that is not stored yet, and its role.
+type SourcePicture = (Choice<PictureRole>, SpooledPicture);
 
 /// An order that can be accepted, with a task per video. Its pictures are stored.
 pub async fn draft(
@@ -87,7 +86,7 @@ pub async fn prepare(
         let minimum = least_cost(app, &model, order)?;
         task_acceptance::check_limits(app, caller, order.count, minimum).await?;
     }
-    let sources = fetch_pictures(app, caller.account.id, order, purpose).await?;
+    let sources = fetch_pictures(app, caller.account.id, &model, order, purpose).await?;
     let job = plan(app, &model, order, &sources)?;
     let quantity = QuotedQuantity::of(OrderedWork::film(&job));
     let new_tasks = (0..u64::from(order.count)).map(|number| NewTask {
@@ -95,17 +94,20 @@ pub async fn prepare(
         asked_model: requested_model.clone(),
         // Several videos of one order must differ.
         payload: TaskPayload::VideoV1(VideoJob {
-            seed: job.seed.wrapping_add(number),
+            options: VideoOptions {
+                seed: job
+                    .options
+                    .seed
+                    .map(|seed| seed.map(|seed| seed.wrapping_add(number))),
+                ..job.options.clone()
+            },
             ..job.clone()
         }),
         quantity,
         callback: callback.clone(),
     });
-    let frames = sources.frames.into_iter().chain(sources.end);
-    Ok((
-        new_tasks.collect(),
-        frames.chain(sources.references).collect(),
-    ))
+    let pictures = sources.into_iter().map(|(_, picture)| picture);
+    Ok((new_tasks.collect(), pictures.collect()))
 }
 
 /// The model of an order and the requested name, if the key may use it for this order.
@@ -128,7 +130,7 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
 
 /// The least that an order reserves, whatever size its pictures have.
 fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDollars, Error> {
-    let job = plan(app, model, order, &SourcePictures::default())?;
+    let job = plan(app, model, order, &[])?;
     let quantity = QuotedQuantity::of(OrderedWork::Film {
         milliseconds: job.milliseconds,
         size: order.size,
@@ -141,22 +143,26 @@ fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDolla
 async fn fetch_pictures(
     app: &App,
     account: AccountId,
+    model: &Model,
     order: &VideoOrder,
     purpose: OrderPurpose,
-) -> Result<SourcePictures, Error> {
+) -> Result<Vec<SourcePicture>, Error> {
     let fetch = async |picture: &RequestedPicture| {
         let (source, param) = picture;
         pictures::fetch_checked(app, account, source.clone(), purpose, param).await
     };
-    let mut sources = SourcePictures::default();
-    for picture in &order.pictures {
-        sources.frames.push(fetch(picture).await?);
+    let mut sources = Vec::new();
+    for (position, picture) in order.pictures.iter().enumerate() {
+        let role = Choice::Default(role_of_position(model, position));
+        sources.push((role, fetch(picture).await?));
     }
     if let Some(picture) = &order.end_picture {
-        sources.end = Some(fetch(picture).await?);
+        let role = Choice::Asked(PictureRole::LastFrame);
+        sources.push((role, fetch(picture).await?));
     }
     for picture in &order.references {
-        sources.references.push(fetch(picture).await?);
+        let role = Choice::Asked(PictureRole::Reference);
+        sources.push((role, fetch(picture).await?));
     }
     Ok(sources)
 }
@@ -166,31 +172,23 @@ fn plan(
     app: &Ctx,
     model: &Model,
     order: &VideoOrder,
-    sources: &SourcePictures,
+    sources: &[SourcePicture],
 ) -> Result<VideoJob, Error> {
-    let ids = |pictures: &[SpooledPicture]| pictures.iter().map(|picture| picture.id).collect();
-    let mut files = sources.frames.iter().map(|picture| picture.id);
-    let first_size = sources.frames.first().map(|picture| picture.size);
+    let pictures = sources.iter().map(|(role, picture)| JobPicture {
+        role: *role,
+        file: picture.id,
+    });
+    let is_first = |role: &Choice<PictureRole>| *role == Choice::Default(PictureRole::FirstFrame);
+    let first_frame = sources.iter().find(|(role, _)| is_first(role));
+    let first_size = first_frame.map(|(_, picture)| picture.size);
     let mut job = VideoJob {
         prompt: order.prompt.clone(),
-        picture: files.next(),
-        more_pictures: files.collect(),
-        last_frame: last_frame(model, sources),
-        end_picture: sources.end.as_ref().map(|picture| picture.id),
-        references: ids(&sources.references),
+        pictures: pictures.collect(),
         width: 0,
         height: 0,
         milliseconds: 0,
-        fps: 0,
-        seed: order.seed.unwrap_or_default(),
-        seed_is_asked: order.seed.is_some(),
-        audio: order.audio,
-        audio_is_asked: order.audio.is_some(),
-        negative_prompt: order.negative_prompt.clone(),
-        label: order.label,
-        provider_options: order.provider_options.clone(),
-        conversation: order.conversation.clone(),
-        user: order.user.clone(),
+        fps: None,
+        options: order.options.clone(),
     };
     match (&model.backend, &model.limits) {
         (
@@ -203,14 +201,16 @@ fn plan(
             let options = animatic_engine::CallerOptions {
                 size: order.best_size(&video_limits(limits)?.sizes, first_size),
                 seconds: order.seconds,
-                seed: order.seed,
+                seed: order.options.seed.map(Choice::value),
                 picture_size: first_size,
             };
             let resolved = animatic_engine::resolve_options(&order.prompt, options)
                 .map_err(Error::internal)?;
             (job.width, job.height) = (resolved.width, resolved.height);
             job.milliseconds = animatic_engine::milliseconds(resolved.seconds);
-            (job.fps, job.seed) = (resolved.fps, resolved.seed);
+            job.fps = Some(resolved.fps);
+            let seed = &mut job.options.seed;
+            seed.get_or_insert(Choice::Default(resolved.seed));
         }
         (ModelBackend::Embedded { engine, .. }, _) => {
             return Err(Error::internal(format!("{engine:?} makes no videos")));
@@ -230,7 +230,8 @@ fn plan(
             (job.width, job.height) = order
                 .best_size(&route_limits.sizes, first_size)
                 .unwrap_or_else(|| default_size(route_limits, first_size));
-            job.audio = order.audio.or(route_limits.audio);
+            let audio = &mut job.options.audio;
+            *audio = audio.or(route_limits.audio.map(Choice::Default));
             job.milliseconds = animatic_engine::milliseconds(
                 order
                     .seconds
@@ -241,14 +242,18 @@ fn plan(
     Ok(job)
 }
 
-/// The source picture that is the last frame. A route that takes pictures as references has none,
-/// and if the routes of a model differ, it is not known before one is chosen.
-fn last_frame(model: &Model, sources: &SourcePictures) -> Option<AssetId> {
+/// The role of a picture for which the request names none. The second is the last frame. A route
+/// that takes pictures as references has none, and if the routes of a model differ, it is not known
+/// before one is chosen.
+fn role_of_position(model: &Model, position: usize) -> PictureRole {
     let takes_frames = |limits: &ModelLimits| matches!(limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::Frames);
     let routes = model.routes().iter().map(|route| &route.limits);
     let mut limits = std::iter::once(&model.limits).chain(routes);
-    let second = sources.frames.get(1)?;
-    limits.all(takes_frames).then_some(second.id)
+    match position {
+        0 => PictureRole::FirstFrame,
+        1 if limits.all(takes_frames) => PictureRole::LastFrame,
+        _ => PictureRole::Reference,
+    }
 }
 
 /// The size if none is requested: the default; with a picture, the first size of the picture's

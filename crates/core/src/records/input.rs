@@ -9,7 +9,7 @@ use crate::records::music::GEN_STEM;
 use crate::records::task::TaskExtras;
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::media::Asset;
-use mediagate_model::task::{SongJob, StemsJob, TaskPayload, VideoJob};
+use mediagate_model::task::{Choice, PictureRole, SongJob, StemsJob, TaskPayload, VideoJob};
 
 /// The input of the task, with defaults filled in.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -88,13 +88,13 @@ impl TaskInput {
     }
 
     fn video(links: &Links, job: &VideoJob, extras: &TaskExtras) -> Self {
-        let picture = |id: &AssetId| SourceFile::picture(links, *id, &extras.pictures);
+        let picture = |id: AssetId| SourceFile::picture(links, id, &extras.pictures);
         let is_set = |value: u64| value > 0;
-        let last_frame = job.end_picture.or(job.last_frame);
-        let is_own = |id: &&AssetId| Some(**id) != last_frame && Some(**id) != job.picture;
-        let others = job.more_pictures.iter().chain(&job.references);
-        let mut references: Vec<&AssetId> = Vec::new();
-        for id in others.filter(is_own) {
+        let first_frame = job.picture(PictureRole::FirstFrame);
+        let last_frame = job.picture(PictureRole::LastFrame);
+        let is_own = |id: &AssetId| Some(*id) != last_frame && Some(*id) != first_frame;
+        let mut references: Vec<AssetId> = Vec::new();
+        for id in job.pictures_as(PictureRole::Reference).filter(is_own) {
             if !references.contains(&id) {
                 references.push(id);
             }
@@ -103,14 +103,13 @@ impl TaskInput {
             prompt: Some(job.prompt.clone()),
             seconds: is_set(job.milliseconds).then(|| seconds(job.milliseconds)),
             size: is_set(u64::from(job.width)).then(|| format!("{}x{}", job.width, job.height)),
-            // Only the embedded model sets `fps`, and it used this seed. A provider chose its own.
-            seed: (job.seed_is_asked || job.fps > 0).then_some(job.seed),
-            negative_prompt: job.negative_prompt.clone(),
-            image: job.picture.as_ref().map(picture),
-            end_image: last_frame.as_ref().map(picture),
+            seed: job.options.seed.map(Choice::value),
+            negative_prompt: job.options.negative_prompt.clone(),
+            image: first_frame.map(picture),
+            end_image: last_frame.map(picture),
             reference_images: references.into_iter().map(picture).collect(),
-            audio: job.audio,
-            provider_options: job.provider_options.clone(),
+            audio: job.options.audio.map(Choice::value),
+            provider_options: job.options.provider_options.clone(),
             ..Self::default()
         }
     }
@@ -186,9 +185,7 @@ pub fn pictures(payload: &TaskPayload) -> Vec<AssetId> {
     let TaskPayload::VideoV1(job) = payload else {
         return Vec::new();
     };
-    let others = job.more_pictures.iter().chain(&job.references);
-    let first = job.picture.iter().chain(&job.end_picture);
-    first.chain(others).copied().collect()
+    job.pictures.iter().map(|picture| picture.file).collect()
 }
 
 /// The clips that a task was given.

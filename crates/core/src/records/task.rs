@@ -127,7 +127,7 @@ pub struct BillingView {
 impl TaskView {
     pub fn new(links: &Links, task: &Task, extras: &TaskExtras) -> Self {
         let user = match &task.payload {
-            TaskPayload::VideoV1(job) => job.user.clone(),
+            TaskPayload::VideoV1(job) => job.options.user.clone(),
             TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => None,
         };
         // A key may cancel a task without being allowed to read it.

@@ -65,7 +65,7 @@ impl VideoFile {
     }
 
     fn stored(links: &Links, task: &Task, video: &VideoOutput) -> Self {
-        let is_labelled = matches!(&task.payload, TaskPayload::VideoV1(job) if job.label);
+        let is_labelled = matches!(&task.payload, TaskPayload::VideoV1(job) if job.options.label);
         let expires_at = Timestamp::from_micros(video.expires_at_micros);
         // Decided by the time and not by the file: upkeep removes the file a little later.
         let removed = links.is_past(expires_at);

@@ -28,6 +28,7 @@ use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::video::{ParamNames, VideoOrder, identity};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::task::{self, Choice};
 use messages::{ChatPrompt, MessageList};
 
 /// With fewer tokens than this, an answer cannot hold a video's URL.
@@ -230,7 +231,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     };
     let callback = callback.single_callback(body);
     let (seconds_param, seconds) = seconds(body, &request);
-    let options = film_options(body, &mut request);
+    let film = film_options(body, &mut request);
     let counts = [
         (PARAMS.count, request.n),
         ("num_videos", request.num_videos),
@@ -283,24 +284,24 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         prompt,
         pictures,
         end_picture,
-        references: options.references,
+        references: film.references,
         seconds,
-        size: options.size,
-        frame: options.frame,
-        audio: options.audio,
-        label: options.label,
-        seed: video.and_then(|video| video.seed),
-        negative_prompt: options.negative_prompt,
-        provider_options,
+        size: film.size,
+        frame: film.frame,
+        options: task::VideoOptions {
+            seed: video.and_then(|video| video.seed).map(Choice::Asked),
+            provider_options,
+            conversation,
+            user: request.user,
+            ..film.options
+        },
         count: count.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
-        conversation,
-        user: request.user,
         callback,
         params: ParamNames {
             seconds: seconds_param,
             provider_options: options_param,
             count: count_param,
-            ..options.params
+            ..film.params
         },
     };
     let stream_options = request.stream_options;

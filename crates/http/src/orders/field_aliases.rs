@@ -306,6 +306,7 @@ mod tests {
     use mediagate_core::domain::pictures::PictureSource;
     use mediagate_core::domain::video::VideoOrder;
     use mediagate_model::error::Error;
+    use mediagate_model::task::Choice;
 
     const A: &str = "https://x/a.png";
     const B: &str = "https://x/b.png";
@@ -402,7 +403,7 @@ mod tests {
         }
         for order in everywhere(&json!({"generate_audio": false})) {
             let order = order.unwrap();
-            assert_eq!(order.audio, Some(false));
+            assert_eq!(order.options.audio, Some(Choice::Asked(false)));
             assert!(order.params.audio.ends_with("generate_audio"));
         }
         for (fields, param) in [

@@ -24,6 +24,7 @@ use mediagate_core::domain::video::{
 };
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::task::{Choice, VideoOptions};
 
 request! {
     /// A request to create a video.
@@ -223,14 +224,16 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
             resolution: request.resolution,
             aspect_ratio,
         },
-        audio,
-        label: request.label.unwrap_or(false),
-        seed: request.seed,
-        negative_prompt: request.negative_prompt,
-        provider_options: request.provider_options.unwrap_or_default(),
+        options: VideoOptions {
+            audio: audio.map(Choice::Asked),
+            label: request.label.unwrap_or(false),
+            seed: request.seed.map(Choice::Asked),
+            negative_prompt: request.negative_prompt,
+            provider_options: request.provider_options.unwrap_or_default(),
+            conversation: Vec::new(),
+            user: request.user,
+        },
         count: 1,
-        conversation: Vec::new(),
-        user: request.user,
         callback,
         params: ParamNames {
             seconds: seconds_param,
@@ -316,12 +319,12 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            (order.seconds, order.size, order.seed),
-            (Some(4.0), Some((1280, 720)), Some(7))
+            (order.seconds, order.size, order.options.seed),
+            (Some(4.0), Some((1280, 720)), Some(Choice::Asked(7)))
         );
         let form = json!({"prompt": "a lake", "seconds": "4", "seed": "7", "input_reference": {"image_url": "https://x/a.png"}});
         let order = read_form(&form, Vec::new()).unwrap();
-        assert_eq!(order.seed, Some(7));
+        assert_eq!(order.options.seed, Some(Choice::Asked(7)));
         assert_eq!(order.pictures[0].1, "input_reference.image_url");
         let form = json!({"prompt": "a lake", "audio": "false", "aspect_ratio": "9:16",
             "reference_images": ["https://x/a.png"], "provider_options": {"style": 1}});
@@ -331,10 +334,10 @@ mod tests {
             vec![("reference_images[]", file.clone()), ("end_image", file)],
         );
         let order = order.unwrap();
-        assert_eq!(order.audio, Some(false));
+        assert_eq!(order.options.audio, Some(Choice::Asked(false)));
         assert_eq!(order.references.len(), 2);
         assert!(order.end_picture.is_some());
-        assert_eq!(order.provider_options["style"], 1);
+        assert_eq!(order.options.provider_options["style"], 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::engines::retouch::{FrameRetoucher, RetouchOptions};
 use crate::engines::{EngineControl, EngineError, fingerprints};
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::provenance::PerceptualFingerprint;
-use mediagate_model::task::VideoJob;
+use mediagate_model::task::{Choice, VideoJob};
 
 /// The model's description and limits.
 pub fn model() -> Model {
@@ -130,13 +130,16 @@ pub fn make(
     retouch_options: RetouchOptions,
     engine_control: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
+    let Some(fps) = job.fps else {
+        return Err(EngineError::Broken("the order has no frame rate".into()));
+    };
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let options = RenderOptions {
         width: job.width,
         height: job.height,
         seconds: job.milliseconds as f64 / 1000.0,
-        fps: job.fps,
-        seed: job.seed,
+        fps,
+        seed: job.options.seed.map_or(0, Choice::value),
     };
     let request = RenderRequest {
         picture,
@@ -147,7 +150,7 @@ pub fn make(
         progress: &mut |share| engine_control.report(share),
         cancelled: &|| engine_control.is_stopped(),
     };
-    let mut retoucher = FrameRetoucher::new(retouch_options, job.width, job.height, job.fps);
+    let mut retoucher = FrameRetoucher::new(retouch_options, job.width, job.height, fps);
     let mut retouch = |frame: u32, planes: &mut FramePlanes<'_>| retoucher.retouch(frame, planes);
     let video = animatic::make_retouched(&request, &[], &mut control, &mut retouch);
     let video = video.map_err(|error| match error {

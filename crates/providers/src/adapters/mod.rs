@@ -290,8 +290,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::error::ProviderError;
     use crate::order::{
-        MediaFile, Order, SeparationSpec, SourceRecording, StemGroup, StemTarget, VideoSpec,
-        WorkSpec,
+        MediaFile, Order, SeparationSpec, SourceRecording, StemGroup, StemTarget, VideoOptions,
+        VideoSpec, WorkSpec,
     };
     use crate::port::LookupPage;
     use crate::response::ProviderResponse;
@@ -311,14 +311,10 @@ pub(crate) mod tests {
             extra: serde_json::Map::new(),
             work: WorkSpec::Video(VideoSpec {
                 prompt: "a lighthouse in a storm".into(),
-                negative_prompt: None,
                 pictures: Vec::new(),
                 seconds: 5,
                 size: (1280, 720),
-                seed: None,
-                audio: None,
-                user: None,
-                conversation: Vec::new(),
+                options: VideoOptions::default(),
             }),
         }
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::tests::{adapter, picture, video};
 use crate::limits::ModelLimits;
-use crate::order::{MediaKind, Order, PictureRole, SourcePicture, VideoSpec, WorkSpec};
+use crate::order::{Choice, MediaKind, Order, PictureRole, SourcePicture, VideoSpec, WorkSpec};
 use crate::port::{Adapter, RequestBody};
 
 /// Models for which sound can be chosen: the default, the place of the choice in the request, and
@@ -185,7 +185,7 @@ fn sound_is_chosen_where_the_model_can_choose() {
         for (on, value) in [false, true].into_iter().zip(values) {
             let body = body(
                 &*adapter,
-                &order_with(model, |video| video.audio = Some(on)),
+                &order_with(model, |video| video.options.audio = Some(Choice::Asked(on))),
             );
             assert_eq!(
                 body.pointer(pointer),

@@ -102,7 +102,7 @@ impl Adapter for XaiAdapter {
         if !references.is_empty() {
             body.insert("reference_images".into(), Value::Array(references));
         }
-        if let Some(user) = &video.user {
+        if let Some(user) = &video.options.user {
             body.insert("user".into(), json!(user));
         }
         Ok(Call::post("submit", "/videos/generations", Value::Object(body)).mark_submission())

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::adapters::{fault_of_entry, limits_of};
-use crate::order::{PictureRole, SourcePicture, StemGroup, VideoSpec, WorkSpec};
+use crate::order::{
+    Choice, PictureRole, SourcePicture, StemGroup, VideoOptions, VideoSpec, WorkSpec,
+};
 use crate::settings::ProviderSettings;
 use crate::{FileHandover, MusicLimits, SongLimits, StemLimits};
 
@@ -105,7 +107,7 @@ fn every_offered_setting_changes_the_request() {
             let WorkSpec::Video(video) = &mut order.work else {
                 panic!("{id}");
             };
-            (video.seed, video.negative_prompt, video.audio) = (None, None, None);
+            video.options = VideoOptions::default();
             set_required(video);
             apply(video);
             let call = adapter
@@ -115,12 +117,14 @@ fn every_offered_setting_changes_the_request() {
         };
         let request_without = request_with(&|_| {});
         let settings: [(bool, Setting<'_>); 6] = [
-            (limits.seed, &|video| video.seed = Some(424_242)),
+            (limits.seed, &|video| {
+                video.options.seed = Some(Choice::Asked(424_242));
+            }),
             (limits.negative_prompt, &|video| {
-                video.negative_prompt = Some("no fog".into());
+                video.options.negative_prompt = Some("no fog".into());
             }),
             (limits.audio.is_some(), &|video| {
-                video.audio = limits.audio.map(|default| !default);
+                video.options.audio = limits.audio.map(|default| Choice::Asked(!default));
             }),
             (
                 limits.pictures.takes_last_frame() && !id.contains("kf2v"),

@@ -1,6 +1,6 @@
 //! `chat-video`.
 
-use providers::order::{ConversationMessage, PictureRole};
+use providers::order::{Choice, ConversationMessage, PictureRole};
 use serde_json::{Value, json};
 
 use crate::suite::{Case, Makes, orders};
@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         text: text.into(),
     };
     let conversation = orders::video_with("sora-2", |video| {
-        video.conversation = vec![
+        video.options.conversation = vec![
             message("system", "answer with a video"),
             message("user", "a harbour"),
             message("assistant", "https://old.example/1.mp4"),
@@ -35,8 +35,8 @@ pub(crate) fn cases() -> Vec<Case> {
         PictureRole::LastFrame,
     );
     let mediagate = orders::video_with("mediagate-animatic", |video| {
-        video.seed = Some(7);
-        video.negative_prompt = Some("rain".into());
+        video.options.seed = Some(Choice::Asked(7));
+        video.options.negative_prompt = Some("rain".into());
     });
     let all_options = json!({"stream": true, "idempotency": true, "extension": true});
     vec![

@@ -1,6 +1,6 @@
 //! `dashscope`.
 
-use providers::order::PictureRole;
+use providers::order::{Choice, PictureRole};
 use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
@@ -22,8 +22,8 @@ pub(crate) fn cases() -> Vec<Case> {
     let picture = |model| orders::with_picture(orders::video(model));
     let frames = |model| orders::with_picture_as(picture(model), PictureRole::LastFrame);
     let wordy = orders::video_with("wan2.6-t2v", |video| {
-        video.seed = Some(u64::MAX);
-        video.negative_prompt = Some("rain".into());
+        video.options.seed = Some(Choice::Asked(u64::MAX));
+        video.options.negative_prompt = Some("rain".into());
     });
     vec![
         Case {

@@ -1,6 +1,6 @@
 //! `fal`.
 
-use providers::order::PictureRole;
+use providers::order::{Choice, PictureRole};
 use providers::{Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
 
@@ -36,8 +36,8 @@ pub(crate) fn cases() -> Vec<Case> {
     // All three endpoints of Veo take these fields.
     let veo_order = || {
         orders::video_with(veo, |video| {
-            video.negative_prompt = Some("rain".into());
-            video.seed = Some(7);
+            video.options.negative_prompt = Some("rain".into());
+            video.options.seed = Some(Choice::Asked(7));
         })
     };
     let frames = orders::with_picture_as(orders::with_picture(veo_order()), PictureRole::LastFrame);
@@ -68,7 +68,9 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("fal: two large frames", veo)
         },
         Case {
-            order: orders::video_with(kling, |video| video.negative_prompt = Some("rain".into())),
+            order: orders::video_with(kling, |video| {
+                video.options.negative_prompt = Some("rain".into());
+            }),
             ..case("fal: kling", kling)
         },
         Case {

@@ -1,6 +1,6 @@
 //! `gemini-veo`.
 
-use providers::order::PictureRole;
+use providers::order::{Choice, PictureRole};
 use serde_json::{Value, json};
 
 use crate::suite::{Case, Makes, orders};
@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
     );
     let vertex = json!({"api": "vertex", "project": "simulated", "location": "europe-west4"});
     let seeded = orders::video_with("veo-3.1-generate-001", |video| {
-        video.seed = Some(7);
+        video.options.seed = Some(Choice::Asked(7));
         video.size = (1080, 1920);
     });
     let interactions = json!({"api": "interactions"});

@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let picture = orders::with_picture(orders::video("kling-v2-6"));
     let frames = orders::with_picture_as(picture.clone(), PictureRole::LastFrame);
     let wordy = orders::video_with("kling-v3", |video| {
-        video.negative_prompt = Some("rain".into());
+        video.options.negative_prompt = Some("rain".into());
         video.seconds = 12;
         video.size = (1080, 1920);
     });

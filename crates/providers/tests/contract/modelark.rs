@@ -1,6 +1,6 @@
 //! `modelark`.
 
-use providers::order::PictureRole;
+use providers::order::{Choice, PictureRole};
 use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
@@ -22,7 +22,7 @@ fn case(name: &'static str) -> Case {
 
 pub(crate) fn cases() -> Vec<Case> {
     let seeded = orders::video_with(MODEL, |video| {
-        video.seed = Some(u64::MAX);
+        video.options.seed = Some(Choice::Asked(u64::MAX));
         video.size = (1080, 1920);
     });
     let picture = orders::with_picture(orders::video(MODEL));

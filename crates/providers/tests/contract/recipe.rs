@@ -1,6 +1,6 @@
 //! `recipe`: the shipped recipes, against simulations of the providers that they describe.
 
-use providers::order::PictureRole;
+use providers::order::{Choice, PictureRole};
 use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
@@ -36,7 +36,8 @@ fn shipped_cases() -> Vec<Case> {
         |model| orders::with_picture_as(with_first_frame(model), PictureRole::LastFrame);
     let with_eight_seconds = |mut order: providers::Order| {
         if let providers::WorkSpec::Video(video) = &mut order.work {
-            (video.seconds, video.seed) = (8, Some(7));
+            video.seconds = 8;
+            video.options.seed = Some(Choice::Asked(7));
         }
         order
     };

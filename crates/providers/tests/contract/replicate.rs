@@ -1,5 +1,6 @@
 //! `replicate`.
 
+use providers::order::Choice;
 use providers::{Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
 
@@ -55,8 +56,8 @@ pub(crate) fn cases() -> Vec<Case> {
     .chain([StemTarget::Other])
     .collect();
     let seeded = orders::video_with(veo, |video| {
-        video.seed = Some(7);
-        video.negative_prompt = Some("rain".into());
+        video.options.seed = Some(Choice::Asked(7));
+        video.options.negative_prompt = Some("rain".into());
     });
     vec![
         Case {

@@ -1,6 +1,6 @@
 //! `runway`.
 
-use providers::order::PictureRole;
+use providers::order::{Choice, PictureRole};
 use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
@@ -23,7 +23,9 @@ pub(crate) fn cases() -> Vec<Case> {
         let order = orders::with_picture(orders::video(model));
         orders::with_picture_as(order, PictureRole::LastFrame)
     };
-    let seeded = orders::video_with("gen4.5", |video| video.seed = Some(u64::MAX));
+    let seeded = orders::video_with("gen4.5", |video| {
+        video.options.seed = Some(Choice::Asked(u64::MAX));
+    });
     // Too large for the body, so each is uploaded first.
     let large = |video: &mut providers::order::VideoSpec| {
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {

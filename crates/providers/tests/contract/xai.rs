@@ -20,7 +20,7 @@ fn case(name: &'static str) -> Case {
 pub(crate) fn cases() -> Vec<Case> {
     let order = orders::video_with("grok-imagine-video", |video| {
         video.size = (480, 854);
-        video.user = Some("somebody".into());
+        video.options.user = Some("somebody".into());
     });
     vec![
         case("xai: text"),

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use providers::driver::{Driver, Provider, ProviderRules};
 use providers::error::ErrorDescription;
-use providers::order::{MediaKind, Order, VideoSpec, WorkSpec};
+use providers::order::{MediaKind, Order, VideoOptions, VideoSpec, WorkSpec};
 use providers::port::{AuthHeader, Authorization, CallContext};
 use providers::response::{required_list, required_text, text_at, time_at};
 use providers::{
@@ -78,14 +78,10 @@ pub(crate) fn order(model: &str) -> Order {
         extra: serde_json::Map::new(),
         work: WorkSpec::Video(VideoSpec {
             prompt: "rain".into(),
-            negative_prompt: None,
             pictures: Vec::new(),
             seconds: 5,
             size: (1280, 720),
-            seed: None,
-            audio: None,
-            user: None,
-            conversation: Vec::new(),
+            options: VideoOptions::default(),
         }),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use providers::order::{
-    MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording, UpstreamClip,
-    VideoSpec, WorkSpec,
+    Choice, MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording,
+    UpstreamClip, VideoOptions, VideoSpec, WorkSpec,
 };
 use providers::{ModelLimits, Order, PicturePurpose, StemGroup, StemTarget, VideoLimits};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ pub(super) async fn build(
 /// Additional fields for the provider's request: the operator's are applied last.
 pub(super) fn extra(task: &Task, route: &Route) -> Map<String, Value> {
     let mut extra = match &task.payload {
-        TaskPayload::VideoV1(job) => job.provider_options.clone(),
+        TaskPayload::VideoV1(job) => job.options.provider_options.clone(),
         TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => Map::new(),
     };
     providers::merge(&mut extra, &route.extra);
@@ -89,43 +89,36 @@ pub(super) fn extra(task: &Task, route: &Route) -> Map<String, Value> {
 
 async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, OrderError> {
     let takes_references = matches!(&route.limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::References);
-    let sources = job.picture.iter().chain(&job.more_pictures);
-    // Pictures without a role count by their position: the first is the first frame and the second
-    // the last, unless the model takes only references.
-    let by_position = sources.enumerate().map(|(position, id)| match position {
-        _ if takes_references => (PictureRole::Reference, id),
-        0 => (PictureRole::FirstFrame, id),
-        1 => (PictureRole::LastFrame, id),
-        _ => (PictureRole::Reference, id),
-    });
-    let end_frame = job
-        .end_picture
-        .iter()
-        .map(|id| (PictureRole::LastFrame, id));
-    let references = job.references.iter().map(|id| (PictureRole::Reference, id));
     let mut pictures = Vec::new();
-    for (role, id) in by_position.chain(end_frame).chain(references) {
-        let file = file(app, *id, "picture")
+    for (position, picture) in job.pictures.iter().enumerate() {
+        // Pictures without a role in the request come first, and count by their position: the first
+        // is the first frame and the second the last, unless the model takes only references.
+        let role = match (picture.role, position) {
+            (Choice::Asked(role), _) => role,
+            (Choice::Default(_), 0) if !takes_references => PictureRole::FirstFrame,
+            (Choice::Default(_), 1) if !takes_references => PictureRole::LastFrame,
+            (Choice::Default(_), _) => PictureRole::Reference,
+        };
+        let file = file(app, picture.file, "picture")
             .await?
             .ok_or(OrderError::Gone("An image"))?;
         pictures.push(SourcePicture { role, file });
     }
     Ok(VideoSpec {
         prompt: job.prompt.clone(),
-        negative_prompt: job.negative_prompt.clone(),
+        options: VideoOptions {
+            audio: audio(job, route),
+            ..job.options.clone()
+        },
         pictures,
         seconds: u32::try_from(job.milliseconds / 1000).unwrap_or(u32::MAX),
         size: (job.width, job.height),
-        seed: job.seed_is_asked.then_some(job.seed),
-        audio: audio(job, route),
-        user: job.user.clone(),
-        conversation: job.conversation.clone(),
     })
 }
 
 /// The audio field of the request: the caller's choice, or the priced choice if this route's
 /// default differs from it.
-fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
+fn audio(job: &VideoJob, route: &Route) -> Option<Choice<bool>> {
     let ModelLimits::Video(VideoLimits {
         audio: Some(route_default),
         ..
@@ -133,8 +126,8 @@ fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
     else {
         return None;
     };
-    job.audio
-        .filter(|choice| job.audio_is_asked || *choice != route_default)
+    let priced = job.options.audio;
+    priced.filter(|choice| *choice != Choice::Default(route_default))
 }
 
 async fn stems(

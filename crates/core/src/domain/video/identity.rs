@@ -7,7 +7,7 @@ use super::VideoOrder;
 use crate::app::AppParts;
 use crate::domain::assets::sha256_hex;
 use crate::domain::pictures::PictureSource;
-use mediagate_model::task::MediaKind;
+use mediagate_model::task::{Choice, MediaKind};
 
 /// Equal for two orders that ask for the same film. Pictures are in it by their digests.
 pub fn identity(app: &AppParts, order: &VideoOrder) -> Value {
@@ -17,11 +17,12 @@ pub fn identity(app: &AppParts, order: &VideoOrder) -> Value {
     let digests = |pictures: &[(PictureSource, String)]| -> Vec<String> {
         pictures.iter().map(|(source, _)| digest(source)).collect()
     };
-    let conversation = order.conversation.iter();
+    let conversation = order.options.conversation.iter();
     let conversation = conversation.map(|message| [&message.role, &message.text]);
     // Most protocols take only the prompt. Chat clients put the time of day into the other messages,
     // which would make each repetition an order of its own.
     let conversation = reads_conversation(app, model).then(|| conversation.collect::<Vec<_>>());
+    let options = &order.options;
     json!({
         "model": model,
         "prompt": order.prompt,
@@ -32,13 +33,13 @@ pub fn identity(app: &AppParts, order: &VideoOrder) -> Value {
         "size": order.size,
         "resolution": order.frame.resolution,
         "aspect_ratio": order.frame.aspect_ratio,
-        "audio": order.audio,
-        "label": order.label,
-        "seed": order.seed,
-        "negative_prompt": order.negative_prompt,
-        "provider_options": order.provider_options,
+        "audio": options.audio.map(Choice::value),
+        "label": options.label,
+        "seed": options.seed.map(Choice::value),
+        "negative_prompt": options.negative_prompt,
+        "provider_options": options.provider_options,
         "count": order.count,
-        "user": order.user,
+        "user": options.user,
         "callback": order.callback.as_ref().map(|callback| &callback.url),
         "conversation": conversation,
     })

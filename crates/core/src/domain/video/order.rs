@@ -1,11 +1,9 @@
 //! A video order, independent of the API that it came through.
 
-use serde_json::{Map, Value};
-
 use crate::domain::pictures::PictureSource;
 use crate::domain::video::FrameShape;
 use crate::domain::webhooks::callbacks::CallbackUrl;
-use mediagate_model::task::ConversationMessage;
+use mediagate_model::task::VideoOptions;
 
 /// A picture, and the field that named it.
 pub type RequestedPicture = (PictureSource, String);
@@ -27,22 +25,10 @@ pub struct VideoOrder {
     pub size: Option<(u32, u32)>,
     /// Resolution and shape instead of a size.
     pub frame: FrameShape,
-    /// Whether the video has sound.
-    pub audio: Option<bool>,
-    /// Whether the video has a visible label.
-    pub label: bool,
-    /// The random seed.
-    pub seed: Option<u64>,
-    /// What the video must not show.
-    pub negative_prompt: Option<String>,
-    /// Fields for the provider's request body.
-    pub provider_options: Map<String, Value>,
-    /// The messages before the prompt.
-    pub conversation: Vec<ConversationMessage>,
+    /// The other options.
+    pub options: VideoOptions,
     /// Number of videos, 1–4.
     pub count: u32,
-    /// The caller's id for its end user.
-    pub user: Option<String>,
     /// Whether it is a request that a chat interface sends on its own, for a title, tags or the
     /// like.
     pub is_housekeeping: bool,

@@ -9,7 +9,7 @@ use crate::domain::assets;
 use crate::domain::video::VideoOrder;
 use mediagate_model::catalog::{Model, Route};
 use mediagate_model::error::{Error, ErrorCode, FieldError};
-use mediagate_model::task::VideoJob;
+use mediagate_model::task::{Choice, PictureRole, VideoJob};
 
 /// The limits of a video model.
 pub(super) fn video_limits(limits: &ModelLimits) -> Result<&VideoLimits, Error> {
@@ -29,21 +29,22 @@ pub fn fits(app: &AppParts, route: &Route, job: &VideoJob) -> bool {
     }
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let seconds = job.milliseconds as f64 / 1000.0;
-    let frames = usize::from(job.picture.is_some()) + job.more_pictures.len();
-    let pictures = frames + usize::from(job.end_picture.is_some()) + job.references.len();
+    let count = |role| {
+        let pictures = job.pictures.iter().filter(|picture| picture.role == role);
+        pictures.count()
+    };
+    let last_frames = count(Choice::Asked(PictureRole::LastFrame));
+    let references = count(Choice::Asked(PictureRole::Reference));
+    let pictures = job.pictures.len();
+    let frames = pictures - last_frames - references;
     offered.durations.contains(seconds)
         && offered.sizes.contains(&(job.width, job.height))
-        && accepts_pictures(
-            offered,
-            frames,
-            job.end_picture.is_some(),
-            job.references.len(),
-        )
+        && accepts_pictures(offered, frames, last_frames > 0, references)
         && (pictures == 0 || assets::can_be_handed(app, offered.pictures.handover))
         && (pictures > 0 || !offered.pictures.needed)
-        && (job.negative_prompt.is_none() || offered.negative_prompt)
-        && (!job.seed_is_asked || offered.seed)
-        && (!job.audio_is_asked || offered.audio.is_some())
+        && (job.options.negative_prompt.is_none() || offered.negative_prompt)
+        && (job.options.seed.and_then(Choice::asked).is_none() || offered.seed)
+        && (job.options.audio.and_then(Choice::asked).is_none() || offered.audio.is_some())
         && job.prompt.chars().count() <= offered.max_prompt
 }
 
@@ -146,13 +147,13 @@ pub(super) fn refusals(
         let sizes = comma_list(&sizes.collect::<Vec<_>>());
         refuse(param, format!("{model} supports the sizes {sizes}."));
     }
-    if order.audio.is_some() && offered.audio.is_none() {
+    if order.options.audio.is_some() && offered.audio.is_none() {
         refuse(
             order.params.audio,
             format!("{model} does not let you choose whether the video has sound."),
         );
     }
-    if order.label && is_hosted {
+    if order.options.label && is_hosted {
         refuse(
             order.params.label,
             format!(
@@ -160,13 +161,13 @@ pub(super) fn refusals(
             ),
         );
     }
-    if order.negative_prompt.is_some() && !offered.negative_prompt {
+    if order.options.negative_prompt.is_some() && !offered.negative_prompt {
         refuse(
             order.params.negative_prompt,
             format!("{model} does not support a negative prompt."),
         );
     }
-    if order.seed.is_some() && !offered.seed {
+    if order.options.seed.is_some() && !offered.seed {
         refuse(
             order.params.seed,
             format!("{model} does not support a seed."),
@@ -251,7 +252,10 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
 
 /// Faults for provider options that the operator does not allow to be passed.
 fn blocked_options(model: &Model, order: &VideoOrder) -> Vec<FieldError> {
-    let (options, param) = (&order.provider_options, order.params.provider_options);
+    let (options, param) = (
+        &order.options.provider_options,
+        order.params.provider_options,
+    );
     let mut names = Vec::new();
     collect_blocked(&model.passthrough_fields, "", options, &mut names);
     let passes = match model.passthrough_fields.as_slice() {

@@ -36,8 +36,7 @@ fn video_job(milliseconds: u64) -> VideoJob {
         width: 480,
         height: 480,
         milliseconds,
-        fps: 24,
-        seed: 7,
+        fps: Some(24),
         ..VideoJob::default()
     }
 }

@@ -30,6 +30,7 @@ mod key_ends;
 mod machine;
 mod migrations;
 mod money;
+mod payloads;
 #[cfg(debug_assertions)]
 mod plans;
 mod prints;
@@ -49,7 +50,7 @@ use mediagate_model::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::{Price, PriceUnit, Tariff, WorkQuantity};
-use mediagate_model::task::{Task, TaskPayload, TaskState, VideoJob};
+use mediagate_model::task::{Choice, Task, TaskPayload, TaskState, VideoJob, VideoOptions};
 use mediagate_store::{Conn, Store, StoreError, accounts};
 
 /// Some second of the year 2027.
@@ -115,13 +116,15 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         fingerprint: "fp_0123456789".into(),
         payload: TaskPayload::VideoV1(VideoJob {
             prompt: "a lake, \u{1f30a} and \"quotes\"".into(),
-            picture: None,
             width: 480,
             height: 480,
             milliseconds: 1000,
-            fps: 30,
-            seed: 7,
-            user: Some("someone".into()),
+            fps: Some(30),
+            options: VideoOptions {
+                seed: Some(Choice::Default(7)),
+                user: Some("someone".into()),
+                ..VideoOptions::default()
+            },
             ..VideoJob::default()
         }),
         state: TaskState::Queued,

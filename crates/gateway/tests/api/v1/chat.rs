@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mediagate_model::clock::Clock;
 use mediagate_model::error::ErrorCode;
+use mediagate_model::task::{PictureRole, TaskPayload};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -196,11 +197,11 @@ async fn pictures_can_be_urls_and_data_urls() {
         let order = json!({"model": "animatic-1", "max_tokens": 1000, "messages": [{"role": "user", "content": content}]});
         assert_accepted(&gateway, &gateway.post(PATH, &order).await).await;
         let task = gateway.claim().await;
-        let mediagate_model::task::TaskPayload::VideoV1(job) = task.payload else {
+        let TaskPayload::VideoV1(job) = task.payload else {
             panic!("no video");
         };
         assert_eq!(job.prompt, "slow\ndolly in");
-        assert!(job.picture.is_some());
+        assert!(job.picture(PictureRole::FirstFrame).is_some());
         assert_eq!(
             job.width * 3,
             job.height * 4,
@@ -245,7 +246,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_apis_are_ignore
     });
     let view = assert_accepted(&gateway, &gateway.post(PATH, &order).await).await;
     assert_eq!(view["user"], "someone");
-    let mediagate_model::task::TaskPayload::VideoV1(job) = gateway.claim().await.payload else {
+    let TaskPayload::VideoV1(job) = gateway.claim().await.payload else {
         panic!("no video");
     };
     assert_eq!(job.prompt, "second");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mediagate_model::task::{TaskPayload, VideoJob};
+use mediagate_model::task::{Choice, PictureRole, TaskPayload, VideoJob};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
@@ -54,6 +54,11 @@ async fn accepted_job(gateway: &TestGateway, answer: Answer) -> (VideoJob, Value
         panic!("no video");
     };
     (job, view["billing"]["reserved_usd"].clone())
+}
+
+fn has_only_first_frame(job: &VideoJob) -> bool {
+    let roles: Vec<_> = job.pictures.iter().map(|picture| picture.role).collect();
+    roles == [Choice::Default(PictureRole::FirstFrame)]
 }
 
 #[tokio::test]
@@ -139,10 +144,7 @@ async fn a_first_frame_is_accepted_under_any_name() {
         for (endpoint, body) in in_each_place(&json!({ name: value })) {
             let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
             hits += 1;
-            assert!(
-                job.picture.is_some() && job.more_pictures.is_empty(),
-                "{body}"
-            );
+            assert!(has_only_first_frame(&job), "{body}");
             assert_eq!(files.hits(), hits, "{body}");
         }
     }
@@ -157,7 +159,7 @@ async fn a_first_frame_is_accepted_under_any_name() {
     for empty in [json!(null), json!(""), json!([])] {
         for (endpoint, body) in in_each_place(&json!({ "images": empty })) {
             let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
-            assert!(job.picture.is_none(), "{body}");
+            assert!(job.pictures.is_empty(), "{body}");
         }
     }
     gateway.stop().await;
@@ -180,16 +182,13 @@ async fn pictures_of_a_form_are_accepted_under_any_name() {
     ] {
         let form = Form::new().text("prompt", "a lake").part(name, picture(0));
         let (job, _) = accepted_job(&gateway, send(form).await).await;
-        assert!(
-            job.picture.is_some() && job.more_pictures.is_empty(),
-            "{name}"
-        );
+        assert!(has_only_first_frame(&job), "{name}");
     }
     let url = sound::data_url("image/png", &sound::png(64, 48));
     for name in ["image", "image_url[url]", "images[]", "images[0]"] {
         let form = Form::new().text("prompt", "a lake").text(name, url.clone());
         let (job, _) = accepted_job(&gateway, send(form).await).await;
-        assert!(job.picture.is_some(), "{name}");
+        assert!(job.picture(PictureRole::FirstFrame).is_some(), "{name}");
     }
     for name in ["end_image", "last_frame_image"] {
         let two_ends = Form::new().text("prompt", "a lake");
@@ -220,7 +219,7 @@ async fn pictures_of_a_form_are_accepted_under_any_name() {
         .part("image", picture(0))
         .part("input_reference", picture(0));
     let (job, _) = accepted_job(&gateway, send(same_picture).await).await;
-    assert!(job.picture.is_some() && job.more_pictures.is_empty());
+    assert!(has_only_first_frame(&job));
     gateway.stop().await;
 }
 

@@ -5,15 +5,14 @@ use crate::fields::BodyFields;
 use crate::orders::field_aliases::single_value;
 use mediagate_core::domain::video::{FrameShape, ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
+use mediagate_model::task::{Choice, VideoOptions};
 
 /// Options that may be set in `video` or at the top level, and the names of the fields that set
 /// them.
 pub(super) struct FilmOptions {
     pub(super) size: Option<(u32, u32)>,
     pub(super) frame: FrameShape,
-    pub(super) audio: Option<bool>,
-    pub(super) label: bool,
-    pub(super) negative_prompt: Option<String>,
+    pub(super) options: VideoOptions,
     pub(super) references: Vec<RequestedPicture>,
     pub(super) params: ParamNames,
 }
@@ -94,9 +93,12 @@ pub(super) fn film_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> 
             resolution,
             aspect_ratio,
         },
-        audio,
-        label: label.unwrap_or(false),
-        negative_prompt,
+        options: VideoOptions {
+            audio: audio.map(Choice::Asked),
+            label: label.unwrap_or(false),
+            negative_prompt,
+            ..VideoOptions::default()
+        },
         references,
         params: ParamNames {
             size: size_param,
@@ -155,6 +157,7 @@ mod tests {
 
     use crate::orders::ApiOrder as _;
     use crate::orders::chat::ChatOrder;
+    use mediagate_model::task::Choice;
 
     #[test]
     fn options_of_a_film_are_taken_at_the_top_level_too() {
@@ -170,10 +173,10 @@ mod tests {
             "reference_images": ["https://x/b.png"], "num_videos": 3}));
         let order = order.unwrap().order;
         assert_eq!(
-            (order.size, order.audio, order.label),
-            (Some((640, 480)), Some(false), true)
+            (order.size, order.options.audio, order.options.label),
+            (Some((640, 480)), Some(Choice::Asked(false)), true)
         );
-        assert_eq!(order.negative_prompt.as_deref(), Some("rain"));
+        assert_eq!(order.options.negative_prompt.as_deref(), Some("rain"));
         assert_eq!(order.end_picture.unwrap().1, "end_image");
         assert_eq!((order.references.len(), order.count), (1, 3));
         assert_eq!(
@@ -194,7 +197,7 @@ mod tests {
         let standard = json!({"seed": 7, "modalities": ["text", "audio"],
             "audio": {"voice": "alloy", "format": "wav"}});
         let order = with_fields(standard).unwrap().order;
-        assert_eq!((order.seed, order.audio), (None, None));
+        assert_eq!((order.options.seed, order.options.audio), (None, None));
         for (fields, param) in [
             (
                 json!({"size": "1x1", "video": {"size": "2x2"}}),

@@ -174,7 +174,7 @@ impl Adapter for ChatVideoAdapter {
 }
 
 fn messages(video: &VideoSpec) -> Value {
-    let conversation = video.conversation.iter();
+    let conversation = video.options.conversation.iter();
     let mut messages: Vec<Value> = conversation
         .map(|message| json!({"role": message.role, "content": message.text}))
         .collect();
@@ -197,10 +197,10 @@ fn options(video: &VideoSpec) -> Value {
         "seconds": video.seconds,
         "size": frame_size::size_text(video.size, 'x'),
     });
-    if let Some(seed) = video.seed {
+    if let Some(seed) = video.seed() {
         options["seed"] = json!(seed);
     }
-    if let Some(negative) = &video.negative_prompt {
+    if let Some(negative) = &video.options.negative_prompt {
         options["negative_prompt"] = json!(negative);
     }
     options

@@ -1,7 +1,7 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::WorkSpec;
-use crate::order::{ConversationMessage, PictureRole, SourcePicture};
+use crate::order::{Choice, ConversationMessage, PictureRole, SourcePicture};
 use crate::port::{CallEffect, OutputSource, RequestBody, TimeoutClass};
 
 fn chat(options: &Value) -> Arc<dyn Adapter> {
@@ -51,7 +51,7 @@ fn words(text: &str) -> String {
 fn the_prompt_comes_last_with_its_pictures() {
     let mut order = video("veo3-fl");
     if let WorkSpec::Video(video) = &mut order.work {
-        video.conversation.push(ConversationMessage {
+        video.options.conversation.push(ConversationMessage {
             role: "system".into(),
             text: "be brief".into(),
         });
@@ -90,7 +90,7 @@ fn another_mediagate_gets_more_fields() {
     let mediagate = chat(&options);
     let mut order = video("animatic-1");
     if let WorkSpec::Video(video) = &mut order.work {
-        video.seed = Some(7);
+        video.options.seed = Some(Choice::Asked(7));
     }
     let call = mediagate.start(&order).unwrap();
     assert!(mediagate.deduplicates() && !chat(&json!({})).deduplicates());

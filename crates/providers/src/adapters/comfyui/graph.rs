@@ -360,12 +360,16 @@ impl WorkflowGraph {
         // One frame more than the length times the rate: video models expect frame counts of the
         // form 4n + 1 or 8n + 1.
         let frames = u64::from(video.seconds) * u64::from(fps) + 1;
-        let seed = video.seed.unwrap_or_else(|| seed_of(key));
+        let seed = video.seed().unwrap_or_else(|| seed_of(key));
         let values = [
             (&places.prompt, Some(json!(video.prompt))),
             (
                 &places.negative_prompt,
-                video.negative_prompt.as_ref().map(|text| json!(text)),
+                video
+                    .options
+                    .negative_prompt
+                    .as_ref()
+                    .map(|text| json!(text)),
             ),
             (&places.image, uploaded_name(PictureRole::FirstFrame)),
             (&places.last_image, uploaded_name(PictureRole::LastFrame)),

@@ -171,12 +171,12 @@ impl Adapter for DashScopeAdapter {
         let video = order.video()?;
         let mut input = Map::new();
         input.insert("prompt".into(), json!(video.prompt));
-        if let Some(negative) = &video.negative_prompt {
+        if let Some(negative) = &video.options.negative_prompt {
             input.insert("negative_prompt".into(), json!(negative));
         }
         let mut parameters = Map::new();
         parameters.insert("duration".into(), json!(video.seconds));
-        if let Some(seed) = video.seed {
+        if let Some(seed) = video.seed() {
             // Seeds have 31 bits here.
             parameters.insert("seed".into(), json!(seed % (1 << 31)));
         }
@@ -191,7 +191,7 @@ impl Adapter for DashScopeAdapter {
         if request_format == RequestFormat::MediaList && video.pictures.is_empty() {
             parameters.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         }
-        if let Some(with_audio) = video.audio {
+        if let Some(with_audio) = video.audio() {
             parameters.insert("audio".into(), json!(with_audio));
         }
         // HappyHorse adds a watermark unless that is disabled.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::SourcePicture;
-use crate::order::WorkSpec;
+use crate::order::{Choice, WorkSpec};
 use crate::port::{AdapterStep, JobHandle};
 use crate::port::{CallEffect, CallTarget, RequestBody};
 
@@ -41,7 +41,8 @@ fn the_model_decides_the_form() {
     let prompt = "a lighthouse in a storm";
     let mut order = with_frames("wan2.6-t2v", &[]);
     if let WorkSpec::Video(video) = &mut order.work {
-        (video.seed, video.negative_prompt) = (Some((1 << 31) + 3), Some("rain".into()));
+        video.options.seed = Some(Choice::Asked((1 << 31) + 3));
+        video.options.negative_prompt = Some("rain".into());
     }
     let (path, body) = request_of(&order);
     assert_eq!(path, new);

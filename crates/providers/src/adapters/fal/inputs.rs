@@ -172,17 +172,17 @@ impl EndpointFamily {
         if endpoint.has_resolution {
             put("resolution", json!(endpoint.tier(video.size)));
         }
-        if let Some(negative) = &video.negative_prompt
+        if let Some(negative) = &video.options.negative_prompt
             && endpoint.flags.contains('n')
         {
             put("negative_prompt", json!(negative));
         }
-        if let Some(seed) = video.seed
+        if let Some(seed) = video.seed()
             && endpoint.flags.contains('s')
         {
             put("seed", json!(seed));
         }
-        if let Some(with_audio) = video.audio
+        if let Some(with_audio) = video.audio()
             && let Some((field, _)) = endpoint.audio()
         {
             put(field, json!(with_audio));

@@ -335,7 +335,7 @@ impl GeminiVeoAdapter {
         if !is_veo_2 {
             put("resolution", json!(resolution(video.size)));
         }
-        if let Some(negative) = &video.negative_prompt {
+        if let Some(negative) = &video.options.negative_prompt {
             put("negativePrompt", json!(negative));
         }
         if let Some(people) = &self.person_generation {
@@ -343,9 +343,9 @@ impl GeminiVeoAdapter {
         }
         if self.api == Some(GoogleApi::Vertex) {
             if !is_veo_2 {
-                put("generateAudio", json!(video.audio.unwrap_or(self.audio)));
+                put("generateAudio", json!(video.audio().unwrap_or(self.audio)));
             }
-            if let Some(seed) = video.seed {
+            if let Some(seed) = video.seed() {
                 put("seed", json!(seed));
             }
         }

@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject as _;
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::PictureRole;
-use crate::order::SourcePicture;
+use crate::order::{Choice, SourcePicture};
 use crate::port::OutputSource;
 use crate::port::{CallEffect, CallTarget, RequestBody};
 
@@ -40,7 +40,7 @@ fn with_frames(mut order: Order) -> Order {
                 file: picture(),
             });
         }
-        video.negative_prompt = Some("rain".into());
+        video.options.negative_prompt = Some("rain".into());
     }
     order
 }
@@ -89,7 +89,7 @@ fn the_two_classic_interfaces_differ_in_little() {
     }
     let mut order = video("veo-3.1-generate-001");
     if let WorkSpec::Video(video) = &mut order.work {
-        video.seed = Some(7);
+        video.options.seed = Some(Choice::Asked(7));
     }
     let vertex = adapter(
         "gemini-veo",

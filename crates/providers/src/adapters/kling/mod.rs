@@ -157,17 +157,17 @@ impl Adapter for KlingAdapter {
         // Sent to look up the task later. Nothing relies on Kling rejecting or joining a second
         // submission with the same id.
         fields.insert("external_task_id".into(), json!(order.idempotency_key));
-        if let Some(negative) = &video.negative_prompt {
+        if let Some(negative) = &video.options.negative_prompt {
             fields.insert("negative_prompt".into(), json!(negative));
         }
         if has_modes(&order.model) {
             // In every version, only `pro` takes a last frame. In version 2.6, only `pro` makes
             // sound.
-            let has_sound = video.audio == Some(true) && order.model.starts_with("kling-v2");
+            let has_sound = video.audio() == Some(true) && order.model.starts_with("kling-v2");
             let needs_pro = video.size.0.min(video.size.1) >= 1080 || last.is_some() || has_sound;
             fields.insert("mode".into(), json!(if needs_pro { "pro" } else { "std" }));
         }
-        if let Some(with_sound) = video.audio {
+        if let Some(with_sound) = video.audio() {
             fields.insert("sound".into(), json!(if with_sound { "on" } else { "off" }));
         }
         if let Some(file) = first {

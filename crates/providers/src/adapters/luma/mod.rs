@@ -294,7 +294,7 @@ fn for_agents(order: &Order, video: &VideoSpec) -> Value {
     fields.insert("prompt".into(), json!(video.prompt));
     fields.insert("aspect_ratio".into(), json!(frame_size::ratio(video.size)));
     fields.insert("video".into(), Value::Object(options));
-    if let Some(user) = &video.user {
+    if let Some(user) = &video.options.user {
         fields.insert("user_id".into(), json!(user));
     }
     Value::Object(fields)

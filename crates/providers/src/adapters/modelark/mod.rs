@@ -138,15 +138,15 @@ impl Adapter for ModelArkAdapter {
         fields.insert("resolution".into(), json!(resolution(video.size)));
         fields.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
-        if let Some(with_audio) = video.audio {
+        if let Some(with_audio) = video.audio() {
             fields.insert("generate_audio".into(), json!(with_audio));
         }
         // ModelArk takes the lower 32 bits.
-        let seed = video.seed.map(|seed| seed % (1 << 32));
+        let seed = video.seed().map(|seed| seed % (1 << 32));
         // Never left to the provider: a lost task is found by a seed derived from the key.
         let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.idempotency_key)));
         fields.insert("seed".into(), json!(seed));
-        if let Some(user) = &video.user {
+        if let Some(user) = &video.options.user {
             fields.insert("safety_identifier".into(), json!(pseudonym(user)));
         }
         Ok(Call::post("submit", TASKS, Value::Object(fields)).mark_submission())
@@ -207,7 +207,7 @@ fn page(number: u64) -> Call {
 
 /// Whether the order has no seed, so that this adapter chooses it.
 fn has_derived_seed(order: &Order) -> bool {
-    matches!(&order.work, WorkSpec::Video(video) if video.seed.is_none())
+    matches!(&order.work, WorkSpec::Video(video) if video.seed().is_none())
 }
 
 /// A seed derived from the key; another order has the same with a probability of one in four

@@ -3,7 +3,7 @@
 use super::*;
 use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::order::PictureRole;
-use crate::order::SourcePicture;
+use crate::order::{Choice, SourcePicture};
 use crate::port::{AdapterStep, JobHandle};
 use crate::port::{CallEffect, RequestBody};
 
@@ -30,8 +30,9 @@ fn parts_with_roles_and_nothing_null() {
                "ratio": "16:9", "duration": 5, "seed": seed_of("0197-key")})
     );
     if let WorkSpec::Video(video) = &mut order.work {
-        (video.seed, video.size) = (Some(1 << 32), (1080, 1920));
-        video.user = Some("ada@example.com".into());
+        video.options.seed = Some(Choice::Asked(1 << 32));
+        video.size = (1080, 1920);
+        video.options.user = Some("ada@example.com".into());
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
             let file = picture();
             video.pictures.push(SourcePicture { role, file });
@@ -191,7 +192,7 @@ fn a_lost_task_is_found_by_the_seed_that_it_gives_back() {
     assert!(empty.next.is_none());
     // Other orders may have this seed too.
     if let WorkSpec::Video(video) = &mut order.work {
-        video.seed = Some(u64::from(seed));
+        video.options.seed = Some(Choice::Asked(u64::from(seed)));
     }
     assert!(modelark().find(&order, since()).is_none());
 }

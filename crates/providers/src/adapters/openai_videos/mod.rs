@@ -300,10 +300,10 @@ impl OpenAiVideosAdapter {
                 json!(video.seconds.to_string())
             },
         );
-        if let Some(seed) = video.seed {
+        if let Some(seed) = video.seed() {
             fields.insert("seed".into(), json!(seed));
         }
-        if let Some(negative) = &video.negative_prompt {
+        if let Some(negative) = &video.options.negative_prompt {
             fields.insert("negative_prompt".into(), json!(negative));
         }
         fields

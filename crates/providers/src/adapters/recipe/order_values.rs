@@ -96,11 +96,15 @@ fn video_values(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
     let optional = [
         (
             "negative_prompt",
-            video.negative_prompt.as_ref().map(|text| json!(text)),
+            video
+                .options
+                .negative_prompt
+                .as_ref()
+                .map(|text| json!(text)),
         ),
-        ("seed", video.seed.map(|seed| json!(fold(seed, max_seed)))),
-        ("user", video.user.as_ref().map(|user| json!(user))),
-        ("audio", video.audio.map(|with_audio| json!(with_audio))),
+        ("seed", video.seed().map(|seed| json!(fold(seed, max_seed)))),
+        ("user", video.options.user.as_ref().map(|user| json!(user))),
+        ("audio", video.audio().map(|with_audio| json!(with_audio))),
     ];
     for (name, value) in optional {
         if let Some(value) = value {

@@ -103,17 +103,17 @@ impl ReplicateInputs {
             }
             ShapeFormat::Fixed => {}
         }
-        if let Some(negative) = &video.negative_prompt
+        if let Some(negative) = &video.options.negative_prompt
             && limits.negative_prompt
         {
             put("negative_prompt", json!(negative));
         }
-        if let Some(seed) = video.seed
+        if let Some(seed) = video.seed()
             && limits.seed
         {
             put("seed", json!(seed));
         }
-        if let (Some(with_audio), Some(_)) = (video.audio, limits.audio) {
+        if let (Some(with_audio), Some(_)) = (video.audio(), limits.audio) {
             put("generate_audio", json!(with_audio));
         }
         let frames = [

@@ -217,14 +217,14 @@ impl RunwayAdapter {
             }
             SizeFormat::Nothing => {}
         }
-        if let Some(negative) = &video.negative_prompt {
+        if let Some(negative) = &video.options.negative_prompt {
             fields.insert("negativePrompt".into(), json!(negative));
         }
-        if let Some(seed) = video.seed {
+        if let Some(seed) = video.seed() {
             // Seeds have 32 bits here.
             fields.insert("seed".into(), json!(seed % (1 << 32)));
         }
-        if let Some(with_audio) = video.audio {
+        if let Some(with_audio) = video.audio() {
             fields.insert("audio".into(), json!(with_audio));
         }
         let mut references = Vec::new();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::SourcePicture;
-use crate::order::{PictureRole, WorkSpec};
+use crate::order::{Choice, PictureRole, WorkSpec};
 use crate::port::CallEffect;
 use crate::port::{CallTarget, FormPart, JobHandle, RequestBody};
 
@@ -43,7 +43,7 @@ fn next_step(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
 fn a_picture_decides_the_path() {
     let mut order = video("gen4.5");
     if let WorkSpec::Video(video) = &mut order.work {
-        video.seed = Some((1 << 32) + 7);
+        video.options.seed = Some(Choice::Asked((1 << 32) + 7));
     }
     let call = runway().start(&order).unwrap();
     assert_eq!(call.target, CallTarget::Path("/v1/text_to_video".into()));

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use bytes::Bytes;
 use providers::order::{
-    MediaFile, PersonaSpec, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording,
-    VideoSpec,
+    Choice, MediaFile, PersonaSpec, PictureRole, SeparationSpec, SongSpec, SourcePicture,
+    SourceRecording, VideoOptions, VideoSpec,
 };
 use providers::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
@@ -32,14 +32,10 @@ pub(crate) fn video(model: &str) -> Order {
         model,
         WorkSpec::Video(VideoSpec {
             prompt: "a lighthouse in a storm".into(),
-            negative_prompt: None,
             pictures: Vec::new(),
             seconds: 5,
             size: (1280, 720),
-            seed: None,
-            audio: None,
-            user: None,
-            conversation: Vec::new(),
+            options: VideoOptions::default(),
         }),
     )
 }
@@ -151,7 +147,7 @@ pub(crate) fn persona(model: &str) -> Order {
 
 #[test]
 fn every_kind_of_work_can_be_ordered() {
-    let seeded = video_with("m", |video| video.seed = Some(1));
+    let seeded = video_with("m", |video| video.options.seed = Some(Choice::Asked(1)));
     for (order, kind) in [
         (with_picture(seeded), MediaKind::Video),
         (stems("m"), MediaKind::Music),

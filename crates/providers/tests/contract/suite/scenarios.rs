@@ -47,8 +47,8 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
                 sizes.filter(|size| !adapter.can_express_size(stage.case.model, **size));
             assert_eq!(inexpressible.count(), 0, "{limits:?}");
             assert_eq!(adapter.fault_of_secret(&stage.secret), None);
-            assert!(limits.seed || video.seed.is_none());
-            assert!(limits.negative_prompt || video.negative_prompt.is_none());
+            assert!(limits.seed || video.seed().is_none());
+            assert!(limits.negative_prompt || video.options.negative_prompt.is_none());
         }
         (WorkSpec::Stems(stems), ModelLimits::Music(limits)) => {
             let limits = limits.stems.unwrap();

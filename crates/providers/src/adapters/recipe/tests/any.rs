@@ -1,5 +1,6 @@
 //! Property tests with arbitrary texts, templates and answers.
 
+use crate::order::Choice;
 use proptest::prelude::*;
 
 use super::songs::SINGER;
@@ -74,7 +75,7 @@ proptest! {
         let recipe = check::read(&short_recipe_with("seconds = [5]", "seconds = [5]\npictures = { max = 1 }")
             .replace("prompt = \"{prompt}\"", "prompt = \"{prompt}\"\nimage = \"{image}\"")).unwrap();
         let order = video_with("m", |video| {
-            video.seed = seed;
+            video.options.seed = seed.map(Choice::Asked);
             video.pictures.push(frame(PictureRole::FirstFrame));
             video.pictures.push(frame(PictureRole::Reference));
         });

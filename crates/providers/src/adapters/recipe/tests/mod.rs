@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::error::ErrorClass;
-use crate::order::{PictureRole, SourcePicture, VideoSpec};
+use crate::order::{Choice, PictureRole, SourcePicture, VideoSpec};
 use crate::port::{CallEffect, CallTarget, FormPart, OutputKind, OutputSource, RequestBody};
 
 const OPENAI: &str = include_str!("../../../../../../recipes/openai-videos.toml");
@@ -121,7 +121,8 @@ fn a_recipe_sends_what_the_native_adapter_sends() {
         video.pictures.push(frame(PictureRole::FirstFrame));
     });
     let with_settings = video_with("wan", |video| {
-        (video.seed, video.negative_prompt) = (Some(7), Some("fog".into()));
+        video.options.seed = Some(Choice::Asked(7));
+        video.options.negative_prompt = Some("fog".into());
     });
     for order in [video("sora-2"), with_picture, with_settings] {
         let (theirs, ours) = (

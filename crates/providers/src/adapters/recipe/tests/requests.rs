@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::catalogue::Catalogue;
+use crate::order::Choice;
 
 /// For each model: the recipe, the provider's name for the model, the path, and the documented body
 /// of an order of the default length and size that uses every optional setting.
@@ -136,8 +137,8 @@ fn order_of(adapter: &dyn Adapter, kind: MediaKind, model: &str) -> Order {
     };
     video_with(model, |video| {
         (video.seconds, video.size) = (limits.default_seconds, limits.sizes[0]);
-        video.seed = limits.seed.then_some(7);
-        video.audio = limits.audio.map(|on| !on);
+        video.options.seed = limits.seed.then_some(Choice::Asked(7));
+        video.options.audio = limits.audio.map(|on| Choice::Asked(!on));
         if limits.pictures.needed {
             let mut picture = frame(PictureRole::FirstFrame);
             picture.file.url = Some(PICTURE.into());

@@ -1,6 +1,7 @@
 //! Tests of files that are uploaded before the order.
 
 use super::*;
+use crate::order::Choice;
 use crate::response::ProviderResponse;
 
 /// Pictures are uploaded in a form, one by one.
@@ -71,7 +72,7 @@ fn each_file_goes_first_and_the_order_names_it() {
             frame(PictureRole::LastFrame),
             frame(PictureRole::FirstFrame),
         ];
-        video.audio = Some(false);
+        video.options.audio = Some(Choice::Asked(false));
     });
     let first = adapter.start(&order).unwrap();
     assert_eq!(first.effect, CallEffect::Free);
