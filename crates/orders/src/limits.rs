@@ -57,6 +57,7 @@ impl Durations {
 }
 
 /// The limits of a video model.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct VideoLimits {
     /// Frame sizes in pixels, the default first.
@@ -75,6 +76,28 @@ pub struct VideoLimits {
     pub audio: Option<bool>,
     /// Longest prompt in characters.
     pub max_prompt: usize,
+    /// Whether it adds a visible label.
+    pub label: bool,
+    /// Whether it takes lengths that are not whole seconds.
+    pub fractions: bool,
+}
+
+impl Default for VideoLimits {
+    /// No option and no picture, in whole seconds. Sizes and lengths have no default.
+    fn default() -> Self {
+        Self {
+            sizes: Vec::new(),
+            durations: Durations::Only(Vec::new()),
+            default_seconds: 0,
+            pictures: SourcePictureLimits::NONE,
+            negative_prompt: false,
+            seed: false,
+            audio: None,
+            max_prompt: usize::MAX,
+            label: false,
+            fractions: false,
+        }
+    }
 }
 
 /// A video model's limits on source pictures.

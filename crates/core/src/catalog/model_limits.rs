@@ -161,6 +161,8 @@ fn union_of_video_limits(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
     a.pictures.needed &= b.pictures.needed;
     a.negative_prompt |= b.negative_prompt;
     a.seed |= b.seed;
+    a.label |= b.label;
+    a.fractions |= b.fractions;
     a.audio = a.audio.or(b.audio);
     a.max_prompt = a.max_prompt.max(b.max_prompt);
     a

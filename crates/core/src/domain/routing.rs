@@ -19,7 +19,7 @@ pub fn capable_routes<'a>(
     let has_sources = |route: &Route| source_provider == Some(route.provider.as_str());
     let mut capable = routes;
     capable.retain(|route| match payload {
-        TaskPayload::VideoV1(job) => video::fits(app, route, job),
+        TaskPayload::VideoV1(job) => video::route_faults(app, route, &job.demand()).is_empty(),
         TaskPayload::StemsV1(job) => music::fits(&route.limits, job),
         TaskPayload::SongV1(job) => {
             // A persona can be used only where it was made.

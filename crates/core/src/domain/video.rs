@@ -1,16 +1,15 @@
 //! Making videos: turns an order, checked against the model, into tasks.
 
-mod frame;
 mod identity;
 mod order;
 mod order_check;
 
 use providers::{ModelLimits, PicturePurpose, VideoLimits};
 
-use crate::app::{App, Ctx};
+use crate::app::{App, AppParts, Ctx};
 use crate::domain::pictures::{self, SpooledPicture};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
-use crate::domain::{assets, storage_room, tasks};
+use crate::domain::{storage_room, tasks};
 use crate::pricing::{OrderQuotation, OrderedWork, QuotedQuantity};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
@@ -24,12 +23,12 @@ use mediagate_model::task::{
 };
 use mediagate_store as store;
 
-use order_check::{refusals, video_limits};
+use order_check::video_limits;
 
-pub use frame::FrameShape;
 pub use identity::identity;
 pub use order::{ParamNames, RequestedPicture, VideoOrder};
-pub use order_check::fits;
+pub use order_check::route_faults;
+pub use orders::FrameShape;
 
 /// A source picture that is not stored yet, and its role.
 type SourcePicture = (Choice<PictureRole>, SpooledPicture);
@@ -129,7 +128,7 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
 }
 
 /// The least that an order reserves, whatever size its pictures have.
-fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDollars, Error> {
+fn least_cost(app: &AppParts, model: &Model, order: &VideoOrder) -> Result<MicroDollars, Error> {
     let job = plan(app, model, order, &[])?;
     let quantity = QuotedQuantity::of(OrderedWork::Film {
         milliseconds: job.milliseconds,
@@ -169,7 +168,7 @@ async fn fetch_pictures(
 
 /// Fills in everything that the order does not specify.
 fn plan(
-    app: &Ctx,
+    app: &AppParts,
     model: &Model,
     order: &VideoOrder,
     sources: &[SourcePicture],
@@ -218,13 +217,10 @@ fn plan(
         (ModelBackend::Routes(routes), _) => {
             // Routes differ in their defaults. Those of the first capable route apply, whichever
             // route makes the video later.
-            let route_limits = routes.iter().find_map(|route| {
-                video_limits(&route.limits).ok().filter(|limits| {
-                    refusals(&model.id, limits, order, true).is_empty()
-                        && (order.every_picture().next().is_none()
-                            || assets::can_be_handed(app, limits.pictures.handover))
-                })
-            });
+            let demand = order.demand();
+            let mut capable = routes.iter();
+            let capable = capable.find(|route| route_faults(app, route, &demand).is_empty());
+            let route_limits = capable.and_then(|route| video_limits(&route.limits).ok());
             let route_limits =
                 route_limits.ok_or_else(|| Error::internal("no route offers the checked order"))?;
             (job.width, job.height) = order

@@ -32,10 +32,11 @@ pub fn model() -> Model {
             },
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(1),
-            negative_prompt: false,
             seed: true,
-            audio: None,
             max_prompt: usize::MAX,
+            label: true,
+            fractions: true,
+            ..VideoLimits::default()
         }),
         price: None,
         passthrough_fields: Vec::new(),

@@ -1,6 +1,7 @@
 //! The job of a video: an order with all defaults filled in, and its form in the database.
 
 use orders::order::{Choice, PictureRole, VideoOptions};
+use orders::{FrameShape, VideoDemand};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::AssetId;
@@ -34,6 +35,28 @@ pub struct JobPicture {
 }
 
 impl VideoJob {
+    /// What it demands of a route.
+    pub fn demand(&self) -> VideoDemand<'_> {
+        let count = |role| {
+            let pictures = self.pictures.iter();
+            pictures.filter(|picture| picture.role == role).count()
+        };
+        let last_frames = count(Choice::Asked(PictureRole::LastFrame));
+        let references = count(Choice::Asked(PictureRole::Reference));
+        #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+        let seconds = self.milliseconds as f64 / 1000.0;
+        VideoDemand {
+            prompt: &self.prompt,
+            options: &self.options,
+            seconds: Some(seconds),
+            size: Some((self.width, self.height)),
+            shape: FrameShape::default(),
+            frames: self.pictures.len() - last_frames - references,
+            has_last_frame: last_frames > 0,
+            references,
+        }
+    }
+
     /// The picture in this role.
     pub fn picture(&self, role: PictureRole) -> Option<AssetId> {
         self.pictures_as(role).next()

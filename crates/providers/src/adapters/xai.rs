@@ -58,10 +58,8 @@ impl Adapter for XaiAdapter {
             durations: Durations::Range { min: 1, max: 15 },
             default_seconds: 6,
             pictures: SourcePictureLimits::frames(1),
-            negative_prompt: false,
-            seed: false,
-            audio: None,
             max_prompt: 4_000,
+            ..VideoLimits::default()
         };
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

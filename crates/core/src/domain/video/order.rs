@@ -1,9 +1,9 @@
 //! A video order, independent of the API that it came through.
 
 use crate::domain::pictures::PictureSource;
-use crate::domain::video::FrameShape;
 use crate::domain::webhooks::callbacks::CallbackUrl;
 use mediagate_model::task::VideoOptions;
+use orders::{FrameShape, VideoDemand};
 
 /// A picture, and the field that named it.
 pub type RequestedPicture = (PictureSource, String);
@@ -62,6 +62,20 @@ impl VideoOrder {
     pub fn every_picture(&self) -> impl Iterator<Item = &RequestedPicture> {
         let frames = self.pictures.iter().chain(&self.end_picture);
         frames.chain(&self.references)
+    }
+
+    /// What it demands of a model.
+    pub fn demand(&self) -> VideoDemand<'_> {
+        VideoDemand {
+            prompt: &self.prompt,
+            options: &self.options,
+            seconds: self.seconds,
+            size: self.size,
+            shape: self.frame,
+            frames: self.pictures.len(),
+            has_last_frame: self.end_picture.is_some(),
+            references: self.references.len(),
+        }
     }
 
     /// The requested size, or the offered size that fits the requested frame best. `None` if the

@@ -100,8 +100,8 @@ impl Adapter for ChatVideoAdapter {
                 pictures: SourcePictureLimits::frames(pictures),
                 negative_prompt: self.extension,
                 seed: self.extension,
-                audio: None,
                 max_prompt: 8_000,
+                ..VideoLimits::default()
             })
         })
     }

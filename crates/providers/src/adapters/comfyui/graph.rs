@@ -326,8 +326,8 @@ impl WorkflowGraph {
             },
             negative_prompt: places.negative_prompt.is_set(),
             seed: places.seed.is_set(),
-            audio: None,
             max_prompt: 10_000,
+            ..VideoLimits::default()
         }
     }
 

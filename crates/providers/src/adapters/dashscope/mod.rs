@@ -144,8 +144,8 @@ impl Adapter for DashScopeAdapter {
             },
             negative_prompt: !is_happyhorse(model),
             seed: true,
-            audio: None,
             max_prompt: 800,
+            ..VideoLimits::default()
         };
         Some(ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

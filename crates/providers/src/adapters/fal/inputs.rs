@@ -123,6 +123,7 @@ impl EndpointFamily {
                 .map(|(_, default)| default)
                 .filter(|_| picture_endpoint.audio() == named.audio()),
             max_prompt: 2_000,
+            ..VideoLimits::default()
         }
     }
 

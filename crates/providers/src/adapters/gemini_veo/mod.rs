@@ -135,6 +135,7 @@ impl Adapter for GeminiVeoAdapter {
             seed: api == GoogleApi::Vertex,
             audio: (api == GoogleApi::Vertex).then_some(self.audio),
             max_prompt: 4_000,
+            ..VideoLimits::default()
         };
         let name = model.trim_start_matches("models/");
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(name, unknown)))

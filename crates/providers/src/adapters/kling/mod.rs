@@ -109,9 +109,8 @@ impl Adapter for KlingAdapter {
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(1),
             negative_prompt: true,
-            seed: false,
-            audio: None,
             max_prompt: 2500,
+            ..VideoLimits::default()
         };
         Some(ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

@@ -145,10 +145,8 @@ impl Adapter for LumaAdapter {
                 handover,
                 ..SourcePictureLimits::frames(2)
             },
-            negative_prompt: false,
-            seed: false,
-            audio: None,
             max_prompt: 5000,
+            ..VideoLimits::default()
         };
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

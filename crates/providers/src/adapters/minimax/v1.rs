@@ -33,10 +33,8 @@ impl Adapter for MiniMaxV1Adapter {
             durations: Durations::Only(vec![6]),
             default_seconds: 6,
             pictures: SourcePictureLimits::frames(1),
-            negative_prompt: false,
-            seed: false,
-            audio: None,
             max_prompt: 2000,
+            ..VideoLimits::default()
         };
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

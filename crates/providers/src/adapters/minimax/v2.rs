@@ -62,10 +62,8 @@ impl Adapter for MiniMaxV2Adapter {
             durations: Durations::Range { min: 5, max: 15 },
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(2),
-            negative_prompt: false,
-            seed: false,
-            audio: None,
             max_prompt: 2000,
+            ..VideoLimits::default()
         };
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

@@ -99,10 +99,9 @@ impl Adapter for ModelArkAdapter {
             durations: Durations::Range { min: 4, max: 12 },
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(2),
-            negative_prompt: false,
             seed: true,
-            audio: None,
             max_prompt: 2000,
+            ..VideoLimits::default()
         };
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

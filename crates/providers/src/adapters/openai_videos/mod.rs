@@ -81,8 +81,8 @@ impl Adapter for OpenAiVideosAdapter {
             pictures: SourcePictureLimits::frames(1),
             negative_prompt: true,
             seed: true,
-            audio: None,
             max_prompt: 32_000,
+            ..VideoLimits::default()
         };
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }

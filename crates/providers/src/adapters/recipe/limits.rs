@@ -70,6 +70,7 @@ impl VideoSection {
             max_prompt: model_section
                 .and_then(|model_section| model_section.max_prompt)
                 .unwrap_or(self.max_prompt),
+            ..VideoLimits::default()
         }
     }
 

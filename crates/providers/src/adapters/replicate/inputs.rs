@@ -63,10 +63,9 @@ pub(super) fn unknown() -> VideoLimits {
         durations: Durations::Only(vec![5]),
         default_seconds: 5,
         pictures: SourcePictureLimits::frames(1),
-        negative_prompt: false,
         seed: true,
-        audio: None,
         max_prompt: 2_000,
+        ..VideoLimits::default()
     }
 }
 

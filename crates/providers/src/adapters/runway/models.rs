@@ -65,9 +65,7 @@ pub(super) fn unknown() -> VideoLimits {
         durations: Durations::Only(vec![5, 10]),
         default_seconds: 5,
         pictures: SourcePictureLimits::frames(1),
-        negative_prompt: false,
-        seed: false,
-        audio: None,
         max_prompt: 1000,
+        ..VideoLimits::default()
     }
 }
