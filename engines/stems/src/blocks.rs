@@ -9,11 +9,13 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::audio::finite;
 use crate::engine::{self, ESTIMATED, SCALE, StemEstimates};
 use crate::error::check_offered;
 use crate::parallel::{CancelCheck, WorkCancelled};
+use crate::spleeter::VoiceNets;
 use crate::stft::RATE;
 use crate::{ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 use dsp::resample;
@@ -44,6 +46,7 @@ const OVERLAP_SECONDS: usize = 3;
 pub struct BlockSeparator {
     shape: ClipShape,
     stems: Vec<Stem>,
+    nets: Option<Arc<VoiceNets>>,
     needed: [bool; ESTIMATED],
     blocks: VecDeque<ClipBlock>,
     count: usize,
@@ -63,6 +66,7 @@ impl BlockSeparator {
         Ok(Self {
             shape,
             stems: stems.to_vec(),
+            nets: None,
             needed,
             count: blocks.len(),
             blocks: blocks.into(),
@@ -70,6 +74,13 @@ impl BlockSeparator {
             tails: needed
                 .map(|is_needed| vec![Vec::new(); if is_needed { shape.channels } else { 0 }]),
         })
+    }
+
+    /// Also estimates the voice by these nets.
+    #[must_use]
+    pub fn with_nets(mut self, nets: Arc<VoiceNets>) -> Self {
+        self.nets = Some(nets);
+        self
     }
 
     /// Separates the next block once all of it has arrived.
@@ -104,7 +115,8 @@ impl BlockSeparator {
                 }
             })
         } else {
-            estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
+            let nets = self.nets.as_deref();
+            estimate(&self.mix, self.shape, self.needed, nets, stop, &mut report)?
         };
         // The analysed block is cut to the part that is used. The previous block's tail is added to
         // its beginning, and its own tail is kept for the next block.
@@ -226,6 +238,7 @@ fn estimate(
     mix: &[Vec<f32>],
     shape: ClipShape,
     needed: [bool; ESTIMATED],
+    nets: Option<&VoiceNets>,
     stop: CancelCheck<'_>,
     report: &mut dyn FnMut(f32),
 ) -> Result<StemEstimates, WorkCancelled> {
@@ -247,7 +260,7 @@ fn estimate(
         .map(|c| convert(c, rate, RATE, frames))
         .collect::<Result<Vec<_>, _>>()?;
     drop(scaled);
-    let parts = engine::separate(&analysed, needed, stop, report)?;
+    let parts = engine::separate(&analysed, needed, nets, stop, report)?;
     let mut estimates = StemEstimates::default();
     for (estimate, part) in estimates.iter_mut().zip(parts) {
         for channel in &part {

@@ -7,9 +7,11 @@ use dsp::Complex32;
 
 use crate::parallel::{CancelCheck, WorkCancelled, map, run_both};
 use crate::shares::StemShares;
+use crate::spleeter::VoiceNets;
 use crate::stem::STEMS;
 use crate::stft::{ChannelSpectra, MAIN, Stft};
 use crate::two_pass::PassNets;
+use crate::voice_blend::blend_voice;
 use crate::wiener::WienerFilter;
 
 /// The stems that are estimated; the others follow by subtraction.
@@ -26,10 +28,12 @@ const DIFFUSE_SHARE: f32 = 0.01;
 pub(crate) type StemEstimates = [Vec<Vec<f32>>; ESTIMATED];
 
 /// Separates `channels` of equal length, scaled to about full scale. One and two channels go
-/// through the Wiener filter; more are split by the shares of their stereo fold-down.
+/// through the Wiener filter; more are split by the shares of their stereo fold-down. `nets` also
+/// estimate the voice, if there are any.
 pub(crate) fn separate(
     channels: &[Vec<f32>],
     requested: [bool; ESTIMATED],
+    nets: Option<&VoiceNets>,
     stop: CancelCheck<'_>,
     report: &mut dyn FnMut(f32),
 ) -> Result<StemEstimates, WorkCancelled> {
@@ -41,10 +45,16 @@ pub(crate) fn separate(
     )?;
     let spectra = [left, right];
     report(0.05);
-    let shares =
+    let own_part = if nets.is_some() { 0.45 } else { 0.75 };
+    let mut shares =
         PassNets::from_shipped_weights().stem_shares(&sound, &spectra, stop, &mut |part| {
-            report(0.05 + 0.75 * part);
+            report(0.05 + own_part * part);
         })?;
+    if let Some(nets) = nets {
+        let heard = nets.voice_shares(&spectra, shares.frames(), stop)?;
+        blend_voice(&mut shares, &heard, &spectra, stop)?;
+        report(0.8);
+    }
     let spatial = match channels.len() {
         1 | 2 => Some(shares.spatial_filter(&spectra, DIFFUSE_SHARE, stop)?),
         _ => None,

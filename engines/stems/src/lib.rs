@@ -20,7 +20,8 @@
 //! a program composed and rendered (see `training/README.md`). It contains no recordings and
 //! no pretrained weights. Stems bleed into each other audibly, and a mono mix loses the strongest
 //! cue, its stereo image. It does not distinguish guitar, keys, strings, brass, synths or backing
-//! vocals, because no cue used here does; they all stay in `other`. With the feature `onnx`, better
+//! vocals, because no cue used here does; they all stay in `other`. The two nets of [`spleeter`],
+//! which heard real music, help it where their weights are installed. With the feature `onnx`, better
 //! models that the operator supplies run in its place.
 //!
 //! # How it works
@@ -28,6 +29,7 @@
 //! ```text
 //! mix -> blocks of 24 s -> 44.1 kHz stereo -> STFT -> cues -> net -> shares
 //!                         -> cues of the shares -> net -> shares -> Wiener -> inverse STFT -> sums
+//!                                        STFT -> two U-Nets -> voice ─┘ (if they are installed)
 //! ```
 //!
 //! The cues describe each time-frequency bin by 31 numbers, and in the second pass by 65, most from
@@ -54,6 +56,7 @@ pub mod onnx;
 mod separate;
 mod separation;
 mod shape;
+pub mod spleeter;
 mod stem;
 pub mod training;
 
@@ -68,6 +71,7 @@ mod plane;
 mod shares;
 mod stft;
 mod two_pass;
+mod voice_blend;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
@@ -76,7 +80,7 @@ pub use control::SeparationControl;
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, DecodedAudio, decode};
 pub use encode::EncodeError;
 pub use error::SeparateError;
-pub use separate::{mix_without, separate};
+pub use separate::{mix_without, separate, separate_with_nets};
 pub use separation::{SeparationEngine, StemSink};
 pub use shape::ClipShape;
 pub use stem::Stem;

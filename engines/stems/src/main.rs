@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use stems::decode::{self, AudioScan, Recording};
+use stems::spleeter::{NetWeights, VoiceNets};
 use stems::{BlockSeparator, ClipShape, DecodeLimits, SeparationControl, SeparationEngine, Stem};
 
 // With the system's allocator, large planes that were freed between used ones stay in memory, and a
@@ -19,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const HELP: &str = "\
 Separates a song into stems.
 
-Usage: stems SONG OUTDIR [--stems LIST] [--model FILE]
+Usage: stems SONG OUTDIR [--stems LIST] [--model FILE | --nets FILE]
 
 SONG is a WAV, AIFF, CAF, FLAC, MP3, AAC, M4A, Ogg or WebM file of at most 15 minutes. Each stem is
 written to OUTDIR/<stem>.wav as 32-bit float with the song's rate, length and channels. The stems
@@ -32,6 +33,7 @@ Options:
   --model FILE   manifest (TOML) of an ONNX model to separate with, instead of the built-in
                  engine; its graphs lie beside it. The runtime is loaded from the library that
                  ORT_DYLIB_PATH names.
+  --nets FILE    weights of pretrained nets (spleeter-2.mg) that help the built-in engine
   -h, --help     print this help
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
@@ -59,6 +61,7 @@ struct CommandLine {
     song: PathBuf,
     folder: PathBuf,
     model: Option<PathBuf>,
+    nets: Option<PathBuf>,
     /// All stems if `None`.
     stems: Option<Vec<Stem>>,
 }
@@ -67,7 +70,8 @@ impl CommandLine {
     /// `None` if help is requested.
     fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut arguments = arguments.peekable();
-        let (mut paths, mut list, mut model, mut only_paths) = (Vec::new(), None, None, false);
+        let (mut paths, mut list, mut only_paths) = (Vec::new(), None, false);
+        let (mut model, mut nets) = (None, None);
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
                 Some("-h" | "--help") if !only_paths => return Ok(None),
@@ -85,6 +89,12 @@ impl CommandLine {
                             .into(),
                     );
                 }
+                Some("--nets") if !only_paths => {
+                    nets = Some(arguments.next().ok_or("--nets needs a file")?.into());
+                }
+                Some(option) if !only_paths && option.starts_with("--nets=") => {
+                    nets = Some(option["--nets=".len()..].into());
+                }
                 Some(option) if !only_paths && option.starts_with("--stems=") => {
                     list = Some(option["--stems=".len()..].to_owned());
                 }
@@ -96,6 +106,9 @@ impl CommandLine {
                 }
                 _ => paths.push(PathBuf::from(argument)),
             }
+        }
+        if model.is_some() && nets.is_some() {
+            return Err("--model and --nets do not go together".to_owned());
         }
         let allowed = if model.is_some() {
             &Stem::ALL[..]
@@ -113,6 +126,7 @@ impl CommandLine {
             song,
             folder,
             model,
+            nets,
             stems,
         }))
     }
@@ -179,7 +193,13 @@ fn engine(
         return engine_of_model(arguments, manifest, shape);
     }
     let stems = arguments.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
-    let engine = BlockSeparator::new(shape, &stems).map_err(|e| e.to_string())?;
+    let mut engine = BlockSeparator::new(shape, &stems).map_err(|e| e.to_string())?;
+    if let Some(path) = &arguments.nets {
+        let failed = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+        let file = std::fs::read(path).map_err(|e| failed(&e))?;
+        let weights = NetWeights::read(&file).map_err(|e| failed(&e))?;
+        engine = engine.with_nets(VoiceNets::new(weights).into());
+    }
     Ok((Box::new(engine), stems))
 }
 

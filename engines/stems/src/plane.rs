@@ -47,6 +47,10 @@ impl SpectralPlane {
         &self.data[index * self.width..(index + 1) * self.width]
     }
 
+    pub(crate) fn row_mut(&mut self, index: usize) -> &mut [f32] {
+        &mut self.data[index * self.width..(index + 1) * self.width]
+    }
+
     /// The row nearest to `index`, for neighbours that may lie outside.
     pub(crate) fn row_near(&self, index: isize) -> &[f32] {
         self.row(

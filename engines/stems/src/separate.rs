@@ -2,7 +2,10 @@
 //!
 //! Clips in memory are passed to the [`BlockSeparator`] whole; longer ones can be passed in pieces.
 
+use std::sync::Arc;
+
 use crate::audio::finite;
+use crate::spleeter::VoiceNets;
 use crate::{
     Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine as _,
     Stem, StemSink,
@@ -19,8 +22,32 @@ pub fn separate(
     stems: &[Stem],
     control: SeparationControl<'_>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
+    separate_by(
+        BlockSeparator::new(ClipShape::measure(mix), stems)?,
+        mix,
+        stems,
+        control,
+    )
+}
+
+/// Like [`separate`]; pretrained nets also estimate the voice.
+pub fn separate_with_nets(
+    mix: &Audio,
+    stems: &[Stem],
+    nets: &Arc<VoiceNets>,
+    control: SeparationControl<'_>,
+) -> Result<Vec<(Stem, Audio)>, SeparateError> {
+    let separator = BlockSeparator::new(ClipShape::measure(mix), stems)?;
+    separate_by(separator.with_nets(nets.clone()), mix, stems, control)
+}
+
+fn separate_by(
+    mut separator: BlockSeparator,
+    mix: &Audio,
+    stems: &[Stem],
+    control: SeparationControl<'_>,
+) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let mut control = control;
-    let mut separator = BlockSeparator::new(ClipShape::measure(mix), stems)?;
     collect_stems(mix, stems, |write| {
         // Without this, every block would be analysed even with nothing to write.
         if stems.is_empty() || mix.frames() == 0 {
@@ -121,6 +148,13 @@ mod tests {
             separate(&mix, &Stem::BUILT_IN, SeparationControl::default()).unwrap()
         });
         assert!(results[0] == results[1] && results[0] == results[2]);
+        let nets = Arc::new(VoiceNets::new(crate::spleeter::NetWeights::made_up()));
+        let blended = [1, 2, 3].map(|threads| {
+            crate::parallel::FORCED_THREADS.set(Some(threads));
+            separate_with_nets(&mix, &Stem::BUILT_IN, &nets, SeparationControl::default()).unwrap()
+        });
+        assert!(blended[0] == blended[1] && blended[0] == blended[2]);
+        assert!(blended[0] != results[0], "the nets change nothing");
     }
 
     #[test]

@@ -10,9 +10,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use stems::spleeter::{NetWeights, VoiceNets};
 use stems::{
     Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem,
-    mix_without, separate,
+    mix_without, separate, separate_with_nets,
 };
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
@@ -360,3 +361,47 @@ fn each_source_lands_in_its_stem() {
 
 /// How much better than a copy of the mix a stem must be, in dB.
 const GAIN: f64 = 4.0;
+
+/// Pretrained nets, with weights that were made up.
+fn nets() -> std::sync::Arc<VoiceNets> {
+    std::sync::Arc::new(VoiceNets::new(NetWeights::made_up()))
+}
+
+#[test]
+fn stems_that_nets_help_to_make_sum_to_the_mix() {
+    // Shorter than a frame, shorter than a window, and two windows; mono, stereo and more.
+    for (rate, channels, frames) in [(44_100, 2, 100), (22_050, 1, 60_000), (44_100, 3, 700_000)] {
+        let mix = sound(rate, channels, frames);
+        let stems =
+            separate_with_nets(&mix, &Stem::BUILT_IN, &nets(), SeparationControl::default());
+        let stems = stems.unwrap();
+        for sum in [
+            &[Stem::Vocals, Stem::Drums, Stem::Bass, Stem::Other][..],
+            &[Stem::Vocals, Stem::Instrumental],
+        ] {
+            assert!(sum_error(&mix, &stems, sum) < 1e-5);
+        }
+        assert!(stems.iter().all(|(_, stem)| stem.frames() == frames));
+    }
+    let silence = Audio::new(44_100, vec![vec![0.0; 50_000]; 2]).unwrap();
+    let stems = separate_with_nets(
+        &silence,
+        &Stem::BUILT_IN,
+        &nets(),
+        SeparationControl::default(),
+    );
+    assert!(stems.unwrap().iter().all(|(_, stem)| stem.peak() == 0.0));
+}
+
+#[test]
+fn a_separation_with_nets_can_be_cancelled() {
+    let mix = sound(44_100, 2, 100_000);
+    let checks = AtomicUsize::new(0);
+    let cancelled = || checks.fetch_add(1, Ordering::Relaxed) > 400;
+    let control = SeparationControl {
+        cancelled: &cancelled,
+        ..SeparationControl::default()
+    };
+    let result = separate_with_nets(&mix, &Stem::BUILT_IN, &nets(), control);
+    assert_eq!(result, Err(SeparateError::Cancelled));
+}
