@@ -122,6 +122,7 @@ impl Config {
                 .models_folder
                 .unwrap_or_else(|| data.join("models")),
             onnx_library: settings.onnx_library,
+            pip: settings.pip.unwrap_or_else(|| PathBuf::from("pip3")),
             data,
             public_url: settings
                 .public_url
@@ -189,9 +190,7 @@ impl Config {
                 default_model: settings
                     .default_model
                     .unwrap_or_else(|| "animatic-1".into()),
-                default_music_model: settings
-                    .default_music_model
-                    .unwrap_or_else(|| "stems-dsp-1".into()),
+                default_music_model: settings.default_music_model,
                 show_providers: settings.show_providers.unwrap_or(false),
                 catalogue: providers::hosted_catalogue(
                     settings.catalog.as_deref(),

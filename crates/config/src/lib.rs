@@ -131,6 +131,8 @@ pub struct Config {
     pub models_folder: PathBuf,
     /// The ONNX Runtime library, if not the default one.
     pub onnx_library: Option<PathBuf>,
+    /// The client of Python packages that `mediagate models install` runs.
+    pub pip: PathBuf,
     /// URL under which callers reach this service, without a trailing slash.
     pub public_url: Option<String>,
     #[serde(serialize_with = "values::database")]
@@ -229,8 +231,8 @@ pub struct Config {
 pub struct ModelConfig {
     /// Video model for requests that name none.
     pub default_model: String,
-    /// Music model for requests that name none.
-    pub default_music_model: String,
+    /// Music model for requests that name none, if the settings name one.
+    pub default_music_model: Option<String>,
     /// Whether callers see which provider made something.
     pub show_providers: bool,
     /// Folder of newer files about hosted models.

@@ -95,6 +95,9 @@ pub struct Settings {
         global = true
     )]
     pub onnx_library: Option<PathBuf>,
+    /// Client of Python packages, for `mediagate models install` [default: pip3]
+    #[arg(long, env = "MEDIAGATE_PIP", value_name = "PROGRAM", global = true)]
+    pub pip: Option<PathBuf>,
     /// URL at which callers reach this service [default: the host of each request]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,
@@ -210,7 +213,7 @@ pub struct Settings {
         global = true
     )]
     pub default_model: Option<String>,
-    /// Music model for requests that name none [default: stems-dsp-1]
+    /// Music model for requests that name none [default: stems-net-1 if it is installed, or stems-dsp-1]
     #[arg(
         long,
         env = "MEDIAGATE_DEFAULT_MUSIC_MODEL",

@@ -15,7 +15,7 @@ use providers::{MediaKind, ModelLimits};
 use crate::upstream::ProviderSites;
 use mediagate_config::providers::{ModelSettings, PriceSettings, RouteSettings};
 use mediagate_config::{ConfigError, ModelConfig};
-use mediagate_media::engines;
+use mediagate_media::engines::{self, own_models::NET_MODEL};
 use mediagate_model::account::ApiKey;
 use mediagate_model::catalog::{Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
@@ -66,10 +66,15 @@ impl Catalog {
             apply(&mut models, id, settings, &sources, now)?;
         }
         models.retain(|model| is_enabled(&config.models, &model.id));
+        let best_embedded = || match models.iter().find(|model| model.id == NET_MODEL) {
+            Some(model) => model.id.clone(),
+            None => "stems-dsp-1".into(),
+        };
+        let default_music = config.default_music_model.clone();
         let catalog = Self {
+            default_music: default_music.unwrap_or_else(best_embedded),
             models,
             default_video: config.default_model.clone(),
-            default_music: config.default_music_model.clone(),
             shows_providers: config.show_providers,
         };
         for (key, kind) in [
@@ -427,7 +432,7 @@ mod tests {
     fn config(models: &[(&str, ModelSettings)]) -> ModelConfig {
         ModelConfig {
             default_model: "animatic-1".into(),
-            default_music_model: "stems-dsp-1".into(),
+            default_music_model: None,
             show_providers: false,
             catalog: None,
             catalogue: Catalogue::embedded(),

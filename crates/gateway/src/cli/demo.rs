@@ -17,12 +17,14 @@ use mediagate_config::{Config, LogFormat, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::keys::{self, NewKey};
+use mediagate_media::engines::own_models::NET_MODEL;
 
 const PROMPT: &str = "A lake under the mountains at first light, slow dolly in, 5 seconds";
 /// A lake below mountains at sunrise, drawn by a program of ours.
 const PICTURE: &[u8] = include_bytes!("demo/lake.jpg");
 /// Eight seconds of a singer, drums, a bass and chords, synthesised from our own score.
 const SONG: &[u8] = include_bytes!("demo/song.flac");
+const BETTER_STEMS: &str = "For better stems: mediagate models install spleeter";
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
@@ -123,6 +125,9 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
     let result = demo.run().await;
     if let Ok(table) = &result {
         say(table)?;
+        if !app.models.installed_models.has(NET_MODEL) {
+            say(BETTER_STEMS)?;
+        }
         if !args.once {
             let data = match data {
                 Some(folder) => format!("{} and {} are kept", folder.display(), args.out.display()),

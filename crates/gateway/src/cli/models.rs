@@ -1,5 +1,7 @@
-//! `mediagate models`: known hosted models, and the configuration to offer them. Needs no
-//! provider's secret and no database.
+//! `mediagate models`: known hosted models, the configuration to offer them, and the weights of
+//! pretrained models. Needs no provider's secret and no database.
+
+mod install;
 
 use std::fmt::Write as _;
 
@@ -21,6 +23,8 @@ pub(super) enum ModelsCommand {
     List(ModelListArgs),
     /// Print the configuration for a model, for example fal/veo-3.1
     Add(ModelAddArgs),
+    /// Download the weights of a pretrained model into the models folder: spleeter, for stems-net-1
+    Install(install::ModelInstallArgs),
 }
 
 #[derive(Debug, Args)]
@@ -48,10 +52,10 @@ pub(super) fn run(
     settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
-    let catalogue = Config::catalogue(settings)?;
     match command {
-        ModelsCommand::List(args) => list(&catalogue, args, json),
-        ModelsCommand::Add(args) => add(&catalogue, args, json),
+        ModelsCommand::List(args) => list(&Config::catalogue(settings)?, args, json),
+        ModelsCommand::Add(args) => add(&Config::catalogue(settings)?, args, json),
+        ModelsCommand::Install(args) => install::run(args, settings, json),
     }
 }
 

@@ -47,6 +47,7 @@ mod own_models;
 mod pages;
 mod parameters;
 mod personas;
+mod pretrained_nets;
 mod pricing;
 #[path = "../process/mod.rs"]
 mod process;

@@ -9,15 +9,15 @@ use super::{FolderListing, folder_listing};
 use mediagate_model::catalog::Model;
 
 /// The models folder, whose models cannot be used.
-pub struct InstalledModels {
+pub struct OnnxModels {
     path: PathBuf,
     is_reported: AtomicBool,
 }
 
 /// The graphs of a model: there are none.
-pub enum ModelGraphs {}
+pub enum OnnxGraphs {}
 
-impl InstalledModels {
+impl OnnxModels {
     /// The folder need not exist; it is not read yet.
     pub fn new(path: &Path, _library: Option<PathBuf>) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl InstalledModels {
     }
 
     /// The graphs of one model: there are none.
-    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<ModelGraphs> {
+    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<OnnxGraphs> {
         None
     }
 
@@ -61,7 +61,7 @@ impl InstalledModels {
     }
 }
 
-impl ModelGraphs {
+impl OnnxGraphs {
     /// A separator for a recording of this shape.
     pub fn separator(
         &self,

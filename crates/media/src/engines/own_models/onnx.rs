@@ -15,7 +15,7 @@ use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 
 /// The models folder as of the last scan.
-pub struct InstalledModels {
+pub struct OnnxModels {
     path: PathBuf,
     folder: Mutex<ModelFolder>,
     usable: ArcSwap<Vec<Arc<onnx::SeparationModel>>>,
@@ -23,9 +23,9 @@ pub struct InstalledModels {
 }
 
 /// The graphs of a model.
-pub struct ModelGraphs(Arc<onnx::SeparationModel>);
+pub struct OnnxGraphs(Arc<onnx::SeparationModel>);
 
-impl ModelGraphs {
+impl OnnxGraphs {
     /// A separator for a recording of this shape.
     pub fn separator(
         &self,
@@ -37,7 +37,7 @@ impl ModelGraphs {
     }
 }
 
-impl InstalledModels {
+impl OnnxModels {
     /// The folder need not exist; it is not read yet.
     pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
         let options = RuntimeOptions {
@@ -53,7 +53,7 @@ impl InstalledModels {
     }
 
     /// The graphs of one model, freshly loaded; `None` if it cannot be loaded.
-    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<ModelGraphs> {
+    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<OnnxGraphs> {
         let options = RuntimeOptions {
             library,
             ..RuntimeOptions::default()
@@ -62,7 +62,7 @@ impl InstalledModels {
             .scan()
             .into_iter();
         let model = models.find_map(|model| model.ok().filter(|model| model.name() == name));
-        model.map(ModelGraphs)
+        model.map(OnnxGraphs)
     }
 
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
