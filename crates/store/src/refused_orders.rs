@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::intents::hash;
+use crate::intents::fingerprint_hash;
 use crate::statement::sql;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;

@@ -258,7 +258,7 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     }
     // In a URL, `+`, `/` and `=` may be percent-encoded. Some clients break base64 into lines or
     // leave out its padding.
-    let mut clean = percent_decoded(data);
+    let mut clean: Vec<u8> = percent_encoding::percent_decode_str(data).collect();
     clean.retain(|byte| !byte.is_ascii_whitespace());
     base64::engine::general_purpose::GeneralPurpose::new(
         &base64::alphabet::STANDARD,
@@ -268,27 +268,6 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     .decode(clean)
     .map(Bytes::from)
     .map_err(|_| broken("its base64 content is invalid"))
-}
-
-/// Replaces `%` and two hexadecimal digits by the byte that they mean.
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.first_chunk::<2>().filter(|_| byte == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(decoded) => {
-                bytes.push(decoded);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -53,13 +53,14 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), CliError> {
     match command {
-        ModelsCommand::List(args) => list(&Config::catalogue(settings)?, args, json),
-        ModelsCommand::Add(args) => add(&Config::catalogue(settings)?, args, json),
+        ModelsCommand::List(args) => list(settings, args, json),
+        ModelsCommand::Add(args) => add(settings, args, json),
         ModelsCommand::Install(args) => install::run(args, settings, json),
     }
 }
 
-fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), CliError> {
+fn list(settings: &Settings, args: &ModelListArgs, json: bool) -> Result<(), CliError> {
+    let catalogue = Config::catalogue(settings)?;
     let provider_filter = args.provider.as_deref();
     let models = catalogue.models();
     let models: Vec<&KnownModel> = models
@@ -67,7 +68,7 @@ fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), C
         .collect();
     if models.is_empty() {
         return Err(unknown_provider(
-            catalogue,
+            &catalogue,
             provider_filter.unwrap_or_default(),
         ));
     }
@@ -215,7 +216,8 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), CliError> {
+fn add(settings: &Settings, args: &ModelAddArgs, json: bool) -> Result<(), CliError> {
+    let catalogue = Config::catalogue(settings)?;
     let Some((provider, name)) = args.model.split_once('/') else {
         return Err(CliError::Usage(
             "must be PROVIDER/MODEL, for example fal/veo-3.1".into(),
@@ -227,7 +229,7 @@ fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), Cli
             .filter(|model| model.provider == provider);
         let names: Vec<&str> = provider_models.map(|model| model.name.as_str()).collect();
         if names.is_empty() {
-            return unknown_provider(catalogue, provider);
+            return unknown_provider(&catalogue, provider);
         }
         let suggestion = mediagate_config::file::suggestion(name, &names);
         CliError::Usage(format!("{provider} has no model {name:?}; {suggestion}"))

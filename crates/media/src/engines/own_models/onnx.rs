@@ -15,7 +15,7 @@ use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 
 /// The models folder as of the last scan.
-pub struct OnnxModels {
+pub(super) struct OnnxModels {
     path: PathBuf,
     folder: Mutex<ModelFolder>,
     usable: ArcSwap<Vec<Arc<onnx::SeparationModel>>>,
@@ -39,7 +39,7 @@ impl OnnxGraphs {
 
 impl OnnxModels {
     /// The folder need not exist; it is not read yet.
-    pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
+    pub(super) fn new(path: &Path, library: Option<PathBuf>) -> Self {
         let options = RuntimeOptions {
             library,
             ..RuntimeOptions::default()
@@ -53,7 +53,7 @@ impl OnnxModels {
     }
 
     /// The graphs of one model, freshly loaded; `None` if it cannot be loaded.
-    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<OnnxGraphs> {
+    pub(super) fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<OnnxGraphs> {
         let options = RuntimeOptions {
             library,
             ..RuntimeOptions::default()
@@ -67,7 +67,7 @@ impl OnnxModels {
 
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
     /// ones. Logs each model that cannot be loaded only once.
-    pub fn scan(&self) {
+    pub(super) fn scan(&self) {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let models = if self.path.is_dir() {
             folder.scan()
@@ -94,12 +94,12 @@ impl OnnxModels {
     }
 
     /// The folder's current listing.
-    pub fn mark(&self) -> FolderListing {
+    pub(super) fn mark(&self) -> FolderListing {
         folder_listing(&self.path)
     }
 
     /// The models to offer.
-    pub fn models(&self) -> Vec<Model> {
+    pub(super) fn models(&self) -> Vec<Model> {
         self.usable
             .load()
             .iter()
@@ -108,7 +108,7 @@ impl OnnxModels {
     }
 
     /// Whether the model with this name can be used.
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         let usable = self.usable.load();
         usable.iter().any(|graphs| graphs.name() == name)
     }
