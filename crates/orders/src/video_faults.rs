@@ -1,4 +1,4 @@
-//! What an order for a video demands of a model, and which of that the model does not offer.
+//! The demands of an order for a video, and the faults: those that a model does not meet.
 
 use crate::frame_shape::FrameShape;
 use crate::limits::{PicturePurpose, VideoLimits};

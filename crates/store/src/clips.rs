@@ -10,7 +10,9 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::media::MediaType;
-use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream, RecordingNotes};
+use mediagate_model::music::{
+    Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream, RecordingNotes,
+};
 use mediagate_model::provenance::Provenance;
 use mediagate_model::task::{StemTarget, TaskPayload, TaskState};
 

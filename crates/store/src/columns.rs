@@ -12,6 +12,7 @@ mod types;
 
 use std::borrow::Cow;
 
+pub(crate) use crate::value::ToColumn;
 use crate::{Row, SqlValue, StoreError};
 
 /// A type that a column is read as.
@@ -22,11 +23,6 @@ pub(crate) trait FromColumn: Sized {
         index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError>;
-}
-
-/// A type that is written to a column.
-pub(crate) trait ToColumn {
-    fn to_column(&self) -> SqlValue<'_>;
 }
 
 /// JSON for a TEXT column.

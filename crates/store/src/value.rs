@@ -8,10 +8,12 @@ use tokio_postgres::types::{
     IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked,
 };
 
-use crate::columns::ToColumn;
+/// A type that is written to a column.
+pub(crate) trait ToColumn {
+    fn to_column(&self) -> SqlValue<'_>;
+}
 
-/// A statement's parameter. A type is bound as what it is in a column; `columns::types` has the
-/// encodings.
+/// A statement's parameter. A type is bound as what it is in a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SqlValue<'a> {
     /// NULL.

@@ -14,6 +14,7 @@ licence for their sound. What cannot be had is said, and left out.
 Needs numpy, soundfile and ffmpeg. An excerpt without separate drums and bass has them in `other`,
 so only its voice and its instrumental can be scored (score.py --two).
 """
+
 import argparse
 import hashlib
 import subprocess
@@ -45,8 +46,23 @@ def run(*command, cwd=None):
 
 
 def decode(source, target, stream=0):
-    run("ffmpeg", "-v", "error", "-y", "-i", source, "-map", f"0:a:{stream}", "-ac", "2", "-ar", "44100",
-        "-c:a", "pcm_f32le", target)
+    run(
+        "ffmpeg",
+        "-v",
+        "error",
+        "-y",
+        "-i",
+        source,
+        "-map",
+        f"0:a:{stream}",
+        "-ac",
+        "2",
+        "-ar",
+        "44100",
+        "-c:a",
+        "pcm_f32le",
+        target,
+    )
     sound, _ = sf.read(target, always_2d=True, dtype="float64")
     return sound
 
@@ -93,9 +109,14 @@ def freestyle(temporary, _clones):
 
 def playlist(temporary, clones):
     sounds = clone(clones, "waveform-playlist", "Vocals30.mp3")
-    other = [decode(sounds / f"{name}30.mp3", temporary / f"{name}.wav") for name in ["BassDrums", "Guitar", "PianoSynth"]]
+    other = [
+        decode(sounds / f"{name}30.mp3", temporary / f"{name}.wav") for name in ["BassDrums", "Guitar", "PianoSynth"]
+    ]
     length = min(map(len, other))
-    return {"vocals": decode(sounds / "Vocals30.mp3", temporary / "v.wav"), "other": sum(part[:length] for part in other)}
+    return {
+        "vocals": decode(sounds / "Vocals30.mp3", temporary / "v.wav"),
+        "other": sum(part[:length] for part in other),
+    }
 
 
 def museval(temporary, clones):

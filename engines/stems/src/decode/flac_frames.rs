@@ -62,13 +62,13 @@ struct FrameHeader {
     samples: u32,
 }
 
-/// How frames are numbered that claim to have one fixed size.
+/// What the numbers count in frames that claim to have one fixed size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Numbering {
+enum NumberUnit {
     Unknown,
-    ByFrame,
-    /// By encoders older than the mark for it.
-    BySample,
+    Frame,
+    /// In files of encoders older than the mark for it.
+    Sample,
 }
 
 /// Reads frames.
@@ -80,7 +80,7 @@ pub(super) struct FlacFrames<R> {
     base: u64,
     /// Samples that all files so far state; `None` if one does not.
     stated: Option<u64>,
-    numbering: Numbering,
+    number_unit: NumberUnit,
     previous: Option<FrameHeader>,
     /// Samples of the first frame of the file.
     nominal: u32,
@@ -115,7 +115,7 @@ impl<R: Read> FlacFrames<R> {
             extra_data: Box::from(&bytes[..]),
             base: 0,
             stated: (info.total > 0).then_some(info.total),
-            numbering: Numbering::Unknown,
+            number_unit: NumberUnit::Unknown,
             previous: None,
             nominal: 0,
             position: 0,
@@ -197,7 +197,7 @@ impl<R: Read> FlacFrames<R> {
             .filter(|_| info.total > 0)
             .map(|_| self.base + info.total);
         self.info = info;
-        (self.numbering, self.previous, self.nominal) = (Numbering::Unknown, None, 0);
+        (self.number_unit, self.previous, self.nominal) = (NumberUnit::Unknown, None, 0);
         Ok(true)
     }
 
@@ -216,13 +216,13 @@ impl<R: Read> FlacFrames<R> {
         if header.is_sample_number {
             return self.base + header.number;
         }
-        match self.numbering {
-            Numbering::BySample => self.base + header.number,
-            Numbering::Unknown | Numbering::ByFrame => {
+        match self.number_unit {
+            NumberUnit::Sample => self.base + header.number,
+            NumberUnit::Unknown | NumberUnit::Frame => {
                 let follows = self
                     .previous
                     .is_some_and(|previous| header.number == previous.number + 1);
-                let follows_by_sample = self.numbering == Numbering::Unknown
+                let follows_by_sample = self.number_unit == NumberUnit::Unknown
                     && self.previous.is_some_and(|previous| {
                         header.number == previous.number + u64::from(previous.samples)
                     });
@@ -293,10 +293,15 @@ impl<R: Read> FlacFrames<R> {
     fn take(&mut self, header: FrameHeader, length: usize) -> Packet {
         if let (false, Some(previous)) = (header.is_sample_number, self.previous) {
             let by_sample = previous.number + u64::from(previous.samples);
-            if self.numbering == Numbering::Unknown && header.number == by_sample && by_sample > 1 {
-                self.numbering = Numbering::BySample;
-            } else if self.numbering == Numbering::Unknown && header.number == previous.number + 1 {
-                self.numbering = Numbering::ByFrame;
+            if self.number_unit == NumberUnit::Unknown
+                && header.number == by_sample
+                && by_sample > 1
+            {
+                self.number_unit = NumberUnit::Sample;
+            } else if self.number_unit == NumberUnit::Unknown
+                && header.number == previous.number + 1
+            {
+                self.number_unit = NumberUnit::Frame;
             }
         }
         let start = self.start_of(&header);
@@ -326,6 +331,7 @@ fn follows(bytes: &[u8], info: &StreamInfo) -> bool {
 
 /// Reads the marks and blocks before the first frame; returns what describes the stream.
 fn metadata<R: Read>(window: &mut ByteWindow<R>) -> io::Result<[u8; STREAM_INFO]> {
+    window.ahead(MARK.len())?;
     window.skip(MARK.len());
     let mut info = None;
     for _ in 0..MAX_PARTS {

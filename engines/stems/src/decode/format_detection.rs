@@ -3,7 +3,7 @@
 use super::error::DecodeError;
 use super::format::AudioFormat;
 use super::mpeg_header::MpegHeader;
-use super::{foreign, wav};
+use super::{foreign, mpeg_frames, wav};
 
 /// A detected kind, and the part of the file with the sound.
 pub(super) struct DetectedFormat<'a> {
@@ -110,12 +110,8 @@ fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
 /// and a picture may contain false audio headers.
 fn without_tags(mut bytes: &[u8]) -> &[u8] {
     // Tags may follow one another, if several programs have added one.
-    while let Some(header) = bytes.first_chunk::<10>().filter(|h| h.starts_with(b"ID3")) {
-        let size = header[6..]
-            .iter()
-            .fold(0, |n, b| n << 7 | usize::from(b & 0x7f));
-        let footer = if header[5] & 0x10 == 0 { 0 } else { 10 };
-        bytes = bytes.get(10 + size + footer..).unwrap_or(&[]);
+    while let Some(length) = mpeg_frames::id3_length(bytes) {
+        bytes = bytes.get(length..).unwrap_or(&[]);
     }
     match bytes.len().checked_sub(128) {
         Some(end) if bytes[end..].starts_with(b"TAG") => &bytes[..end],

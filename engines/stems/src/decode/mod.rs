@@ -7,6 +7,7 @@
 //! What is missing becomes silence of its own length and is listed (`timeline`). Names, URLs and
 //! media types are deliberately not used.
 
+mod aiff;
 mod byte_window;
 mod error;
 mod flac_frames;

@@ -117,6 +117,9 @@ impl<R: Read> MpegFrames<R> {
                 self.lose(skipped, lost_headers);
                 return self.take(header).map(Some);
             }
+            if skipped == 0 && self.skip_tag()? {
+                continue;
+            }
             if skipped == 0 && self.is_tail() {
                 return Ok(None);
             }
@@ -143,6 +146,23 @@ impl<R: Read> MpegFrames<R> {
             }
         }
         true
+    }
+
+    /// Moves behind a tag that states its length; returns whether one was there. Another file may
+    /// follow.
+    fn skip_tag(&mut self) -> io::Result<bool> {
+        let Some(mut length) = tag_length(self.window.ahead(0)?) else {
+            return Ok(false);
+        };
+        while length > 0 {
+            let piece = self.window.ahead(length.min(MAX_FRAME))?.len().min(length);
+            if piece == 0 {
+                break;
+            }
+            self.window.skip(piece);
+            length -= piece;
+        }
+        Ok(true)
     }
 
     /// Whether only tags follow.
@@ -185,6 +205,26 @@ const MAX_FRAME: usize = 8 * 1024;
 fn is_trailing_tag(bytes: &[u8]) -> bool {
     const TAGS: [&[u8]; 5] = [b"TAG", b"APETAGEX", b"LYRICSBEGIN", b"ID3", b"3DI"];
     TAGS.iter().any(|tag| bytes.starts_with(tag)) || bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The length in bytes of an `ID3` tag at the start.
+fn tag_length(bytes: &[u8]) -> Option<usize> {
+    if bytes.starts_with(b"TAG") {
+        return Some(128);
+    }
+    id3_length(bytes)
+}
+
+/// The length in bytes of an `ID3v2` tag at the start.
+pub(super) fn id3_length(bytes: &[u8]) -> Option<usize> {
+    let header = bytes
+        .first_chunk::<10>()
+        .filter(|header| header.starts_with(b"ID3"))?;
+    let size = header[6..]
+        .iter()
+        .fold(0, |n, b| n << 7 | usize::from(b & 0x7f));
+    let footer = if header[5] & 0x10 == 0 { 0 } else { 10 };
+    Some(10 + size + footer)
 }
 
 /// The offset of the tag that an encoder writes in place of sound into the first frame.

@@ -21,6 +21,8 @@ pub(super) struct OpusPackets {
     channels: usize,
     gain: f32,
     interleaved: Vec<f32>,
+    /// Samples at the start that are still to be dropped.
+    skip: usize,
 }
 
 impl OpusPackets {
@@ -59,7 +61,16 @@ impl OpusPackets {
             // In 1/256 of a decibel.
             gain: 10_f32.powf(f32::from(gain) / (20.0 * 256.0)),
             interleaved: vec![0.0; MAX_SAMPLES * channels],
+            skip: 0,
         })
+    }
+
+    /// Drops the first samples, as the header says (RFC 7845, section 4.2). MPEG-4 files say it in
+    /// their edit list instead.
+    pub(super) fn with_pre_skip(mut self, header: &[u8]) -> Self {
+        let skip = header.get(10..12).and_then(<[u8]>::first_chunk);
+        self.skip = skip.map_or(0, |skip| u16::from_le_bytes(*skip).into());
+        self
     }
 
     /// Decodes a packet into `planes`; `None` if it is damaged.
@@ -79,7 +90,8 @@ impl OpusPackets {
         let count = decoded.ok()?.min(MAX_SAMPLES);
         let trim = |trim: u64| usize::try_from(trim).unwrap_or(usize::MAX);
         let end = count.saturating_sub(trim(packet.trim_end.get()));
-        let start = trim(packet.trim_start.get()).min(end);
+        let start = trim(packet.trim_start.get()).max(self.skip).min(end);
+        self.skip = self.skip.saturating_sub(count);
         planes.resize_with(self.channels, Vec::new);
         for (index, plane) in planes.iter_mut().enumerate() {
             let samples = self.interleaved.iter().skip(index).step_by(self.channels);

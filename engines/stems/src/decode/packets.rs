@@ -36,6 +36,8 @@ pub(super) struct TrackFacts {
     time_base: (u32, u32),
     /// Samples that the header states, where its number is trustworthy.
     pub(super) stated: Option<u64>,
+    /// Samples of a file with one track, by the length of the whole that its header states.
+    pub(super) whole: Option<u64>,
     /// What an encoder's tag says.
     pub(super) tag: Option<StatedLength>,
 }
@@ -66,6 +68,7 @@ pub(super) fn open<'a>(
                 rate: frames.rate(),
                 time_base: (1, frames.rate()),
                 stated: None,
+                whole: None,
                 tag: None,
             };
             return Ok((PacketSource::Flac(Box::new(frames)), facts));
@@ -79,6 +82,7 @@ pub(super) fn open<'a>(
                 rate: frames.rate(),
                 time_base: (1, frames.rate()),
                 stated: frames.stated().map(|stated| stated.length),
+                whole: None,
                 tag: frames.stated(),
             };
             return Ok((PacketSource::Mpeg(Box::new(frames)), facts));
@@ -89,7 +93,12 @@ pub(super) fn open<'a>(
     let track = reader
         .default_track(TrackType::Audio)
         .ok_or(DecodeError::NoAudio)?;
-    let facts = track_facts(format, track)?;
+    let mut facts = track_facts(format, track)?;
+    if format == AudioFormat::Matroska && reader.tracks().len() == 1 {
+        let units = reader.media_info().duration;
+        let units = units.and_then(|duration| i64::try_from(duration.get()).ok());
+        facts.whole = units.and_then(|units| u64::try_from(facts.samples(units)).ok());
+    }
     Ok((PacketSource::Container(reader), facts))
 }
 
@@ -126,6 +135,7 @@ pub(super) fn track_facts(format: AudioFormat, track: &Track) -> Result<TrackFac
         rate,
         time_base: base.unwrap_or((1, rate)),
         stated: None,
+        whole: None,
         tag: None,
     };
     // An Ogg file states no length, a Matroska file that of its longest track; for WAV the header
@@ -201,7 +211,11 @@ impl PacketDecoder {
     ) -> Result<Self, DecodeError> {
         if parameters.codec == CODEC_ID_OPUS {
             let header = parameters.extra_data.as_deref().unwrap_or(&[]);
-            return Ok(Self::Opus(Box::new(OpusPackets::new(header)?)));
+            let packets = OpusPackets::new(header)?;
+            return Ok(Self::Opus(Box::new(match format {
+                AudioFormat::M4a => packets,
+                _ => packets.with_pre_skip(header),
+            })));
         }
         get_codecs()
             .make_audio_decoder(parameters, &AudioDecoderOptions::default())

@@ -1,6 +1,8 @@
 //! The stream decoder: packets of one sound track to planar samples. It checks every limit as
 //! samples arrive, and puts silence where packets are missing or damaged.
 
+use std::io;
+
 use symphonia::core::codecs::audio::AudioCodecParameters;
 use symphonia::core::codecs::audio::well_known::{
     CODEC_ID_AAC, CODEC_ID_PCM_F32BE, CODEC_ID_PCM_F32LE, CODEC_ID_PCM_F64BE, CODEC_ID_PCM_F64LE,
@@ -16,7 +18,7 @@ use super::packets::{self, DecodedPacket, PacketDecoder, PacketSource, TrackFact
 use super::packets::{damaged_file, decode_error};
 use super::timeline::{DamagedSpan, Precision, Timeline};
 use super::wav::{self, MendedWav, WavContent};
-use super::{flac_frames, foreign, format_detection, mp4, stripped_media};
+use super::{aiff, flac_frames, foreign, format_detection, mp4, stripped_media};
 use crate::engine::to_stereo;
 
 /// Receives a packet's samples, by channel; `false` ends the decoding.
@@ -92,16 +94,21 @@ pub(super) fn read(
     reading.finish(mp4, missing)
 }
 
-/// Mends the header of a WAV file; other formats stay as they are. Also returns how many samples a
-/// header states and the file lacks.
+/// Mends the header of a WAV or AIFF file; other formats stay as they are. Also returns how much
+/// sound a header states and the file lacks.
 fn mend(
     opened: OpenAudio<'_>,
 ) -> Result<(AudioFormat, Box<dyn MediaSource + '_>, u64), DecodeError> {
     let OpenAudio { format, media, .. } = opened;
-    if format != AudioFormat::Wav {
-        return Ok((format, media, 0));
-    }
-    let mended = wav::mend(media).map_err(|error| stripped_media::read_error(format, &error))?;
+    let failed = |error: io::Error| stripped_media::read_error(format, &error);
+    let mended = match format {
+        AudioFormat::Wav => wav::mend(media).map_err(failed)?,
+        AudioFormat::Aiff => {
+            let (media, missing) = aiff::mend(media).map_err(failed)?;
+            return Ok((format, media, missing));
+        }
+        _ => return Ok((format, media, 0)),
+    };
     let MendedWav { content, missing } = mended;
     match content {
         WavContent::Samples(media) => Ok((format, media, missing)),
@@ -196,6 +203,9 @@ impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
         self.add_silence(gap)?;
         match self.decoder.decode(packet, &mut self.planes) {
             Ok(decoded) if decoded.frames > 0 => {
+                if length == 0 {
+                    self.timeline.extend(decoded.frames as u64);
+                }
                 if self.samples.is_noise(&self.planes) {
                     self.packets.count_failed(Error::DecodeError(NOISE));
                     return self.add_silence(decoded.frames as u64);
@@ -248,7 +258,12 @@ impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
         } = self;
         packets.check(format, samples.frames)?;
         let frames = samples.frames;
-        if missing > 0 || source.is_cut() {
+        // Lengths of wholes are rounded, and some include a part of a packet that is padding.
+        let tolerance = u64::from(samples.rate) * 3 / 100;
+        let is_short = facts
+            .whole
+            .is_some_and(|whole| frames as u64 + tolerance < whole);
+        if missing > 0 || source.is_cut() || is_short {
             timeline.end_early();
         }
         let part = match mp4 {

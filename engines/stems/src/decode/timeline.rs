@@ -73,6 +73,14 @@ impl Timeline {
         gap
     }
 
+    /// Gives the latest packet its length, which its container did not state.
+    pub(super) fn extend(&mut self, length: u64) {
+        self.latest = length;
+        if let (Some(end), Ok(length)) = (&mut self.expected, i64::try_from(length)) {
+            *end = end.saturating_add(length);
+        }
+    }
+
     /// The next packet begins a stream of its own.
     pub(super) fn restart(&mut self) {
         self.expected = None;
@@ -169,6 +177,13 @@ mod tests {
             gaps.map(|(at, length)| rounded.place(at, length)),
             [0, 0, 0, 10]
         );
+        let mut unstated = Timeline::new(Precision::Rounded, None);
+        let gaps = [0, 10, 21, 50].map(|at| {
+            let gap = unstated.place(at, 0);
+            unstated.extend(10);
+            gap
+        });
+        assert_eq!(gaps, [0, 0, 0, 19]);
     }
 
     #[test]

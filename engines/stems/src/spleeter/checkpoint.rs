@@ -422,7 +422,7 @@ pub(super) mod tests {
     }
 
     /// A checkpoint, as TensorFlow writes it: the index and the data.
-    pub(in super::super) fn write(tensors: &[(String, Vec<u64>, Vec<f32>)]) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn write(tensors: &[(String, Vec<u64>, Vec<f32>)]) -> (Vec<u8>, Vec<u8>) {
         let mut data = Vec::new();
         let mut entries = vec![(String::new(), vec![8, 1])];
         for (name, shape, numbers) in tensors {

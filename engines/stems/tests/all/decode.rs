@@ -194,7 +194,7 @@ const BARE_FRAMES: usize = 24;
 
 #[test]
 fn a_cut_file_gives_its_beginning_if_it_states_no_length() {
-    for name in ["tone.ogg", "tone.aac", "wav-s16le.wav"] {
+    for name in ["tone.ogg", "tone.aac", "tone.aiff", "wav-s16le.wav"] {
         let file = fixture(name);
         let whole = decode(&file, &LIMITS()).unwrap().audio;
         let cut = decode(&file[..file.len() * 9 / 10], &LIMITS()).unwrap();

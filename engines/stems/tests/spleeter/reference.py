@@ -3,6 +3,7 @@
 `src/spleeter/unet.rs` has the printed numbers in its tests.
 Usage: python3 reference.py
 """
+
 import numpy as np
 
 f32 = np.float32
@@ -49,7 +50,7 @@ def convolution(x, kernel, bias, stride, before, after, dilation=1):
     y = np.zeros((rows, columns, outputs)) + bias
     for a in range(kh):
         for b in range(kw):
-            part = padded[a * dilation:, b * dilation:][: rows * stride: stride, : columns * stride: stride]
+            part = padded[a * dilation :, b * dilation :][: rows * stride : stride, : columns * stride : stride]
             y += part @ kernel[a, b].astype(np.float64)
     return y
 
@@ -59,7 +60,7 @@ def transposed(x, kernel, bias):
     full = np.zeros((2 * x.shape[0] + 3, 2 * x.shape[1] + 3, outputs))
     for a in range(kh):
         for b in range(kw):
-            full[a: a + 2 * x.shape[0]: 2, b: b + 2 * x.shape[1]: 2] += x @ kernel[a, b].T.astype(np.float64)
+            full[a : a + 2 * x.shape[0] : 2, b : b + 2 * x.shape[1] : 2] += x @ kernel[a, b].T.astype(np.float64)
     return full[1:-2, 1:-2] + bias
 
 
@@ -91,7 +92,7 @@ def main():
     for net in nets:
         heard = hear(net, mix.transpose(1, 2, 0)).transpose(2, 0, 1)
         points = [(0, 0, 0), (0, 5, 17), (0, 63, 127), (1, 0, 127), (1, 31, 64), (1, 63, 0)]
-        print("mean %.6f:" % heard.mean(), ", ".join("%.5f" % heard[p] for p in points))
+        print(f"mean {heard.mean():.6f}:", ", ".join(f"{heard[p]:.5f}" for p in points))
 
 
 main()

@@ -1,7 +1,7 @@
 //! Checks of a video order against what a model, or one of its routes, offers.
 
-use providers::port::prompt_settings;
 use orders::{Durations, ModelLimits, VideoDemand, VideoFault, VideoLimits};
+use providers::port::prompt_settings;
 use serde_json::{Map, Value};
 
 use crate::app::{App, AppParts};

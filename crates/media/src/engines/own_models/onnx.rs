@@ -53,7 +53,11 @@ impl OnnxModels {
     }
 
     /// The graphs of one model, freshly loaded; `None` if it cannot be loaded.
-    pub(super) fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<OnnxGraphs> {
+    pub(super) fn load_one(
+        path: &Path,
+        library: Option<PathBuf>,
+        name: &str,
+    ) -> Option<OnnxGraphs> {
         let options = RuntimeOptions {
             library,
             ..RuntimeOptions::default()
