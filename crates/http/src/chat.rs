@@ -2,7 +2,7 @@
 
 mod text_reply;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -11,13 +11,14 @@ use axum::response::sse::Event;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt as _};
 
-use crate::auth::{NewOrder, RequestContext};
+use crate::auth::NewOrder;
 use crate::body::JsonBody;
+use crate::context::RequestContext;
 use crate::displacement::RequestConnection;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
-use crate::idempotency::{self, CreationOutcome, Fingerprint, IdempotentRequest};
+use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::chat::{ChatOrder, ChatRequest};
 use crate::tasks::created_tasks_headers;
 use crate::wire::chat::{
@@ -25,12 +26,11 @@ use crate::wire::chat::{
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
 use mediagate_core::app::App;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
+use mediagate_core::domain::task_acceptance;
 use mediagate_core::domain::tasks::{self, TaskWaiter};
-use mediagate_core::domain::{task_acceptance, video};
-use mediagate_core::intents::ClientGuard;
-use mediagate_core::intents::{self, IntentAttempt};
-use mediagate_core::limits::{OpenKind, count_during};
+use mediagate_core::domain::video::{self, VideoOrder};
+use mediagate_core::intents::{self, ClientGuard, IntentAttempt};
+use mediagate_core::limits::{OpenKind, OpenRequest, QuotaShare, count_during};
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
@@ -52,15 +52,9 @@ pub(super) async fn complete(
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
         context,
-        mut arrival,
+        mut too_many,
         ..
     } = new_order;
-    let RequestContext {
-        caller,
-        request_id,
-        links,
-        ..
-    } = &context;
     let (chat_order, fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let ChatOrder {
         order,
@@ -68,71 +62,106 @@ pub(super) async fn complete(
         include_usage,
         token_limit,
     } = chat_order;
-    let open = app.limits.open_requests.enter(caller, OpenKind::Order);
-    let open = open
-        .map_err(|error| arrival.too_many.get_or_insert(error))
-        .ok();
-    let connection = arrival.connection.clone();
-    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let open = app
+        .limits
+        .open_requests
+        .enter(&context.caller, OpenKind::Order);
+    let open = open.map_err(|error| too_many.get_or_insert(error)).ok();
+    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
     let idempotent_request = idempotent_request.with_stream(stream);
-    // The waiters are registered before the tasks are accepted. So no task can end unnoticed, and
-    // the database need not be read first.
-    let waiters = Mutex::new(Vec::new());
-    let make = async |attempt: &IntentAttempt| {
-        if let Some(limit) = token_limit {
+    let creation = ChatCreation {
+        app: &app,
+        context: &context,
+        open,
+        stream,
+        include_usage,
+        token_limit,
+    };
+    Ok(idempotent_request.answer(creation, (order, memory)).await?)
+}
+
+/// The acceptance of the videos of a chat request.
+struct ChatCreation<'a> {
+    app: &'a App,
+    context: &'a RequestContext,
+    /// Held until the response ends.
+    open: Option<OpenRequest>,
+    stream: bool,
+    include_usage: bool,
+    token_limit: Option<usize>,
+}
+
+impl Creation for ChatCreation<'_> {
+    /// The order, and its body's share of memory.
+    type Order = (VideoOrder, QuotaShare);
+    /// The tasks, and those of their waiters that exist already.
+    type Output = (Vec<Task>, Vec<TaskWaiter>);
+    type Id = Vec<TaskId>;
+
+    async fn make(
+        &self,
+        (order, memory): Self::Order,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<Self::Output>, Error> {
+        let (app, caller) = (self.app, &self.context.caller);
+        if let Some(limit) = self.token_limit {
             // So few tokens cannot hold a URL: the request tests the connection. It fails where an
             // order would: at an unknown model, or one that the key may not use.
-            let (model, _) = video::choose(&app, caller, &order)?;
-            let reply = text_reply::answer(&app, &model, &order, limit);
-            let stream_usage = stream.then_some(include_usage);
+            let (model, _) = video::choose(app, caller, &order)?;
+            let reply = text_reply::answer(app, &model, &order, limit);
+            let stream_usage = self.stream.then_some(self.include_usage);
             // Nothing is stored, so the test's idempotency key can still be used for an order.
             return Ok(CreationOutcome::NothingCreated(text_reply::write(
                 reply,
                 stream_usage,
             )));
         }
-        let draft = video::draft(&app, caller, request_id, order).await?;
+        let draft = video::draft(app, caller, &self.context.request_id, order).await?;
         // The pictures are stored by now, so the body's memory is released. The caller may wait for
         // minutes.
         drop(memory);
-        if !stream {
-            let new_waiters = draft
-                .tasks
-                .iter()
-                .map(|task| TaskWaiter::for_new_task(&app, task));
-            *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new_waiters.collect();
-        }
-        let tasks =
-            task_acceptance::accept(&app, caller, attempt, draft.with_request(links, attempt))
-                .await?;
-        Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
-    };
-    let build_answer = async |outcome: IntentOutcome,
-                              client_guard: &Arc<ClientGuard>,
-                              is_repeated: bool| {
-        let tasks = outcome.into_tasks()?;
+        // The waiters are registered before the tasks are accepted. So no task can end unnoticed,
+        // and the database need not be read first.
+        let new_tasks = draft.tasks.iter().filter(|_| !self.stream);
+        let waiters = new_tasks.map(|task| TaskWaiter::for_new_task(app, task));
+        let waiters = waiters.collect();
+        let draft = self.context.complete(draft, attempt);
+        let tasks = task_acceptance::accept(app, caller, attempt, draft).await?;
+        Ok(CreationOutcome::Unanswered((tasks, waiters)))
+    }
+
+    async fn load(&self, ids: Vec<TaskId>) -> Result<Self::Output, Error> {
+        let account = self.context.caller.account.id;
+        Ok((tasks::get_all(self.app, account, ids).await?, Vec::new()))
+    }
+
+    async fn respond(
+        self,
+        (tasks, waiters): Self::Output,
+        client: &Arc<ClientGuard>,
+        is_repeated: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let (context, request_id) = (self.context, &self.context.request_id);
         let headers = created_tasks_headers(&tasks);
         let response = ChatResponse {
-            app: app.clone(),
+            app: self.app.clone(),
             links: context.links_to_made(),
             request_id: request_id.clone(),
-            connection: connection.clone(),
+            connection: context.connection.clone(),
             tasks,
         };
-        if stream {
-            let last = {
-                let request_id = request_id.clone();
-                move |error: &Error| failure_event(error, &request_id)
-            };
-            let chunks = response.into_stream(include_usage, is_repeated, client_guard.clone());
-            let chunks = count_during(open, chunks);
-            let events = event_stream::respond(chunks, context.watch.clone(), last);
-            return Ok(idempotency::IntentAnswer::stream((headers, events)));
+        if !self.stream {
+            return context.watch.hold(response.wait(waiters)).await;
         }
-        let waiters = std::mem::take(&mut *waiters.lock().unwrap_or_else(PoisonError::into_inner));
-        context.watch.hold(response.wait(waiters)).await
-    };
-    Ok(idempotent_request.answer(make, build_answer).await?)
+        let last = {
+            let request_id = request_id.clone();
+            move |error: &Error| failure_event(error, &request_id)
+        };
+        let chunks = response.into_stream(self.include_usage, is_repeated, client.clone());
+        let chunks = count_during(self.open, chunks);
+        let events = event_stream::respond(chunks, context.watch.clone(), last);
+        Ok(IntentAnswer::stream((headers, events)))
+    }
 }
 
 /// The response to an accepted order.
@@ -146,10 +175,7 @@ struct ChatResponse {
 
 impl ChatResponse {
     /// Waits for all videos, at most `wait_limit`. `waiters` are those that exist already.
-    async fn wait(
-        mut self,
-        mut waiters: Vec<TaskWaiter>,
-    ) -> Result<idempotency::IntentAnswer, Error> {
+    async fn wait(mut self, mut waiters: Vec<TaskWaiter>) -> Result<IntentAnswer, Error> {
         // One deadline for the request, however many videos it ordered.
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
@@ -178,8 +204,7 @@ impl ChatResponse {
             // Films that were made and have been removed were paid for. The caller must see the
             // cost before it orders again.
             let is_charged = error.code() == ErrorCode::LinkExpired;
-            let mut answer =
-                idempotency::IntentAnswer::error_answer(error, &self.request_id, close_time);
+            let mut answer = IntentAnswer::error_answer(error, &self.request_id, close_time);
             if is_charged {
                 let headers = created_tasks_headers(&self.tasks);
                 answer.response.headers_mut().extend(headers);
@@ -192,12 +217,9 @@ impl ChatResponse {
         if self.tasks.iter().any(is_linked) {
             // A provider's URL can end at any time, so the answer is made again for each repetition.
             let answer = (headers, completion);
-            return Ok(idempotency::IntentAnswer::not_stored(answer, close_time));
+            return Ok(IntentAnswer::not_stored(answer, close_time));
         }
-        Ok(idempotency::IntentAnswer::of(
-            (headers, completion),
-            close_time,
-        ))
+        Ok(IntentAnswer::of((headers, completion), close_time))
     }
 
     /// Reads the cancelled tasks again whose money was held when they ended: since then their

@@ -1,10 +1,9 @@
 //! The cookie of a session: its name, how it is set and read, and what a write with it needs.
 
-use axum::extract::FromRequestParts as _;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
-use crate::links::RequestLinks;
+use crate::links;
 use mediagate_core::app::App;
 use mediagate_core::domain::sessions;
 use mediagate_core::records::Links;
@@ -70,17 +69,13 @@ impl CookieName {
 }
 
 /// The session's cookie.
-pub(super) async fn session_cookie(parts: &mut Parts, app: &App) -> Option<Secret> {
-    let Ok(RequestLinks(links)) = RequestLinks::from_request_parts(parts, app).await;
-    CookieName::for_links(&links).read(&parts.headers)
+pub(super) fn session_cookie(parts: &Parts, app: &App) -> Option<Secret> {
+    CookieName::for_links(&links::for_request(parts, app)).read(&parts.headers)
 }
 
 /// The session's cookie. A write with it must come from a page of this service.
-pub(super) async fn csrf_checked_cookie(
-    parts: &mut Parts,
-    app: &App,
-) -> Result<Option<Secret>, Error> {
-    let Some(cookie) = session_cookie(parts, app).await else {
+pub(super) fn csrf_checked_cookie(parts: &Parts, app: &App) -> Result<Option<Secret>, Error> {
+    let Some(cookie) = session_cookie(parts, app) else {
         return Ok(None);
     };
     // `SameSite` is about sites, not origins: a page on another host of the domain can make the

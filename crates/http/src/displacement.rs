@@ -3,15 +3,12 @@
 //! The server decides which one (`server/connection_table`). Its request learns of it here, and
 //! ends with a proper response before the connection is closed.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::FromRequestParts;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
@@ -99,17 +96,6 @@ impl RequestConnection {
         let body = body.take_until(displaced.cancelled_owned());
         let body = body.chain(end.filter_map(std::future::ready));
         Response::from_parts(parts, Body::from_stream(body))
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for RequestConnection {
-    type Rejection = Infallible;
-
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        std::future::ready(Ok(parts.extensions.get().cloned().unwrap_or_default()))
     }
 }
 

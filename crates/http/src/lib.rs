@@ -25,7 +25,7 @@ pub mod fields;
 mod health;
 mod idempotency;
 mod layers;
-pub mod links;
+mod links;
 mod media;
 mod metrics;
 mod models;

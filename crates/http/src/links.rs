@@ -1,50 +1,16 @@
 //! The URL by which this request reached the gateway, for absolute URLs in its response.
 
-use std::convert::Infallible;
-
-use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 
-use crate::context::SeesProviders;
 use mediagate_core::app::App;
-use mediagate_core::records::{Links, MediaGrant};
+use mediagate_core::records::Links;
 
 /// Makes the links of the response to a request, without media.
-pub struct RequestLinks(pub Links);
-
-/// Makes the links of the response to a caller who may read; for any other, without media. A
-/// handler extracts it after the caller.
-pub struct MediaLinks(pub Links);
-
-impl FromRequestParts<App> for MediaLinks {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        let RequestLinks(links) = RequestLinks::from_request_parts(parts, app).await?;
-        // Set by the key check.
-        let grant = parts.extensions.get::<MediaGrant>().copied();
-        Ok(Self(match grant {
-            Some(grant) => links.with_media(grant),
-            None => links,
-        }))
-    }
-}
-
-impl FromRequestParts<App> for RequestLinks {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        // `public_url` wins, because the Host header is the caller's text.
-        let origin = app
-            .config
-            .public_url
-            .clone()
-            .unwrap_or_else(|| origin(parts, app));
-        // The key check comes first and sets this.
-        let is_operator = parts.extensions.get::<SeesProviders>().is_some();
-        Ok(Self(app.links(origin).showing_providers(is_operator)))
-    }
+pub(super) fn for_request(parts: &Parts, app: &App) -> Links {
+    // `public_url` wins, because the Host header is the caller's text.
+    let public_url = app.config.public_url.clone();
+    app.links(public_url.unwrap_or_else(|| origin(parts, app)))
 }
 
 fn origin(parts: &Parts, app: &App) -> String {

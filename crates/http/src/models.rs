@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::auth::{AllowedCaller, AnyKey};
+use crate::context::PublicRequest;
 use crate::error::ErrorResponse;
-use crate::links::RequestLinks;
 use crate::web;
 use crate::wire::models::{ModelList, ModelObject, ModelStatus, RouteObject};
 use mediagate_core::app::App;
@@ -55,7 +55,7 @@ pub(super) async fn get(
     responses((status = 200, description = "The price list", content((String = "text/html"), (ModelList = "application/json")))))]
 pub(super) async fn pricing(
     headers: HeaderMap,
-    RequestLinks(links): RequestLinks,
+    request: PublicRequest,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let models = all_models(&app, false).await?;
@@ -68,7 +68,7 @@ pub(super) async fn pricing(
     let mut response = if wants_json {
         Json(models).into_response()
     } else {
-        web::pricing(&models, &links, &app)
+        web::pricing(&models, &request.links, &app)
     };
     response
         .headers_mut()

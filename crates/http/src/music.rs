@@ -10,14 +10,16 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
+use crate::auth::{AllowedCaller, NewOrder, TasksCancel, TasksRead};
 use crate::body::JsonBody;
+use crate::context::RequestContext;
 use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
 use crate::fields::types::{BooleanField, RequiredField, texts};
 use crate::fields::{self, BodyFields, FieldType, request};
-use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::links::MediaLinks;
+use crate::idempotency::{
+    self, Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer,
+};
 use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
 use crate::page_params::NewestPage;
@@ -26,10 +28,8 @@ use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::zip;
 use mediagate_core::app::App;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::{downloads, music, songs, tasks};
-use mediagate_core::intents::ClientGuard;
-use mediagate_core::intents::{self, IntentAttempt};
+use mediagate_core::intents::{self, ClientGuard, IntentAttempt};
 use mediagate_core::records::Links;
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::{ClipOperation, Envelope, JobRecord, TaskRecord};
@@ -53,35 +53,66 @@ pub(super) async fn submit(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
-    let RequestContext {
-        caller, request_id, ..
-    } = &context;
-    let links = context.links_to_made();
     let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let build_response = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
-        let answer = record(&tasks[0], clips, &caller.account, &links)?;
-        Ok((created_tasks_headers(tasks), answer).into_response())
+    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let creation = MusicCreation {
+        app: &app,
+        context: &context,
     };
-    let make = async |attempt: &IntentAttempt| {
+    Ok(idempotent_request.answer(creation, order).await?)
+}
+
+/// The acceptance of a music task.
+struct MusicCreation<'a> {
+    app: &'a App,
+    context: &'a RequestContext,
+}
+
+impl MusicCreation<'_> {
+    fn response(&self, tasks: &[Task], clips: &[Clip]) -> Result<Response, Error> {
+        let (account, links) = (&self.context.caller.account, self.context.links_to_made());
+        let response = record(&tasks[0], clips, account, &links)?;
+        Ok((created_tasks_headers(tasks), response).into_response())
+    }
+}
+
+impl Creation for MusicCreation<'_> {
+    type Order = MusicOrder;
+    type Output = Vec<Task>;
+    type Id = Vec<TaskId>;
+
+    async fn make(
+        &self,
+        order: MusicOrder,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<Vec<Task>>, Error> {
+        let (app, context) = (self.app, self.context);
+        let (caller, request_id) = (&context.caller, &context.request_id);
         let draft = match order {
-            MusicOrder::Separation(order) => music::draft(&app, caller, request_id, order).await?,
-            MusicOrder::Song(order) => songs::draft(&app, caller, request_id, order).await?,
+            MusicOrder::Separation(order) => music::draft(app, caller, request_id, order).await?,
+            MusicOrder::Song(order) => songs::draft(app, caller, request_id, order).await?,
         };
-        let build = async |tasks: &[Task], clips: &[Clip]| build_response(tasks, clips);
-        idempotency::accept(&app, &context, attempt, draft, build).await
-    };
-    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let tasks = outcome.into_tasks()?;
-        let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
-        Ok(IntentAnswer::of(
-            build_response(&tasks, &clips)?,
-            intents::close_time(&tasks),
-        ))
-    };
-    Ok(idempotent_request.answer(make, build_answer).await?)
+        let build = async |tasks: &[Task], clips: &[Clip]| self.response(tasks, clips);
+        idempotency::accept(app, context, attempt, draft, build).await
+    }
+
+    async fn load(&self, ids: Vec<TaskId>) -> Result<Vec<Task>, Error> {
+        tasks::get_all(self.app, self.context.caller.account.id, ids).await
+    }
+
+    async fn respond(
+        self,
+        tasks: Vec<Task>,
+        _: &Arc<ClientGuard>,
+        _: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let account = self.context.caller.account.id;
+        let clips = music::clips_of_task(self.app, account, tasks[0].id).await?;
+        let response = self.response(&tasks, &clips)?;
+        Ok(IntentAnswer::of(response, intents::close_time(&tasks)))
+    }
 }
 
 fn record(
@@ -100,12 +131,11 @@ fn record(
 pub(super) async fn task(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let account = &allowed.caller.account;
     let (task, clips) = load(&app, account, parse_task(&id)?).await?;
-    Ok(record(&task, &clips, account, &links)?)
+    Ok(record(&task, &clips, account, &allowed.links)?)
 }
 
 /// Get a music task as a job record.
@@ -114,12 +144,12 @@ pub(super) async fn task(
 pub(super) async fn fetch(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let account = &allowed.caller.account;
     let (task, clips) = load(&app, account, parse_task(&id)?).await?;
-    let job = JobRecord::new(&task, &clips, account, &links).ok_or_else(tasks::not_found)?;
+    let job =
+        JobRecord::new(&task, &clips, account, &allowed.links).ok_or_else(tasks::not_found)?;
     Ok((task_id_header(task.id), Json(Envelope::success(job))).into_response())
 }
 
@@ -162,7 +192,6 @@ impl FieldType for TaskIds {
     responses((status = 200, description = "The job records", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
     allowed: AllowedCaller<TasksRead>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Json<Envelope<Vec<JobRecord>>>, ErrorResponse> {
@@ -172,7 +201,9 @@ pub(super) async fn fetch_many(
     let (ids, _) = body.read(&app, read).await?;
     for id in ids {
         match load(&app, account, id).await {
-            Ok((task, clips)) => jobs.extend(JobRecord::new(&task, &clips, account, &links)),
+            Ok((task, clips)) => {
+                jobs.extend(JobRecord::new(&task, &clips, account, &allowed.links))
+            }
             // One unknown id must not fail the others.
             Err(error) if error.code() == tasks::not_found().code() => {}
             Err(error) => return Err(error.into()),
@@ -189,7 +220,6 @@ pub(super) async fn fetch_many(
 pub(super) async fn feed(
     allowed: AllowedCaller<TasksRead>,
     Path(ids): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<Vec<ClipRecord>>, ErrorResponse> {
     let account = &allowed.caller.account;
@@ -200,7 +230,7 @@ pub(super) async fn feed(
     }
     let ids: Vec<ClipId> = ids.iter().filter_map(|id| id.trim().parse().ok()).collect();
     let clips = music::clips(&app, account.id, ids).await?;
-    Ok(Json(records(&app, &clips, account, &links).await?))
+    Ok(Json(records(&app, &clips, account, &allowed.links).await?))
 }
 
 parameters! {
@@ -218,13 +248,12 @@ parameters! {
 pub(super) async fn clips(
     allowed: AllowedCaller<TasksRead>,
     Query(query): Query<ClipParameters>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<ClipRecord>>, ErrorResponse> {
     let account = &allowed.caller.account;
     let (is_trashed, page) = (query.is_trashed.unwrap_or(false), query.page.into_query());
     let (clips, has_more) = music::list(&app, account.id, is_trashed, page).await?;
-    let records = records(&app, &clips, account, &links).await?;
+    let records = records(&app, &clips, account, &allowed.links).await?;
     Ok(Json(List::new(records, has_more, |clip| clip.id.clone())))
 }
 
@@ -234,12 +263,11 @@ pub(super) async fn clips(
 pub(super) async fn clip(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::clip(&app, account.id, parse_clip(&id)?).await?;
-    Ok(clip_response(&app, clip, account, &links).await?)
+    Ok(clip_response(&app, clip, account, &allowed.links).await?)
 }
 
 /// Get the stems of a clip's newest separation as a ZIP archive.
@@ -281,12 +309,11 @@ pub(super) async fn stems(
 pub(super) async fn trash(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
-    Ok(clip_response(&app, clip, account, &links).await?)
+    Ok(clip_response(&app, clip, account, &allowed.links).await?)
 }
 
 /// Restore a clip from the trash.
@@ -295,12 +322,11 @@ pub(super) async fn trash(
 pub(super) async fn restore(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, false).await?;
-    Ok(clip_response(&app, clip, account, &links).await?)
+    Ok(clip_response(&app, clip, account, &allowed.links).await?)
 }
 
 async fn clip_response(

@@ -7,11 +7,11 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
+use crate::auth::{AllowedCaller, NewOrder, TasksCancel, TasksRead};
 use crate::body::JsonBody;
+use crate::context::RequestContext;
 use crate::error::ErrorResponse;
-use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::links::MediaLinks;
+use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::persona::PersonaRequest;
 use crate::page_params::NewestPage;
 use crate::query::Query;
@@ -19,11 +19,9 @@ use crate::tasks::cost;
 use crate::wire::list::List;
 use crate::wire::personas::PersonaRecord;
 use mediagate_core::app::App;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::music;
 use mediagate_core::domain::personas::{self, NewPersona};
-use mediagate_core::intents::IntentAttempt;
-use mediagate_core::intents::{ClientGuard, IntentCloseTime};
+use mediagate_core::intents::{ClientGuard, IntentAttempt, IntentCloseTime};
 use mediagate_core::records::Links;
 use mediagate_core::records::music::ClipOperation;
 use mediagate_model::account::Account;
@@ -41,31 +39,59 @@ pub(super) async fn create(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
-    let RequestContext { caller, .. } = &context;
-    let links = context.links_to_made();
     let (new_persona, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
     // A hosted provider may make the persona, and no task would record that. So the intent is on
     // disk before anything is sent.
     let idempotent_request = idempotent_request.with_reservation();
-    let make = async |attempt: &IntentAttempt| {
-        let (persona, clips) = personas::create(&app, caller, attempt, new_persona).await?;
-        let outcome = IntentOutcome::Persona(Box::new(persona), clips);
-        Ok(CreationOutcome::Unanswered(outcome))
+    let creation = PersonaCreation {
+        app: &app,
+        context: &context,
     };
-    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let IntentOutcome::Persona(persona, clips) = outcome else {
-            return Err(Error::internal("the outcome is not a persona"));
-        };
-        let record = record(&app, &persona, &clips, &caller.account, &links).await?;
+    Ok(idempotent_request.answer(creation, new_persona).await?)
+}
+
+/// The creation of a persona.
+struct PersonaCreation<'a> {
+    app: &'a App,
+    context: &'a RequestContext,
+}
+
+impl Creation for PersonaCreation<'_> {
+    type Order = NewPersona;
+    /// The persona with its clips.
+    type Output = (Persona, Vec<Clip>);
+    type Id = PersonaId;
+
+    async fn make(
+        &self,
+        new_persona: NewPersona,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<Self::Output>, Error> {
+        let caller = &self.context.caller;
+        let output = personas::create(self.app, caller, attempt, new_persona).await?;
+        Ok(CreationOutcome::Unanswered(output))
+    }
+
+    async fn load(&self, id: PersonaId) -> Result<Self::Output, Error> {
+        personas::get(self.app, self.context.caller.account.id, id).await
+    }
+
+    async fn respond(
+        self,
+        (persona, clips): Self::Output,
+        _: &Arc<ClientGuard>,
+        _: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let (account, links) = (&self.context.caller.account, self.context.links_to_made());
+        let record = record(self.app, &persona, &clips, account, &links).await?;
         Ok(IntentAnswer::of(
             (cost(MicroDollars::ZERO), Json(record)),
             IntentCloseTime::Now,
         ))
-    };
-    Ok(idempotent_request.answer(make, build_answer).await?)
+    }
 }
 
 /// List personas, newest first.
@@ -74,14 +100,13 @@ pub(super) async fn create(
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
     Query(page): Query<NewestPage<PersonaId>>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<Value>>, ErrorResponse> {
     let account = &allowed.caller.account;
     let (personas, has_more) = personas::list(&app, account.id, page.into_query()).await?;
     let mut records = Vec::with_capacity(personas.len());
     for (persona, clips) in &personas {
-        records.push(record(&app, persona, clips, account, &links).await?);
+        records.push(record(&app, persona, clips, account, &allowed.links).await?);
     }
     Ok(Json(List::new(records, has_more, |record| {
         record["id"].as_str().unwrap_or_default().to_owned()
@@ -94,12 +119,11 @@ pub(super) async fn list(
 pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<Value>, ErrorResponse> {
     let account = &allowed.caller.account;
     let (persona, clips) = personas::get(&app, account.id, parse(&id)?).await?;
-    let record = record(&app, &persona, &clips, account, &links).await?;
+    let record = record(&app, &persona, &clips, account, &allowed.links).await?;
     Ok(Json(record))
 }
 
@@ -109,12 +133,11 @@ pub(super) async fn get(
 pub(super) async fn delete(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<Value>, ErrorResponse> {
     let account = &allowed.caller.account;
     let (persona, clips) = personas::delete(&app, account.id, parse(&id)?).await?;
-    let mut record = record(&app, &persona, &clips, account, &links).await?;
+    let mut record = record(&app, &persona, &clips, account, &allowed.links).await?;
     record["is_trashed"] = true.into();
     Ok(Json(record))
 }

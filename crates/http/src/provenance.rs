@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 
 use axum::Json;
-use axum::extract::{FromRequest as _, FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{FromRequest as _, Request, State};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::auth::{TasksRead, caller_if_any, client_address, count_address, missing_key};
+use crate::auth::{AllowedCaller, TasksRead, count_address, missing_key};
 use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart};
+use crate::context::PublicRequest;
 use crate::error::ErrorResponse;
 use crate::orders::provenance::{CheckForm, CheckRequest, read};
 use crate::uploads::{self, UPLOAD_TIMEOUT};
@@ -22,7 +22,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
 /// The caller of a check.
-pub(super) enum CheckCaller {
+enum CheckCaller {
     /// One with a key.
     Account(AccountId),
     /// One without a key, if the operator allows that.
@@ -30,6 +30,23 @@ pub(super) enum CheckCaller {
 }
 
 impl CheckCaller {
+    /// A caller with a key, or one without a key whose address has a check left.
+    fn admit(
+        app: &App,
+        allowed: Option<&AllowedCaller<TasksRead>>,
+        address: IpAddr,
+    ) -> Result<Self, Error> {
+        if let Some(allowed) = allowed {
+            return Ok(Self::Account(allowed.caller.account.id));
+        }
+        if !app.config.provenance.public {
+            return Err(missing_key());
+        }
+        let message = "Too many checks from this IP address. Use an API key for a higher limit.";
+        count_address(&app.limits.address_checks, address, message)?;
+        Ok(Self::Stranger(address))
+    }
+
     /// The account for turns among accounts: all callers without a key share one.
     const fn queue_account(&self) -> AccountId {
         match self {
@@ -74,28 +91,6 @@ impl CheckSlot {
     }
 }
 
-impl FromRequestParts<App> for CheckCaller {
-    type Rejection = ErrorResponse;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        if let Some(caller) = caller_if_any::<TasksRead>(parts, app).await? {
-            return Ok(Self::Account(caller.account.id));
-        }
-        if !app.config.provenance.public {
-            return Err(missing_key().into());
-        }
-        // Without a key, requests are counted by address.
-        let address = client_address(parts, app);
-        let message = "Too many checks from this IP address. Use an API key for a higher limit.";
-        count_address(&app.limits.address_checks, address, message)?;
-        let stranger = Self::Stranger(address);
-        // The memory for reading bodies is divided among accounts; all callers without a key share
-        // one part of it.
-        parts.extensions.insert(stranger.queue_account());
-        Ok(stranger)
-    }
-}
-
 /// Check the provenance of a file: signatures, watermark, and matching results of this deployment.
 ///
 /// Needs the scope `tasks:read`. If the operator set `provenance.public`, no key is needed.
@@ -104,10 +99,15 @@ impl FromRequestParts<App> for CheckCaller {
     security((), ("bearer" = [])),
     responses((status = 200, description = "The result of the check", body = CheckObject)))]
 pub(super) async fn check(
-    caller: CheckCaller,
+    allowed: Option<AllowedCaller<TasksRead>>,
+    public: PublicRequest,
     State(app): State<App>,
-    request: Request,
+    mut request: Request,
 ) -> Result<Json<CheckObject>, ErrorResponse> {
+    let caller = CheckCaller::admit(&app, allowed.as_ref(), public.client)?;
+    // The memory for reading bodies is divided among accounts; all callers without a key share one
+    // part of it.
+    request.extensions_mut().insert(caller.queue_account());
     // Checked before anything arrives, because the file is spooled to disk.
     storage_room::check_disk(&app)?;
     let _slot = CheckSlot::wait(&app, &caller).await;

@@ -9,10 +9,11 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::auth::{self, RequestSource};
+use crate::auth;
+use crate::context::{client_address, request_id};
 use crate::error::code_of;
 use mediagate_core::app::App;
-use mediagate_core::domain::audit;
+use mediagate_core::domain::audit::{self, ChangeAuthor};
 use mediagate_model::error::Error;
 
 /// Records a call that is answered with 401 or 403.
@@ -28,7 +29,7 @@ pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: 
     let (parts, body) = request.into_parts();
     // `next` consumes the request, and only its response shows whether there is something to
     // record.
-    let mut request_parts = parts.clone();
+    let request_parts = parts.clone();
     let response = next.run(Request::from_parts(parts, body)).await;
     let is_refused = matches!(
         response.status(),
@@ -37,11 +38,12 @@ pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: 
     // The error is still pending here; `request_layer` writes its body further out.
     if is_refused && let Some(code) = code_of(&response) {
         let recording = async {
-            let Some(key) = auth::holder(&mut request_parts, &app).await? else {
+            let Some(key) = auth::holder(&request_parts, &app).await? else {
                 return Ok(());
             };
-            let source = RequestSource::from_parts(&mut request_parts, &app)?;
-            audit::note_refused(&app, source.key_actor(&key), key.id, call, code).await
+            let address = client_address(&request_parts, &app);
+            let author = ChangeAuthor::key(&key, request_id(&request_parts)?, address);
+            audit::note_refused(&app, author, key.id, call, code).await
         };
         let recorded: Result<(), Error> = recording.await;
         // The request is refused whether or not the refusal could be recorded.

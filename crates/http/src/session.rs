@@ -2,15 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::auth::{AllowedCaller, AnyKey, RequestSource};
+use crate::auth::{AllowedCaller, AnyKey};
 use crate::cookie::CookieName;
 use crate::error::ErrorResponse;
-use crate::links::RequestLinks;
 use mediagate_core::app::App;
 use mediagate_core::domain::sessions;
 use mediagate_model::account::{Caller, CallerCredential, Scope};
@@ -66,17 +65,14 @@ impl SessionObject {
     responses((status = 200, description = "The session. The response sets the cookie", body = SessionObject)))]
 pub(super) async fn begin(
     allowed: AllowedCaller<AnyKey>,
-    source: RequestSource,
-    headers: HeaderMap,
-    RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     // A session must not start another one, or it could be extended forever.
-    if !headers.contains_key(header::AUTHORIZATION) {
+    if !allowed.headers.contains_key(header::AUTHORIZATION) {
         let message = "Send the API key in the Authorization header to start a session.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message).into());
     }
-    let author = source.actor(&allowed.caller);
+    let author = allowed.actor();
     let session = sessions::begin(&app, &allowed.caller, author).await?;
     let object = SessionObject::new(
         &allowed.caller,
@@ -84,7 +80,7 @@ pub(super) async fn begin(
         session.expires_at.rfc3339(),
     );
     let seconds = sessions::SESSION_TTL.as_secs();
-    let cookie = CookieName::for_links(&links).set(session.cookie.expose(), seconds)?;
+    let cookie = CookieName::for_links(&allowed.links).set(session.cookie.expose(), seconds)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(object)).into_response())
 }
 
@@ -93,11 +89,9 @@ pub(super) async fn begin(
     responses((status = 200, description = "The session", body = SessionObject)))]
 pub(super) async fn get(
     allowed: AllowedCaller<AnyKey>,
-    headers: HeaderMap,
-    RequestLinks(links): RequestLinks,
 ) -> Result<Json<SessionObject>, ErrorResponse> {
     let caller = &allowed.caller;
-    let cookie = CookieName::for_links(&links).read(&headers);
+    let cookie = CookieName::for_links(&allowed.links).read(&allowed.headers);
     // If a key was sent as well, it identified the caller, and the cookie was not checked.
     if let (Some(cookie), CallerCredential::Session { until }) = (cookie, caller.credential) {
         Ok(Json(SessionObject::new(caller, &cookie, until.rfc3339())))
@@ -112,14 +106,11 @@ pub(super) async fn get(
     responses((status = 200, description = "The ended session", body = SessionEnded)))]
 pub(super) async fn end(
     allowed: AllowedCaller<AnyKey>,
-    source: RequestSource,
-    headers: HeaderMap,
-    RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let name = CookieName::for_links(&links);
-    if let Some(cookie) = name.read(&headers) {
-        let author = source.actor(&allowed.caller);
+    let name = CookieName::for_links(&allowed.links);
+    if let Some(cookie) = name.read(&allowed.headers) {
+        let author = allowed.actor();
         sessions::end(&app, &allowed.caller, &cookie, author).await?;
     }
     let ended = SessionEnded {

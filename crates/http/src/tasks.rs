@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue};
@@ -10,14 +9,13 @@ use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
-use crate::auth::{AllowedCaller, RequestSource, TasksCancel, TasksRead};
-use crate::displacement::RequestConnection;
+use crate::auth::{AllowedCaller, TasksCancel, TasksRead};
+use crate::context::RequestContext;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
 use crate::fields::parameters::parameters;
 use crate::fields::types::{IdField, NumberField, OptionalText};
-use crate::links::MediaLinks;
 use crate::page_params::{ErrorCodeField, ListPage, TimeField, WordField};
 use crate::query::Query;
 use crate::wire::list::List;
@@ -80,7 +78,6 @@ impl TaskParameters {
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
     Query(query): Query<TaskParameters>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
     let (filter, text, page) = query.split();
@@ -88,7 +85,7 @@ pub(super) async fn list(
     let (tasks, has_more) = tasks::search(&app, account, filter, text, page).await?;
     let extras = tasks::task_extras_each(&app, &tasks).await?;
     let pairs = tasks.iter().zip(&extras);
-    let views = pairs.map(|(task, extras)| TaskView::new(&links, task, extras));
+    let views = pairs.map(|(task, extras)| TaskView::new(&allowed.links, task, extras));
     let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
 }
@@ -112,8 +109,6 @@ pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     Query(query): Query<WaitParameters>,
-    MediaLinks(links): MediaLinks,
-    connection: RequestConnection,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let wait = query.wait.unwrap_or(0.0);
@@ -127,12 +122,16 @@ pub(super) async fn get(
         let ended = tasks::wait(&app, account, id, Duration::from_secs_f64(wait));
         tokio::select! {
             task = allowed.watch.hold(ended) => task?,
-            () = connection.displaced() => tasks::get(&app, account, id).await?,
+            () = allowed.connection.displaced() => tasks::get(&app, account, id).await?,
         }
     } else {
         tasks::get(&app, account, id).await?
     };
-    Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
+    Ok((
+        task_id_header(id),
+        Json(view(&app, &allowed.links, &task).await?),
+    )
+        .into_response())
 }
 
 /// The events of a task.
@@ -148,9 +147,6 @@ type ViewEvent = EventSchema<TaskView>;
 pub(super) async fn events(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
-    Extension(request_id): Extension<RequestId>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
@@ -161,17 +157,24 @@ pub(super) async fn events(
         .limits
         .open_requests
         .enter(&allowed.caller, OpenKind::Follow)?;
-    let last_seq = headers
+    let last_seq = allowed
+        .headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .unwrap_or(0);
     let last = {
-        let request_id = request_id.clone();
+        let request_id = allowed.request_id.clone();
         move |error: &Error| error_event(error, &request_id)
     };
+    let RequestContext {
+        watch,
+        request_id,
+        links,
+        ..
+    } = allowed.context;
     let events = follow(app, links, request_id, account, id, last_seq);
     let events = count_during(open, events);
-    let stream = event_stream::respond(events, allowed.watch, last);
+    let stream = event_stream::respond(events, watch, last);
     Ok((task_id_header(id), stream).into_response())
 }
 
@@ -246,13 +249,13 @@ fn as_of(task: &Task, event: TaskEvent) -> Task {
 pub(super) async fn attempts(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let rows = tasks::attempts(&app, allowed.caller.account.id, id).await?;
     let attempts = rows.iter();
-    let attempts = attempts.map(|(submission, end)| AttemptView::new(&links, submission, end));
+    let attempts =
+        attempts.map(|(submission, end)| AttemptView::new(&allowed.links, submission, end));
     let list = List::new(attempts.collect(), false, |attempt: &AttemptView| {
         attempt.id.clone()
     });
@@ -265,17 +268,19 @@ pub(super) async fn attempts(
     responses((status = 200, description = "The cancelled task", body = TaskView)))]
 pub(super) async fn cancel(
     allowed: AllowedCaller<TasksCancel>,
-    source: RequestSource,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let caller = &allowed.caller;
     // The audit log is about operators. An owner that cancels its own task is not recorded there.
-    let author = caller.key.may(Scope::Admin).then(|| source.actor(caller));
+    let author = caller.key.may(Scope::Admin).then(|| allowed.actor());
     let task = tasks::cancel(&app, caller.account.id, id, author).await?;
-    Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
+    Ok((
+        task_id_header(id),
+        Json(view(&app, &allowed.links, &task).await?),
+    )
+        .into_response())
 }
 
 /// The id of a task in a path.

@@ -10,23 +10,24 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::auth::{NewOrder, RequestContext};
+use crate::auth::NewOrder;
 use crate::body::form::{FormPart, MultipartForm};
 use crate::body::{JsonBody, is_multipart, too_large};
+use crate::context::RequestContext;
 use crate::error::ErrorResponse;
-use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
+use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::tasks::cost;
 use mediagate_core::app::App;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
 use mediagate_core::domain::storage_room;
-use mediagate_core::intents::IntentAttempt;
-use mediagate_core::intents::{ClientGuard, IntentCloseTime};
+use mediagate_core::intents::{ClientGuard, IntentAttempt, IntentCloseTime};
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::ClipOperation;
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::ClipId;
 use mediagate_model::money::MicroDollars;
+use mediagate_model::music::Clip;
 
 /// Time for an upload to arrive.
 pub(super) const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
@@ -44,17 +45,15 @@ pub(super) async fn audio(
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
-    let headers = request.headers().clone();
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
-    let RequestContext { caller, .. } = &context;
-    let links = context.links_to_made();
+    let account = context.caller.account.id;
     // An upload to a full account or disk is refused before the bytes arrive. Slots are per
     // account, so slow uploads delay only other uploads of the same account.
-    storage_room::check(&app, caller.account.id, 0).await?;
-    let _slot = app.limits.uploads.wait(caller.account.id).await;
-    let (source, title, param, fingerprint) = if is_multipart(&headers) {
+    storage_room::check(&app, account, 0).await?;
+    let _slot = app.limits.uploads.wait(account).await;
+    let (upload, fingerprint) = if is_multipart(&context.headers) {
         let arrival_result = tokio::time::timeout(UPLOAD_TIMEOUT, read_form(request, &app)).await;
         let form = arrival_result.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
@@ -64,32 +63,90 @@ pub(super) async fn audio(
         let fingerprint = fingerprint
             .with_json(&title.clone().into())
             .with_file(&digest);
-        (AudioSource::Spooled(file), title, "file", fingerprint)
+        let source = AudioSource::Spooled(file);
+        let param = "file";
+        (
+            NewRecording {
+                source,
+                title,
+                param,
+            },
+            fingerprint,
+        )
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
         let UploadOrder { url, title } = order;
         let source = AudioSource::Address(url);
-        (source, title, "url", fingerprint)
+        let param = "url";
+        (
+            NewRecording {
+                source,
+                title,
+                param,
+            },
+            fingerprint,
+        )
     };
-    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let make = async |attempt: &IntentAttempt| {
-        let clip = music::upload(&app, caller, attempt, source, title, param).await?;
-        Ok(CreationOutcome::Unanswered(IntentOutcome::Clip(Box::new(
-            clip,
-        ))))
+    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let creation = ClipUpload {
+        app: &app,
+        context: &context,
     };
-    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let IntentOutcome::Clip(clip) = outcome else {
-            return Err(Error::internal("the outcome is not a clip"));
-        };
-        let record = ClipRecord::new(&clip, ClipOperation::default(), &caller.account, &links);
+    Ok(idempotent_request.answer(creation, upload).await?)
+}
+
+/// A recording to upload.
+struct NewRecording {
+    source: AudioSource,
+    title: Option<String>,
+    /// The field of the request with the recording.
+    param: &'static str,
+}
+
+/// The upload of a clip.
+struct ClipUpload<'a> {
+    app: &'a App,
+    context: &'a RequestContext,
+}
+
+impl Creation for ClipUpload<'_> {
+    type Order = NewRecording;
+    type Output = Clip;
+    type Id = ClipId;
+
+    async fn make(
+        &self,
+        recording: NewRecording,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<Clip>, Error> {
+        let NewRecording {
+            source,
+            title,
+            param,
+        } = recording;
+        let caller = &self.context.caller;
+        let clip = music::upload(self.app, caller, attempt, source, title, param).await?;
+        Ok(CreationOutcome::Unanswered(clip))
+    }
+
+    async fn load(&self, id: ClipId) -> Result<Clip, Error> {
+        music::clip(self.app, self.context.caller.account.id, id).await
+    }
+
+    async fn respond(
+        self,
+        clip: Clip,
+        _: &Arc<ClientGuard>,
+        _: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let (account, links) = (&self.context.caller.account, self.context.links_to_made());
+        let record = ClipRecord::new(&clip, ClipOperation::default(), account, &links);
         Ok(IntentAnswer::of(
             (cost(MicroDollars::ZERO), Json(record)),
             IntentCloseTime::Now,
         ))
-    };
-    Ok(idempotent_request.answer(make, build_answer).await?)
+    }
 }
 
 /// A form's file with its digest, and the title.

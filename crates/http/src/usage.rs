@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -21,10 +21,9 @@ use mediagate_model::error::Error;
 pub(super) async fn usage(
     allowed: AllowedCaller<TasksRead>,
     Query(query): Query<UsageParameters>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let is_csv = query.format.is_csv(&headers);
+    let is_csv = query.format.is_csv(&allowed.headers);
     let query = UsageQuery::new(query, allowed.caller.account.id, app.clock.now())?;
     let report = usage::usage(&app, query.selection.clone()).await?;
     let list = UsageList::new(&query, &report);

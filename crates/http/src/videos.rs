@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
+use crate::auth::{AllowedCaller, NewOrder, TasksCancel, TasksRead};
 use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart, memory_share, no_memory, parse_text, too_large};
+use crate::context::RequestContext;
 use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
-use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::links::MediaLinks;
+use crate::idempotency::{
+    self, Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer,
+};
 use crate::media;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
 use crate::page_params::{ListPage, WordField, WordValue};
@@ -26,12 +28,10 @@ use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::wire::videos::{VideoDeleted, VideoObject};
 use mediagate_core::app::App;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::pictures::LIMIT_BYTES;
 use mediagate_core::domain::tasks;
 use mediagate_core::domain::video::{self, VideoOrder};
-use mediagate_core::intents::ClientGuard;
-use mediagate_core::intents::{self, IntentAttempt};
+use mediagate_core::intents::{self, ClientGuard, IntentAttempt};
 use mediagate_core::limits::QuotaShare;
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
@@ -61,13 +61,9 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
-    let RequestContext {
-        caller, request_id, ..
-    } = &context;
-    let links = context.links_to_made();
-    let (order, fingerprint, memory) = if is_multipart(request.headers()) {
+    let (order, fingerprint, memory) = if is_multipart(&context.headers) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
         let order = read_form(&form, files)?;
@@ -77,26 +73,60 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
     };
-    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let build_response = async |tasks: &[Task]| -> Result<Response, Error> {
-        let object = object(&app, &links, &tasks[0]).await?;
-        Ok((created_tasks_headers(tasks), object).into_response())
+    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let creation = VideoCreation {
+        app: &app,
+        context: &context,
     };
-    let make = async |attempt: &IntentAttempt| {
-        let draft = video::draft(&app, caller, request_id, order).await?;
+    Ok(idempotent_request.answer(creation, (order, memory)).await?)
+}
+
+/// The acceptance of a video.
+struct VideoCreation<'a> {
+    app: &'a App,
+    context: &'a RequestContext,
+}
+
+impl VideoCreation<'_> {
+    async fn response(&self, tasks: &[Task]) -> Result<Response, Error> {
+        let links = self.context.links_to_made();
+        let object = object(self.app, &links, &tasks[0]).await?;
+        Ok((created_tasks_headers(tasks), object).into_response())
+    }
+}
+
+impl Creation for VideoCreation<'_> {
+    /// The order, and its body's share of memory.
+    type Order = (VideoOrder, QuotaShare);
+    type Output = Vec<Task>;
+    type Id = Vec<TaskId>;
+
+    async fn make(
+        &self,
+        (order, memory): Self::Order,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<Vec<Task>>, Error> {
+        let (app, context) = (self.app, self.context);
+        let draft = video::draft(app, &context.caller, &context.request_id, order).await?;
         // The pictures are on disk now, so the body's share of memory is free.
         drop(memory);
-        let build = async |tasks: &[Task], _: &[Clip]| build_response(tasks).await;
-        idempotency::accept(&app, &context, attempt, draft, build).await
-    };
-    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let tasks = outcome.into_tasks()?;
-        Ok(IntentAnswer::of(
-            build_response(&tasks).await?,
-            intents::close_time(&tasks),
-        ))
-    };
-    Ok(idempotent_request.answer(make, build_answer).await?)
+        let build = async |tasks: &[Task], _: &[Clip]| self.response(tasks).await;
+        idempotency::accept(app, context, attempt, draft, build).await
+    }
+
+    async fn load(&self, ids: Vec<TaskId>) -> Result<Vec<Task>, Error> {
+        tasks::get_all(self.app, self.context.caller.account.id, ids).await
+    }
+
+    async fn respond(
+        self,
+        tasks: Vec<Task>,
+        _: &Arc<ClientGuard>,
+        _: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let response = self.response(&tasks).await?;
+        Ok(IntentAnswer::of(response, intents::close_time(&tasks)))
+    }
 }
 
 /// A form's text fields, nested by their brackets, and its files.
@@ -221,11 +251,10 @@ fn insert_nested(fields: &mut Map<String, Value>, name: &str, value: Value) {
 pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let task = find(&app, &allowed.caller, &id).await?;
-    Ok(object(&app, &links, &task).await?)
+    Ok(object(&app, &allowed.links, &task).await?)
 }
 
 /// The video object; an unfinished one has a header that says when to poll again.
@@ -266,7 +295,6 @@ impl FromStr for VideoId {
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
     Query(page): Query<ListPage<VideoId>>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, ErrorResponse> {
     let page = page.into_query();
@@ -283,7 +311,7 @@ pub(super) async fn list(
     let (tasks, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
     let videos = tasks
         .iter()
-        .filter_map(|task| VideoObject::new(task, VideoFile::of_task(&links, task)));
+        .filter_map(|task| VideoObject::new(task, VideoFile::of_task(&allowed.links, task)));
     Ok(Json(List::new(videos.collect(), has_more, |video| {
         video.id.clone()
     })))
@@ -322,7 +350,6 @@ pub(super) async fn content(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     Query(query): Query<ContentParameters>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let variant = query.variant.unwrap_or(VideoVariant::Video);
@@ -345,7 +372,7 @@ pub(super) async fn content(
         VideoVariant::Spritesheet => (output.sheet, MediaType::Jpeg),
     };
     let asset = asset.ok_or_else(|| no_variant(variant))?;
-    let file = media::serve(&app, asset, media, &headers).await;
+    let file = media::serve(&app, asset, media, &allowed.headers).await;
     let file = file.map_err(|error| match error.code() {
         // This error names the cost, because a new order would be charged again.
         ErrorCode::LinkExpired => video::link_expired(&[&task]).with_task(task.id),

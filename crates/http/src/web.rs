@@ -7,10 +7,10 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
 
-use crate::auth::{ClientAddress, count_address};
+use crate::auth::count_address;
+use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
 use crate::error::ErrorResponse;
-use crate::links::RequestLinks;
 use crate::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use mediagate_console::{
     self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext,
@@ -31,8 +31,8 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 
 pub(super) fn router() -> Router<App> {
     let document = ServedDocument::new();
     let reference = document.clone();
-    let reference = async move |RequestLinks(links): RequestLinks, State(app): State<App>| {
-        page(reference.page(&app.config, &site(&links, &app)))
+    let reference = async move |request: PublicRequest, State(app): State<App>| {
+        page(reference.page(&app.config, &site(&request.links, &app)))
     };
     let json = async move |State(app): State<App>| {
         let headers = [(header::CONTENT_TYPE, "application/json")];
@@ -55,29 +55,29 @@ pub(super) fn router() -> Router<App> {
         )
 }
 
-async fn home(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
+async fn home(request: PublicRequest, State(app): State<App>) -> Response {
     let (catalog, now) = (app.models.catalog.load(), app.clock.now());
     let is_available = |model: &&_| app.models.upstream.is_offered(model, now);
     page(mediagate_console::home(&HomePage {
-        site: site(&links, &app),
+        site: site(&request.links, &app),
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
         music_model: music::default_separator(&catalog, |_| true).to_owned(),
         available_models: catalog.models().iter().filter(is_available).count(),
     }))
 }
 
-async fn console_start(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
-    console_page(String::new(), &links, &app)
+async fn console_start(request: PublicRequest, State(app): State<App>) -> Response {
+    console_page(String::new(), &request.links, &app)
 }
 
 /// A view of the console. Each view has its own URL.
 async fn console(
     Path(view_path): Path<String>,
-    RequestLinks(links): RequestLinks,
+    request: PublicRequest,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     if mediagate_console::is_view(&view_path) {
-        return Ok(console_page(view_path, &links, &app));
+        return Ok(console_page(view_path, &request.links, &app));
     }
     let message = "There is no such page in the console.";
     Err(Error::plain(ErrorCode::RouteNotFound, message).into())
@@ -95,9 +95,9 @@ fn console_page(view_path: String, links: &Links, app: &App) -> Response {
     }))
 }
 
-async fn provenance(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
+async fn provenance(request: PublicRequest, State(app): State<App>) -> Response {
     page(mediagate_console::provenance(&ProvenancePage {
-        site: site(&links, &app),
+        site: site(&request.links, &app),
         is_public: app.config.provenance.public,
         max_megabytes: LIMIT_BYTES / 1_000_000,
     }))
@@ -110,8 +110,7 @@ struct SearchQuery {
 }
 
 async fn docs(
-    RequestLinks(links): RequestLinks,
-    ClientAddress(address): ClientAddress,
+    request: PublicRequest,
     State(app): State<App>,
     Query(search): Query<SearchQuery>,
 ) -> Result<Response, ErrorResponse> {
@@ -119,20 +118,20 @@ async fn docs(
     // A search reads all documents, and nobody needs a key for it.
     if !search_text.trim().is_empty() {
         let message = "Too many searches from this IP address. Try again later.";
-        count_address(&app.limits.address_searches, address, message)?;
+        count_address(&app.limits.address_searches, request.client, message)?;
     }
     Ok(page(mediagate_console::docs::index(
-        &site(&links, &app),
+        &site(&request.links, &app),
         &search_text,
     )))
 }
 
 async fn guide(
-    RequestLinks(links): RequestLinks,
+    request: PublicRequest,
     State(app): State<App>,
     Path(name): Path<String>,
 ) -> Result<Response, ErrorResponse> {
-    let page_html = mediagate_console::docs::guide(&site(&links, &app), &name);
+    let page_html = mediagate_console::docs::guide(&site(&request.links, &app), &name);
     let not_found = || {
         Error::plain(
             ErrorCode::RouteNotFound,

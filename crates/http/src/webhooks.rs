@@ -1,21 +1,20 @@
 //! `/v1/webhooks`: endpoints of an account, the secret of its callbacks, and the log of deliveries.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{
-    AllowedCaller, CurrentCaller, NewOrder, RequestContext, RequestSource, WebhooksManage,
-};
+use crate::auth::{AllowedCaller, CurrentSecret, NewOrder, WebhooksManage};
 use crate::body::JsonBody;
+use crate::context::RequestContext;
 use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
 use crate::fields::types::RequiredField;
 use crate::fields::{self, request};
-use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
+use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
 use crate::page_params::{ListPage, WordField};
@@ -25,13 +24,10 @@ use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
 };
 use mediagate_core::app::App;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
-use mediagate_core::domain::keys::refuse_former_secret;
 use mediagate_core::domain::tasks;
 use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::{self, NewEndpoint, delivery_log};
-use mediagate_core::intents::IntentAttempt;
-use mediagate_core::intents::{ClientGuard, IntentCloseTime};
+use mediagate_core::intents::{ClientGuard, IntentAttempt, IntentCloseTime};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
 use mediagate_model::secret::Secret;
@@ -41,38 +37,60 @@ use mediagate_model::webhook::{DeliveryState, SignatureScheme, WebhookEndpoint};
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     responses((status = 200, description = "The endpoint with its secret", body = WebhookObject)))]
 pub(super) async fn create(
-    new_order: NewOrder<NewEndpoint>,
+    new_order: NewOrder<CurrentSecret<NewEndpoint>>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
-    let RequestContext { caller, .. } = &context;
-    refuse_former_secret(caller)?;
     let (new_endpoint, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // Only the first response has the secret. The answer to a repeated request is generated again,
-    // without it, because no stored answer may contain it.
-    let secret: Mutex<Option<Secret>> = Mutex::default();
-    let author = context.actor();
-    let make = async |attempt: &IntentAttempt| {
-        let (endpoint, new_secret) =
-            webhooks::create(&app, caller, author, attempt, new_endpoint).await?;
-        *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(new_secret);
-        Ok(CreationOutcome::Unanswered(IntentOutcome::Endpoint(
-            Box::new(endpoint),
-        )))
+    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let creation = EndpointCreation {
+        app: &app,
+        context: &context,
     };
-    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let IntentOutcome::Endpoint(endpoint) = outcome else {
-            return Err(Error::internal("the outcome is not a webhook endpoint"));
-        };
-        let secret = secret.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let object = object(&app, &endpoint, secret.as_ref())?;
+    Ok(idempotent_request.answer(creation, new_endpoint).await?)
+}
+
+/// The registration of an endpoint.
+struct EndpointCreation<'a> {
+    app: &'a App,
+    context: &'a RequestContext,
+}
+
+impl Creation for EndpointCreation<'_> {
+    type Order = NewEndpoint;
+    /// Only the first response has the secret. That to a repeated request is generated again,
+    /// without it, because no stored response may contain it.
+    type Output = (WebhookEndpoint, Option<Secret>);
+    type Id = EndpointId;
+
+    async fn make(
+        &self,
+        new_endpoint: NewEndpoint,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<Self::Output>, Error> {
+        let (caller, author) = (&self.context.caller, self.context.actor());
+        let creation = webhooks::create(self.app, caller, author, attempt, new_endpoint);
+        let (endpoint, secret) = creation.await?;
+        Ok(CreationOutcome::Unanswered((endpoint, Some(secret))))
+    }
+
+    async fn load(&self, id: EndpointId) -> Result<Self::Output, Error> {
+        let account = self.context.caller.account.id;
+        Ok((webhooks::get(self.app, account, id).await?, None))
+    }
+
+    async fn respond(
+        self,
+        (endpoint, secret): Self::Output,
+        _: &Arc<ClientGuard>,
+        _: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let object = object(self.app, &endpoint, secret.as_ref())?;
         Ok(IntentAnswer::not_stored(Json(object), IntentCloseTime::Now))
-    };
-    Ok(idempotent_request.answer(make, build_answer).await?)
+    }
 }
 
 /// An endpoint, with its secret if that is to be shown.
@@ -124,15 +142,14 @@ pub(super) async fn get(
     params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookObject)))]
 pub(super) async fn change(
-    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
-    source: RequestSource,
+    allowed: AllowedCaller<CurrentSecret<WebhooksManage>>,
     Path(id): Path<String>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
     let id = parse(&id)?;
     let (change, _) = body.read(&app, read_change).await?;
-    let author = source.actor(&allowed.caller);
+    let author = allowed.actor();
     let endpoint = webhooks::change(&app, allowed.caller.account.id, id, author, change).await?;
     Ok(object(&app, &endpoint, None).map(Json)?)
 }
@@ -143,12 +160,11 @@ pub(super) async fn change(
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The deleted endpoint", body = WebhookDeleted)))]
 pub(super) async fn delete(
-    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
-    source: RequestSource,
+    allowed: AllowedCaller<CurrentSecret<WebhooksManage>>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookDeleted>, ErrorResponse> {
-    let author = source.actor(&allowed.caller);
+    let author = allowed.actor();
     let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?, author).await?;
     Ok(Json(WebhookDeleted {
         id: endpoint.id.to_string(),
@@ -164,12 +180,11 @@ pub(super) async fn delete(
 #[utoipa::path(post, path = "/v1/webhooks/{id}/rotate", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
 pub(super) async fn rotate(
-    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
-    source: RequestSource,
+    allowed: AllowedCaller<CurrentSecret<WebhooksManage>>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
-    let (account, author) = (allowed.caller.account.id, source.actor(&allowed.caller));
+    let (account, author) = (allowed.caller.account.id, allowed.actor());
     let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, author).await?;
     let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
     Ok(object(&app, &endpoint, Some(&secret)).map(Json)?)
@@ -296,7 +311,7 @@ pub(super) async fn of_task(
 #[utoipa::path(get, path = "/v1/webhooks/secret", tag = "webhooks",
     responses((status = 200, description = "The secret", body = WebhookSecret)))]
 pub(super) async fn secret(
-    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
+    allowed: AllowedCaller<CurrentSecret<WebhooksManage>>,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     let keys = webhooks::account_keys(&app, allowed.caller.account.id).await?;
@@ -310,11 +325,10 @@ pub(super) async fn secret(
 #[utoipa::path(post, path = "/v1/webhooks/secret/rotate", tag = "webhooks",
     responses((status = 200, description = "The new secret", body = WebhookSecret)))]
 pub(super) async fn rotate_secret(
-    CurrentCaller(allowed): CurrentCaller<WebhooksManage>,
-    source: RequestSource,
+    allowed: AllowedCaller<CurrentSecret<WebhooksManage>>,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
-    let author = source.actor(&allowed.caller);
+    let author = allowed.actor();
     let keys = webhooks::rotate_account(&app, allowed.caller.account.id, author).await?;
     Ok(secret_response(&keys)?)
 }

@@ -11,7 +11,6 @@ pub mod costs;
 pub mod downloads;
 pub mod endings;
 pub mod feed;
-pub mod intent_outcome;
 pub mod keys;
 pub mod ledger;
 pub mod media_copy;

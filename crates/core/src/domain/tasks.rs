@@ -26,6 +26,26 @@ pub use abandonment::abandon;
 pub use cancel::{JobOutcome, cancel, cancel_with_key, settle_job};
 pub use task_waiter::{TaskWaiter, next_events, wait};
 
+/// The tasks of one order, of which at least one must exist.
+pub async fn get_all(
+    app: &AppParts,
+    account: AccountId,
+    ids: Vec<TaskId>,
+) -> Result<Vec<Task>, Error> {
+    let read = app.store.read(move |conn| -> Result<Vec<Task>, Error> {
+        let mut tasks = Vec::new();
+        for id in ids {
+            tasks.extend(store::tasks::by_id(conn, id, account)?);
+        }
+        Ok(tasks)
+    });
+    let tasks = read.await?;
+    if tasks.is_empty() {
+        return Err(Error::internal("an order without a task"));
+    }
+    Ok(tasks)
+}
+
 pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let cached = app.caches.ended_tasks.get(&id);
     // The cache serves all accounts: without the check an id would give access to another account's

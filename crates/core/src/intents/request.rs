@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::{IntentAttempt, PeerSocket};
 use mediagate_model::account::Caller;
+use mediagate_model::error::Error;
+use mediagate_model::ids::{ClipId, EndpointId, PersonaId, TaskId};
 use mediagate_model::intent::{IntentResult, RequestFingerprint, StoredAnswer};
 use mediagate_store::record_expiry::PastTask;
 
@@ -42,4 +44,29 @@ pub enum ExistingResult {
     PastTasks(Vec<PastTask>),
     /// A change by an operator, and the answer to it.
     Change(StoredAnswer),
+}
+
+/// What the record of an intent keeps of its result, by the kind of the request. A request never
+/// gets the intent of one to another endpoint, so a result of another kind is an internal error.
+macro_rules! results {
+    ($($pattern:pat => $value:ident: $type:ty;)*) => {
+        $(impl TryFrom<ExistingResult> for $type {
+            type Error = Error;
+
+            fn try_from(existing: ExistingResult) -> Result<Self, Error> {
+                match existing {
+                    $pattern => Ok($value),
+                    _ => Err(Error::internal("an intent with a result of another kind")),
+                }
+            }
+        })*
+    };
+}
+
+results! {
+    ExistingResult::Kept(IntentResult::Tasks(ids)) => ids: Vec<TaskId>;
+    ExistingResult::Kept(IntentResult::Clip(id)) => id: ClipId;
+    ExistingResult::Kept(IntentResult::Persona(id)) => id: PersonaId;
+    ExistingResult::Kept(IntentResult::Endpoint(id)) => id: EndpointId;
+    ExistingResult::Change(answer) => answer: StoredAnswer;
 }

@@ -1,7 +1,6 @@
 //! `/v1/admin/audit`: who changed what.
 
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 
 use crate::auth::{Admin, AllowedCaller};
@@ -47,12 +46,11 @@ parameters! {
     responses((status = 200, description = "A page of entries", content(
         (List<AuditObject> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(
-    _: AllowedCaller<Admin>,
+    allowed: AllowedCaller<Admin>,
     Query(query): Query<AuditParameters>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (page, is_csv) = query.page.into_query(&headers)?;
+    let (page, is_csv) = query.page.into_query(&allowed.headers)?;
     let filter = AuditFilter {
         log: audit::log_of(&app, query.account.as_deref()).await?,
         action: query.action,

@@ -1,14 +1,13 @@
 //! `GET /v1/admin/events`: a live stream of events of the whole gateway.
 
-use axum::Extension;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::IntoResponse as _;
 use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::Stream;
 
 use crate::auth::{Admin, AllowedCaller};
+use crate::context::RequestContext;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
@@ -36,11 +35,10 @@ type GatewayEventSchema = EventSchema<GatewayEvent>;
 ), responses((status = 200, description = "Server-sent events", body = GatewayEventSchema, content_type = "text/event-stream")))]
 pub(crate) async fn events(
     allowed: AllowedCaller<Admin>,
-    Extension(request_id): Extension<RequestId>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let since = headers
+    let since = allowed
+        .headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Timestamp::from_micros);
@@ -50,11 +48,14 @@ pub(crate) async fn events(
         .enter(&allowed.caller, OpenKind::Follow)?;
     let follower = feed::follow(&app, since).await?;
     let last = {
-        let request_id = request_id.clone();
+        let request_id = allowed.request_id.clone();
         move |error: &Error| error_event(error, &request_id)
     };
+    let RequestContext {
+        watch, request_id, ..
+    } = allowed.context;
     let events = count_during(open, gateway_events(follower, request_id));
-    Ok(event_stream::respond(events, allowed.watch, last).into_response())
+    Ok(event_stream::respond(events, watch, last).into_response())
 }
 
 fn gateway_events(mut follower: FeedFollower, request_id: RequestId) -> impl Stream<Item = Event> {

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::account_of_filter;
@@ -47,13 +46,12 @@ parameters! {
     responses((status = 200, description = "A page of entries", content(
         (List<LedgerEntry> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(
-    _: AllowedCaller<Admin>,
+    allowed: AllowedCaller<Admin>,
     Query(query): Query<LedgerParameters>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     check_order(query.from, query.to)?;
-    let (page, is_csv) = query.page.into_query(&headers)?;
+    let (page, is_csv) = query.page.into_query(&allowed.headers)?;
     let filter = LedgerFilter {
         account: account_of_filter(&app, query.account).await?,
         task: query.task,

@@ -9,7 +9,6 @@ use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
 use crate::fields::types::OptionalText;
-use crate::links::MediaLinks;
 use crate::query::Query;
 use crate::tasks::{TaskParameters, parse, task_id_header, view};
 use crate::wire::admin::tasks::AdminTask;
@@ -35,9 +34,8 @@ parameters! {
 #[utoipa::path(get, path = "/v1/admin/tasks", tag = "admin", params(AdminTaskParameters),
     responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(crate) async fn list(
-    _: AllowedCaller<Admin>,
+    allowed: AllowedCaller<Admin>,
     Query(query): Query<AdminTaskParameters>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
     let (filter, text, page) = query.tasks.split();
@@ -52,7 +50,7 @@ pub(crate) async fn list(
     let pairs = tasks.iter().zip(&extras);
     let views = pairs.map(|(task, extras)| TaskView {
         account: handles.get(&task.account).cloned(),
-        ..TaskView::new(&links, task, extras)
+        ..TaskView::new(&allowed.links, task, extras)
     });
     let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
@@ -63,9 +61,8 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The task", body = AdminTask)))]
 pub(crate) async fn get(
-    _: AllowedCaller<Admin>,
+    allowed: AllowedCaller<Admin>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
@@ -75,8 +72,8 @@ pub(crate) async fn get(
     let handles = accounts::handles(&app, std::iter::once(task.account)).await?;
     let view = TaskView {
         account: handles.get(&task.account).cloned(),
-        ..view(&app, &links, &task).await?
+        ..view(&app, &allowed.links, &task).await?
     };
-    let object = AdminTask::new(view, &links, &attempts, &deliveries);
+    let object = AdminTask::new(view, &allowed.links, &attempts, &deliveries);
     Ok((task_id_header(id), Json(object)).into_response())
 }

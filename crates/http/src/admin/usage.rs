@@ -2,7 +2,6 @@
 //! were paid.
 
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::account_of_filter;
@@ -20,12 +19,11 @@ use mediagate_model::error::{Error, ErrorCode};
     responses((status = 200, description = "The rows (at most 10000) and their total. CSV contains only the rows", content(
         (AdminUsageList = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn usage(
-    _: AllowedCaller<Admin>,
+    allowed: AllowedCaller<Admin>,
     Query(query): Query<AdminUsageParameters>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let is_csv = query.format.is_csv(&headers);
+    let is_csv = query.format.is_csv(&allowed.headers);
     let account = query.account.clone();
     let mut query = AdminUsageQuery::new(query, app.clock.now())?;
     query.selection.account = account_of_filter(&app, account).await?;

@@ -1,53 +1,29 @@
 //! A write by an operator: its author, its `Idempotency-Key`, and the answer for repeated requests.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::FromRequestParts;
-use axum::http::Method;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::auth::{RequestArrival, RequestContext, authenticate_order};
+use crate::auth::{Admin, CurrentSecret, NewOrder};
 use crate::body::JsonBody;
-use crate::error::ErrorResponse;
-use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer, restore};
+use crate::idempotency::{
+    Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer, restore,
+};
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
-use mediagate_core::domain::keys;
 use mediagate_core::domain::operator::{AnswerBuilder, OperatorAction};
-use mediagate_core::intents::IntentAttempt;
-use mediagate_core::intents::{ClientGuard, IntentCloseTime};
-use mediagate_model::account::Scope;
+use mediagate_core::intents::{ClientGuard, IntentAttempt, IntentCloseTime};
 use mediagate_model::error::Error;
+use mediagate_model::ids::RequestId;
 use mediagate_model::intent::StoredAnswer;
 
 /// A request of an operator that changes something. A former secret may not do that: it could lock
 /// out the owner of the key, and its changes would outlive its grace period.
-pub(crate) struct OperatorWrite {
-    context: RequestContext,
-    arrival: RequestArrival,
-    method: Method,
-    path: String,
-}
-
-impl FromRequestParts<App> for OperatorWrite {
-    type Rejection = ErrorResponse;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let (context, arrival) = authenticate_order(parts, app, Scope::Admin).await?;
-        keys::refuse_former_secret(&context.caller)?;
-        Ok(Self {
-            context,
-            arrival,
-            method: parts.method.clone(),
-            path: parts.uri.path().to_owned(),
-        })
-    }
-}
+pub(crate) type OperatorWrite = NewOrder<CurrentSecret<Admin>>;
 
 /// The input of a request, and its fingerprint.
 pub(crate) type FingerprintedInput<T> = (T, Fingerprint);
@@ -87,7 +63,7 @@ impl OperatorWrite {
 
     /// The fingerprint of a request without a body.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::for_path(self.method.as_str(), &self.path)
+        Fingerprint::for_path(self.context.method.as_str(), self.context.uri.path())
     }
 
     /// Creates something. Even without an `Idempotency-Key`, a request that is repeated because its
@@ -100,42 +76,15 @@ impl OperatorWrite {
         make: impl AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
-        let show = Arc::new(show);
-        let show_stored = show.clone();
-        // The answer that is stored for repetitions contains no secret: `false` omits it.
-        let build_stored: AnswerBuilder<T> =
-            Arc::new(move |result| stored_answer(&show_stored(result, false)));
-        let author = self.actor();
+        let change = OperatorChange {
+            author: self.actor(),
+            request_id: &self.context.request_id,
+            show: Arc::new(show),
+            types: PhantomData,
+        };
         let idempotent_request =
-            IdempotentRequest::new(app, &self.context, self.arrival, fingerprint)?;
-        // The first response may have the secret. It is passed on separately from the stored
-        // answer.
-        let first: Mutex<Option<W>> = Mutex::new(None);
-        let make = async |attempt: &IntentAttempt| {
-            let result = make(OperatorAction::from_request(
-                author,
-                attempt,
-                build_stored.clone(),
-            ))
-            .await?;
-            let object = show(&result, true);
-            *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(object);
-            Ok(CreationOutcome::Unanswered(IntentOutcome::Change(
-                build_stored(&result)?,
-            )))
-        };
-        let answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-            let object = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let response = match (object, outcome) {
-                (Some(object), _) => Json(object).into_response(),
-                (None, IntentOutcome::Change(answer)) => restore(answer, &self.context.request_id)?,
-                (None, _) => {
-                    return Err(Error::internal("the outcome is not an operator's change"));
-                }
-            };
-            Ok(IntentAnswer::not_stored(response, IntentCloseTime::Now))
-        };
-        idempotent_request.answer(make, answer).await
+            IdempotentRequest::new(app, &self.context, self.too_many, fingerprint)?;
+        idempotent_request.answer(change, make).await
     }
 
     /// Changes something that exists. Only an `Idempotency-Key` identifies a repetition, because
@@ -147,12 +96,72 @@ impl OperatorWrite {
         change: impl AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
-        let fingerprint = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
+        let fingerprint = if self.context.headers.contains_key(crate::idempotency::KEY) {
             fingerprint
         } else {
             fingerprint.make_unique()
         };
         self.make(app, fingerprint, change, show).await
+    }
+}
+
+/// A change by an operator, which `M` makes, and which `S` shows.
+struct OperatorChange<'a, M, S, T> {
+    author: ChangeAuthor,
+    request_id: &'a RequestId,
+    show: Arc<S>,
+    types: PhantomData<fn(M) -> T>,
+}
+
+/// The response about an operator's change.
+enum ChangeResponse<W> {
+    /// That of the first request, which may contain a secret.
+    First(W),
+    /// That of a repetition, without secrets.
+    Repeated(StoredAnswer),
+}
+
+impl<M, S, T, W> Creation for OperatorChange<'_, M, S, T>
+where
+    M: AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
+    S: Fn(&T, bool) -> W + Send + Sync + 'static,
+    T: Send + 'static,
+    W: Serialize,
+{
+    type Order = M;
+    type Output = ChangeResponse<W>;
+    type Id = StoredAnswer;
+
+    async fn make(
+        &self,
+        make: M,
+        attempt: &IntentAttempt,
+    ) -> Result<CreationOutcome<ChangeResponse<W>>, Error> {
+        let show = self.show.clone();
+        // The answer that is stored for repetitions contains no secret: `false` omits it.
+        let build_stored: AnswerBuilder<T> =
+            Arc::new(move |result| stored_answer(&show(result, false)));
+        let action = OperatorAction::from_request(self.author.clone(), attempt, build_stored);
+        let result = make(action).await?;
+        let object = (self.show)(&result, true);
+        Ok(CreationOutcome::Unanswered(ChangeResponse::First(object)))
+    }
+
+    async fn load(&self, answer: StoredAnswer) -> Result<ChangeResponse<W>, Error> {
+        Ok(ChangeResponse::Repeated(answer))
+    }
+
+    async fn respond(
+        self,
+        response: ChangeResponse<W>,
+        _: &Arc<ClientGuard>,
+        _: bool,
+    ) -> Result<IntentAnswer, Error> {
+        let response = match response {
+            ChangeResponse::First(object) => Json(object).into_response(),
+            ChangeResponse::Repeated(answer) => restore(answer, self.request_id)?,
+        };
+        Ok(IntentAnswer::not_stored(response, IntentCloseTime::Now))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests that make something: repetitions are recognised, and answers are stored and watched
 //! until they have been delivered. `core/intents` has the rules.
 
+mod creation;
 mod fingerprint;
 mod stored_answer;
 mod watched_body;
@@ -10,14 +11,14 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
-use crate::auth::{RequestArrival, RequestContext};
+use crate::context::RequestContext;
+pub(super) use creation::{Creation, CreationOutcome};
 pub(super) use fingerprint::Fingerprint;
 use mediagate_core::app::App;
 use mediagate_core::crash;
-use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_core::intents::{
-    self, ClientGuard, ExistingResult, IntentAttempt, IntentCloseTime, IntentRequest, Lookup,
+    self, ExistingResult, IntentAttempt, IntentCloseTime, IntentRequest, Lookup,
 };
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -83,16 +84,6 @@ pub(super) struct IntentAnswer {
     failure: Option<Arc<Error>>,
 }
 
-/// What was made for a request, and whether it is already answered.
-pub(super) enum CreationOutcome {
-    /// The answer has to be built.
-    Unanswered(IntentOutcome),
-    /// The answer, which was stored together with the result.
-    Answered(StoredAnswer),
-    /// Nothing was made, and this response says so. If the request is repeated, it counts as new.
-    NothingCreated(Response),
-}
-
 /// Accepts a draft whose response can be built at once, with `build_response`. If the request has
 /// an `Idempotency-Key`, the answer is stored in the transaction that accepts the draft.
 pub(super) async fn accept(
@@ -101,8 +92,8 @@ pub(super) async fn accept(
     attempt: &IntentAttempt,
     draft: TaskDraft,
     build_response: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
-) -> Result<CreationOutcome, Error> {
-    let mut draft = draft.with_request(&context.links, attempt);
+) -> Result<CreationOutcome<Vec<Task>>, Error> {
+    let mut draft = context.complete(draft, attempt);
     if attempt.keeps_answer() {
         let response = build_response(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(store_response(response).await?);
@@ -110,17 +101,17 @@ pub(super) async fn accept(
     let answer = draft.answer.clone();
     let tasks = task_acceptance::accept(app, &context.caller, attempt, draft).await?;
     Ok(answer.map_or(
-        CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)),
+        CreationOutcome::Unanswered(tasks),
         CreationOutcome::Answered,
     ))
 }
 
 impl<'a> IdempotentRequest<'a> {
-    /// A request with this body.
+    /// A request with this body; `too_many` is the error of a key that has no requests left.
     pub(super) fn new(
         app: &'a App,
         context: &'a RequestContext,
-        arrival: RequestArrival,
+        too_many: Option<Error>,
         body: Fingerprint,
     ) -> Result<Self, Error> {
         let body = RequestFingerprint {
@@ -133,13 +124,13 @@ impl<'a> IdempotentRequest<'a> {
             request: IntentRequest {
                 caller: context.caller.clone(),
                 body,
-                idempotency_key: idempotency_key(&arrival.headers)?,
-                is_retry: is_retry(&arrival.headers),
+                idempotency_key: idempotency_key(&context.headers)?,
+                is_retry: is_retry(&context.headers),
                 takes_stored_answer: true,
-                socket: arrival.socket,
+                socket: context.socket.clone(),
             },
             reserve: false,
-            refusal: arrival.too_many,
+            refusal: too_many,
         })
     }
 
@@ -157,21 +148,21 @@ impl<'a> IdempotentRequest<'a> {
         }
     }
 
-    /// Answers the request: `make` carries it out unless an earlier request did, and `answer`
-    /// describes the result. `answer` gets the caller's guard, and whether the result was made by
-    /// an earlier request.
-    pub(super) async fn answer(
+    /// Answers the request, which makes something unless an earlier request did.
+    pub(super) async fn answer<C: Creation>(
         mut self,
-        make: impl AsyncFnOnce(&IntentAttempt) -> Result<CreationOutcome, Error>,
-        answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
+        creation: C,
+        order: C::Order,
     ) -> Result<Response, Error> {
         if let Some(refusal) = self.refusal.take() {
             return Err(self.note_nothing_made(refusal));
         }
         let lookup = match self.begin().await {
-            Ok(Lookup::New(attempt)) => match make(&attempt).await {
-                Ok(CreationOutcome::Unanswered(outcome)) => {
-                    return self.respond(attempt, outcome, false, answer).await;
+            Ok(Lookup::New(attempt)) => match creation.make(order, &attempt).await {
+                Ok(CreationOutcome::Unanswered(output)) => {
+                    let client = attempt.client();
+                    let result = creation.respond(output, &client, false).await;
+                    return self.finish(&attempt, result, false).await;
                 }
                 Ok(CreationOutcome::Answered(stored)) => {
                     crash::point("answer-kept");
@@ -195,7 +186,7 @@ impl<'a> IdempotentRequest<'a> {
         };
         match lookup {
             Lookup::Existing(attempt, existing) => {
-                self.answer_again(attempt, existing, answer).await
+                self.answer_again(&attempt, existing, creation).await
             }
             Lookup::Answered(stored) => replay(stored, &self.context.request_id),
             // The request that came first has failed.
@@ -203,19 +194,32 @@ impl<'a> IdempotentRequest<'a> {
         }
     }
 
-    /// Answers with the result of an intent; `is_repeated` if an earlier request made it.
-    async fn respond(
+    /// Answers with the result of an earlier request.
+    async fn answer_again<C: Creation>(
         &self,
-        attempt: IntentAttempt,
-        outcome: IntentOutcome,
+        attempt: &IntentAttempt,
+        existing: ExistingResult,
+        creation: C,
+    ) -> Result<Response, Error> {
+        let result = match existing {
+            ExistingResult::PastTasks(tasks) => Err(intents::removed_error(&tasks)),
+            existing => {
+                let output = creation.load(existing.try_into()?).await?;
+                creation.respond(output, &attempt.client(), true).await
+            }
+        };
+        self.finish(attempt, result, true).await
+    }
+
+    /// The answer to send, stored if it is final; `is_repeated` if an earlier request made what it
+    /// is about.
+    async fn finish(
+        &self,
+        attempt: &IntentAttempt,
+        result: Result<IntentAnswer, Error>,
         is_repeated: bool,
-        answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         let client = attempt.client();
-        let result = match outcome {
-            IntentOutcome::PastTasks(tasks) => Err(intents::removed_error(&tasks)),
-            outcome => answer(outcome, &client, is_repeated).await,
-        };
         let mut answer = result.unwrap_or_else(|error| {
             IntentAnswer::error_answer(error, &self.context.request_id, IntentCloseTime::Now)
         });
@@ -224,7 +228,7 @@ impl<'a> IdempotentRequest<'a> {
         }
         // Only repetitions with the same key get the exact bytes of the first answer.
         if answer.is_stored && self.request.idempotency_key.is_some() {
-            answer.response = self.store_answer(&attempt, answer.response).await?;
+            answer.response = self.store_answer(attempt, answer.response).await?;
         }
         if is_repeated {
             mark_replayed(&mut answer.response);
@@ -233,18 +237,6 @@ impl<'a> IdempotentRequest<'a> {
             client.complete(close_time);
         }
         Ok(watch(answer.response, client))
-    }
-
-    /// Answers with the result of an earlier request.
-    async fn answer_again(
-        &self,
-        attempt: IntentAttempt,
-        existing: ExistingResult,
-        answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
-    ) -> Result<Response, Error> {
-        let outcome =
-            IntentOutcome::load(self.app, self.request.caller.account.id, existing).await?;
-        self.respond(attempt, outcome, true, answer).await
     }
 
     /// Notes that nothing was made: a retry of this request makes something new.
