@@ -116,7 +116,8 @@ impl Creation for ChatCreation<'_> {
                 stream_usage,
             )));
         }
-        let draft = video::draft(app, caller, &self.context.request_id, order).await?;
+        let request = self.context.task_request();
+        let draft = video::draft(app, caller, &request, order).await?;
         // The pictures are stored by now, so the body's memory is released. The caller may wait for
         // minutes.
         drop(memory);
@@ -125,7 +126,7 @@ impl Creation for ChatCreation<'_> {
         let new_tasks = draft.tasks.iter().filter(|_| !self.stream);
         let waiters = new_tasks.map(|task| TaskWaiter::for_new_task(app, task));
         let waiters = waiters.collect();
-        let draft = self.context.complete(draft, attempt);
+        let draft = draft.with_attempt(attempt);
         let tasks = task_acceptance::accept(app, caller, attempt, draft).await?;
         Ok(CreationOutcome::Unanswered((tasks, waiters)))
     }

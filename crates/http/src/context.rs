@@ -15,13 +15,13 @@ use crate::links;
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::CallerWatch;
-use mediagate_core::domain::task_acceptance::TaskDraft;
-use mediagate_core::intents::{IntentAttempt, PeerSocket};
+use mediagate_core::intents::PeerSocket;
 use mediagate_core::limits::RateState;
 use mediagate_core::records::{Links, MediaGrant};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
+use mediagate_model::task::TaskRequest;
 
 /// The slot for the key's rate state, which authentication fills, for the response headers.
 #[derive(Clone, Default)]
@@ -83,9 +83,12 @@ impl RequestContext {
         ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
     }
 
-    /// A draft of what this request orders, with what its tasks record of the request.
-    pub(super) fn complete(&self, draft: TaskDraft, attempt: &IntentAttempt) -> TaskDraft {
-        draft.with_request(&self.links, attempt)
+    /// What the tasks that this request orders record of it.
+    pub(super) fn task_request(&self) -> TaskRequest {
+        TaskRequest {
+            id: self.request_id.clone(),
+            origin: self.links.requested_origin(),
+        }
     }
 
     /// The program that sent the request, as it names itself.

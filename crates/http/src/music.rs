@@ -89,10 +89,10 @@ impl Creation for MusicCreation<'_> {
         attempt: &IntentAttempt,
     ) -> Result<CreationOutcome<Vec<Task>>, Error> {
         let (app, context) = (self.app, self.context);
-        let (caller, request_id) = (&context.caller, &context.request_id);
+        let (caller, request) = (&context.caller, &context.task_request());
         let draft = match order {
-            MusicOrder::Separation(order) => music::draft(app, caller, request_id, order).await?,
-            MusicOrder::Song(order) => songs::draft(app, caller, request_id, order).await?,
+            MusicOrder::Separation(order) => music::draft(app, caller, request, order).await?,
+            MusicOrder::Song(order) => songs::draft(app, caller, request, order).await?,
         };
         let build = async |tasks: &[Task], clips: &[Clip]| self.response(tasks, clips);
         idempotency::accept(app, context, attempt, draft, build).await

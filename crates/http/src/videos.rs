@@ -107,7 +107,7 @@ impl Creation for VideoCreation<'_> {
         attempt: &IntentAttempt,
     ) -> Result<CreationOutcome<Vec<Task>>, Error> {
         let (app, context) = (self.app, self.context);
-        let draft = video::draft(app, &context.caller, &context.request_id, order).await?;
+        let draft = video::draft(app, &context.caller, &context.task_request(), order).await?;
         // The pictures are on disk now, so the body's share of memory is free.
         drop(memory);
         let build = async |tasks: &[Task], _: &[Clip]| self.response(tasks).await;

@@ -253,6 +253,21 @@ impl TaskFailure {
     }
 }
 
+/// What a task records of the request that created it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRequest {
+    pub id: RequestId,
+    /// The URL under which it reached the gateway, unless `public_url` is set.
+    pub origin: Option<String>,
+}
+
+impl From<RequestId> for TaskRequest {
+    /// A request of which only the id is known.
+    fn from(id: RequestId) -> Self {
+        Self { id, origin: None }
+    }
+}
+
 /// A task as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
@@ -288,13 +303,11 @@ pub struct Task {
     /// What was charged, once settled.
     pub bill: Option<Bill>,
     /// The request that created it.
-    pub request_id: RequestId,
+    pub request: TaskRequest,
     /// An earlier task of the same API key with the same order, within 24 hours.
     pub identical_task: Option<TaskId>,
     /// URL that is called when it ends, encrypted.
     pub callback: Option<String>,
-    /// The URL under which its request reached the gateway, unless `public_url` is set.
-    pub origin: Option<String>,
     /// The trace that it belongs to, as in the header `traceparent`.
     pub trace: Option<String>,
     /// How often a worker has started it.

@@ -17,7 +17,14 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
-use mediagate_model::task::{Task, TaskEvent, TaskFailure, TaskResult, TaskState};
+use mediagate_model::task::{Task, TaskEvent, TaskFailure, TaskRequest, TaskResult, TaskState};
+
+record! {
+    request_columns for TaskRequest of "tasks" {
+        id: "request_id",
+        origin: "origin",
+    }
+}
 
 record! {
     columns for Task of "tasks" {
@@ -37,10 +44,9 @@ record! {
         money: "money",
         tariff: "tariff",
         bill: "bill",
-        request_id: "request_id",
+        request: ..request_columns!(),
         identical_task: "identical_task_id",
         callback: "callback",
-        origin: "origin",
         trace: "trace",
         attempts: "attempts",
         deaths: "deaths",
@@ -122,7 +128,7 @@ pub fn insert_held(
         "payload": task.payload,
         "state": TaskState::Queued,
         "cost_micros": task.cost,
-        "request_id": task.request_id,
+        "request_id": task.request.id,
         "created_at": task.created_at,
         "due_at": task.created_at,
         "event_seq": 1_i64,
@@ -130,7 +136,7 @@ pub fn insert_held(
         "money": task.money,
         "tariff": task.tariff,
         "callback": task.callback,
-        "origin": task.origin,
+        "origin": task.request.origin,
         "trace": task.trace,
         "attempts": task.attempts,
         "expected_bytes": task.expected_bytes,

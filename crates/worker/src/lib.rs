@@ -199,7 +199,7 @@ fn task_span(task: &Task) -> (tracing::Span, Context) {
     let log_span = tracing::info_span!(
         "task",
         task_id = %task.id,
-        request_id = %task.request_id,
+        request_id = %task.request.id,
         trace_id = tracing::field::Empty
     );
     traces::record_trace_id(&log_span, &trace_span);

@@ -218,7 +218,7 @@ async fn task_alone(
     let caller = context.caller;
     let (order, _) = body.read(&app, VideoOrder::read).await?;
     let (new, _) = video::prepare(&app, &caller, &order, OrderPurpose::Order).await?;
-    let request = RequestId::generate();
+    let request = RequestId::generate().into();
     let tasks = new.into_iter();
     let tasks: Vec<_> = tasks
         .map(|new| task_acceptance::task(&app, &caller, &request, new))
@@ -248,7 +248,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
         let (gateway, callers) = (gateway.clone(), callers.clone());
         async move {
             let (_, caller) = &callers[number % KEYS];
-            let request = RequestId::generate();
+            let request = RequestId::generate().into();
             let task = task_acceptance::task(
                 &gateway.app,
                 caller,
@@ -282,7 +282,7 @@ async fn one_commit_each() -> f64 {
         let (gateway, callers, conn) = (gateway.clone(), callers.clone(), conn.clone());
         async move {
             let caller = callers[number % KEYS].1.clone();
-            let request = RequestId::generate();
+            let request = RequestId::generate().into();
             let task = task_acceptance::task(
                 &gateway.app,
                 &caller,

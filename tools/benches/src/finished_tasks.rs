@@ -40,7 +40,7 @@ pub async fn video(gateway: &BenchGateway) -> TaskId {
         payload: TaskPayload::VideoV1(job),
         callback: None,
     };
-    let request = RequestId::generate();
+    let request = RequestId::generate().into();
     let task = task_acceptance::task(&gateway.app, &gateway.caller, &request, new);
     let (id, key) = (task.id, gateway.caller.key.clone());
     let now = gateway.app.clock.now();

@@ -22,10 +22,12 @@ use mediagate_media::fetch::FetchError;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
+use mediagate_model::ids::{AccountId, ClipId, TaskId};
 use mediagate_model::intent::IntentResult;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, normalize_name};
-use mediagate_model::task::{MediaKind, SeparationMode, StemTarget, StemsJob, Task, TaskPayload};
+use mediagate_model::task::{
+    MediaKind, SeparationMode, StemTarget, StemsJob, Task, TaskPayload, TaskRequest,
+};
 use mediagate_store as store;
 use mediagate_store::tasks::PageQuery;
 
@@ -193,11 +195,11 @@ pub struct SeparationOrder {
 pub async fn draft(
     app: &App,
     caller: &Caller,
-    request_id: &RequestId,
+    request: &TaskRequest,
     order: SeparationOrder,
 ) -> Result<TaskDraft, Error> {
     let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
-    let task = task_acceptance::task(app, caller, request_id, new);
+    let task = task_acceptance::task(app, caller, request, new);
     Ok(TaskDraft {
         clips: stem_clips(&task, &job.title, &job.outputs),
         tasks: vec![task],

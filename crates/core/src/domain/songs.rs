@@ -11,9 +11,9 @@ use crate::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, ClipId, PersonaId, RequestId};
+use mediagate_model::ids::{AccountId, ClipId, PersonaId};
 use mediagate_model::music::{Clip, ClipOrigin, ClipState};
-use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
+use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload, TaskRequest};
 use mediagate_store as store;
 
 mod route_limits;
@@ -48,11 +48,11 @@ pub struct SongOrder {
 pub async fn draft(
     app: &App,
     caller: &Caller,
-    request_id: &RequestId,
+    request: &TaskRequest,
     order: SongOrder,
 ) -> Result<TaskDraft, Error> {
     let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
-    let task = task_acceptance::task(app, caller, request_id, new);
+    let task = task_acceptance::task(app, caller, request, new);
     let clips = job.outputs.iter().map(|id| clip(&task, *id, &job.title));
     Ok(TaskDraft {
         clips: clips.collect(),

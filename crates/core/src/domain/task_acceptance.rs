@@ -17,18 +17,17 @@ use crate::domain::{ledger, storage_room};
 use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
 use crate::pricing::{OrderQuotation, QuotedQuantity};
-use crate::records::Links;
 use mediagate_config::byte_size::ByteSize;
 use mediagate_model::account::{ApiKey, Caller};
 use mediagate_model::catalog::{EMBEDDED, Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::intent::{IntentResult, StoredAnswer};
 use mediagate_model::media::Asset;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Task, TaskPayload, TaskState};
+use mediagate_model::task::{Task, TaskPayload, TaskRequest, TaskState};
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
 use mediagate_telemetry::traces;
@@ -71,12 +70,10 @@ impl TaskDraft {
         !self.assets.is_empty() || tasks.any(|task| task.expected_bytes.is_some())
     }
 
-    /// Notes the URL under which the request reached the gateway, for the notifications about its
-    /// tasks, and the task of an earlier, identical order.
+    /// Notes the task of an earlier, identical order.
     #[must_use]
-    pub fn with_request(mut self, links: &Links, attempt: &IntentAttempt) -> Self {
+    pub fn with_attempt(mut self, attempt: &IntentAttempt) -> Self {
         for task in &mut self.tasks {
-            task.origin = links.requested_origin();
             task.identical_task = attempt.identical_task();
         }
         self
@@ -248,7 +245,7 @@ pub async fn check_limits(
 }
 
 /// The task for an order, not stored yet.
-pub fn task(app: &AppParts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+pub fn task(app: &AppParts, caller: &Caller, request: &TaskRequest, new: NewTask) -> Task {
     let now = app.clock.now();
     let hold = new.quotation(now).hold();
     let expected_bytes = storage_room::expected_bytes(app, &new.model, &new.payload);
@@ -273,10 +270,9 @@ pub fn task(app: &AppParts, caller: &Caller, request_id: &RequestId, new: NewTas
         state: TaskState::Queued,
         progress: 0,
         progress_is_guess: false,
-        request_id: request_id.clone(),
+        request: request.clone(),
         identical_task: None,
         callback: new.callback,
-        origin: None,
         trace: traces::current_traceparent(),
         attempts: 0,
         deaths: None,

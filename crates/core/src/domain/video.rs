@@ -15,11 +15,11 @@ use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::{
-    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskResult, VideoJob,
-    VideoOptions,
+    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskRequest, TaskResult,
+    VideoJob, VideoOptions,
 };
 use mediagate_store as store;
 
@@ -37,7 +37,7 @@ type SourcePicture = (Choice<PictureRole>, SpooledPicture);
 pub async fn draft(
     app: &App,
     caller: &Caller,
-    request_id: &RequestId,
+    request: &TaskRequest,
     order: VideoOrder,
 ) -> Result<TaskDraft, Error> {
     // Before anything is fetched, when no size is known. The check below knows the sizes.
@@ -54,7 +54,7 @@ pub async fn draft(
         stored.push(pictures::keep(app, caller, picture).await?);
     }
     let tasks = new_tasks.into_iter();
-    let tasks = tasks.map(|new| task_acceptance::task(app, caller, request_id, new));
+    let tasks = tasks.map(|new| task_acceptance::task(app, caller, request, new));
     Ok(TaskDraft {
         tasks: tasks.collect(),
         assets: stored,

@@ -161,7 +161,7 @@ impl TaskView {
             },
             poster_url: poster(links, task, &extras.clips),
             output: TaskOutput::new(links, task, &extras.clips),
-            request_id: task.request_id.to_string(),
+            request_id: task.request.id.to_string(),
             identical_task: task.identical_task.map(|id| id.to_string()),
             callback_url: links.callback(task).filter(|_| links.shows_made()),
             user: user.filter(|_| links.shows_made()),

@@ -93,7 +93,7 @@ pub(super) async fn accept(
     draft: TaskDraft,
     build_response: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<CreationOutcome<Vec<Task>>, Error> {
-    let mut draft = context.complete(draft, attempt);
+    let mut draft = draft.with_attempt(attempt);
     if attempt.keeps_answer() {
         let response = build_response(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(store_response(response).await?);

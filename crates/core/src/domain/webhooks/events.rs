@@ -81,7 +81,7 @@ fn origin(app: &Ctx, task: &Task) -> String {
         .config
         .public_url
         .clone()
-        .or_else(|| task.origin.clone());
+        .or_else(|| task.request.origin.clone());
     url.unwrap_or_else(|| format!("http://{}", app.config.listen))
 }
 

@@ -361,7 +361,7 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
         payload: TaskPayload::VideoV1(VideoJob::default()),
         callback: None,
     };
-    let mut task = task_acceptance::task(second, &caller, &RequestId::generate(), new);
+    let mut task = task_acceptance::task(second, &caller, &RequestId::generate().into(), new);
     // No process has this model, so the task stays open.
     (task.provider, task.model) = ("acme".into(), "film".into());
     let draft = TaskDraft {
