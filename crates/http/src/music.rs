@@ -202,7 +202,7 @@ pub(super) async fn fetch_many(
     for id in ids {
         match load(&app, account, id).await {
             Ok((task, clips)) => {
-                jobs.extend(JobRecord::new(&task, &clips, account, &allowed.links))
+                jobs.extend(JobRecord::new(&task, &clips, account, &allowed.links));
             }
             // One unknown id must not fail the others.
             Err(error) if error.code() == tasks::not_found().code() => {}

@@ -22,7 +22,7 @@ use mediagate_core::intents::{
 };
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
-use mediagate_model::intent::{RequestFingerprint, StoredAnswer};
+use mediagate_model::intent::RequestFingerprint;
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
 pub(super) use stored_answer::{REPLAYED, restore};
