@@ -1,5 +1,5 @@
-//! What is known about a request before its body is read, and the extensions that the layers around
-//! every endpoint share with the key check.
+//! The facts of a request that are known before its body is read, and the extensions that the layers
+//! around every endpoint share with the key check.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What a request makes: the steps that differ between the endpoints.
+//! The steps of making something once that differ between the endpoints.
 
 use std::sync::Arc;
 
