@@ -1,9 +1,10 @@
 //! Effective settings: those that were read at the start, with what was reloaded since.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use arc_swap::ArcSwap;
+use locks::lock;
 
 use crate::{Config, ModelConfig};
 use mediagate_model::clock::Timestamp;
@@ -41,27 +42,18 @@ impl EffectiveSettings {
 
     /// Records the outcome of a reload.
     pub fn note_reload(&self, reload: ReloadOutcome) {
-        *self
-            .last_reload
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        *lock(&self.last_reload) = Some(reload);
     }
 
     pub fn last_reload(&self) -> Option<ReloadOutcome> {
-        let last_reload = self
-            .last_reload
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last_reload = lock(&self.last_reload);
         last_reload.clone()
     }
 
     /// The settings that differ in another process on the database, each with the time at which
     /// that was first seen.
     pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
-        let differing = self
-            .differing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let differing = lock(&self.differing);
         differing
             .iter()
             .map(|(name, since)| (*name, *since))
@@ -70,10 +62,7 @@ impl EffectiveSettings {
 
     /// Notes whether this setting differs in another process. Returns whether that has changed.
     pub fn note_difference(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
-        let mut differing = self
-            .differing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut differing = lock(&self.differing);
         let differed = differing.contains_key(name);
         // The time of the first difference is kept until the settings agree again.
         if !differs {

@@ -1,8 +1,9 @@
 //! The live event feed of this process, and its followers. The events are collected by
 //! `domain/feed.rs`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use locks::lock;
 use tokio::sync::broadcast;
 
 use mediagate_model::bounds;
@@ -44,7 +45,7 @@ impl Default for EventFeed {
 
 impl EventFeed {
     fn state(&self) -> MutexGuard<'_, FeedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds a follower, and returns whether the caller must start the polling; `None` if there are

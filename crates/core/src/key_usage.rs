@@ -1,9 +1,10 @@
 //! Last use of keys: noted in memory by each request, and written later by upkeep.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use locks::lock;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::KeyId;
 
@@ -34,7 +35,7 @@ impl LastUse {
 impl KeyUsage {
     /// Notes that a key is used now.
     pub fn note(&self, key: KeyId, now: Timestamp) {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = lock(&self.0);
         if let Some(last_use) = uses.get_mut(&key) {
             last_use.latest = last_use.latest.max(now);
         } else if uses.len() < MAX_KEYS {
@@ -48,7 +49,7 @@ impl KeyUsage {
 
     /// A batch of the uses to write now.
     pub fn due(&self) -> Vec<(KeyId, Timestamp)> {
-        let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses = lock(&self.0);
         let due = uses.iter().filter(|(_, last_use)| last_use.is_due());
         due.take(BATCH)
             .map(|(id, last_use)| (*id, last_use.latest))
@@ -57,7 +58,7 @@ impl KeyUsage {
 
     /// Records that the use of these keys was written.
     pub fn mark_written(&self, keys: &[(KeyId, Timestamp)]) {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = lock(&self.0);
         for (key, at) in keys {
             if let Some(last_use) = uses.get_mut(key) {
                 last_use.written = Some(*at);

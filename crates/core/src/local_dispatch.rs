@@ -4,8 +4,9 @@
 //! The code that accepts orders does not know the workers. While they run, they register an offer
 //! here; tasks that they do not take are claimed later by any process with free capacity.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
+use locks::ignore_poison;
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::task::Task;
 
@@ -44,12 +45,12 @@ pub struct LocalDispatch(RwLock<Option<DispatchOffer>>);
 impl LocalDispatch {
     /// Offers new tasks to these workers from now on.
     pub fn open(&self, offer: impl Fn(&[Task]) -> Option<TaskClaim> + Send + Sync + 'static) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(offer));
+        *ignore_poison(self.0.write()) = Some(Box::new(offer));
     }
 
     /// Stops offering tasks to the workers.
     pub fn close(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *ignore_poison(self.0.write()) = None;
     }
 
     /// Claims new tasks for hosted providers, all of one model, and counts that as their first
@@ -57,7 +58,7 @@ impl LocalDispatch {
     pub fn claim(&self, tasks: &mut [Task]) -> Option<TaskClaim> {
         // Tasks for engines wait in one queue shared by all processes, so none may bypass it.
         tasks.first().filter(|task| task.provider != EMBEDDED)?;
-        let offer = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let offer = ignore_poison(self.0.read());
         let claim = offer.as_ref()?(tasks)?;
         for task in tasks {
             task.attempts += 1;

@@ -4,13 +4,14 @@
 //! ends with a proper response before the connection is closed.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
+use locks::lock;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{self, ErrorResponse};
@@ -41,11 +42,11 @@ pub(super) struct RequestConnection {
 
 impl RequestConnection {
     pub(super) fn owner(&self) -> Option<RequestOwner> {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.owner)
     }
 
     pub(super) fn set_owner(&self, owner: RequestOwner) {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
+        *lock(&self.owner) = Some(owner);
     }
 
     /// Demands that the connection ends soon.

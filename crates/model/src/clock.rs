@@ -8,8 +8,10 @@
 //! that follows the clock slowly: the steady time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
+
+use locks::lock;
 
 /// The Unix epoch, in UTC.
 const EPOCH: jiff::civil::DateTime =
@@ -296,7 +298,7 @@ impl Clock {
     }
 
     fn lock_steady(&self) -> MutexGuard<'_, Option<SteadyTime>> {
-        self.steady.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.steady)
     }
 }
 

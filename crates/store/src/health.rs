@@ -1,8 +1,9 @@
 //! Database health: the time of the last answer, and whether writes are accepted.
 
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
+
+use locks::lock;
 
 use crate::StoreError;
 
@@ -64,7 +65,7 @@ impl DatabaseHealth {
 
     /// Returns the value before the change.
     fn change(&self, change: impl FnOnce(&mut HealthState)) -> HealthState {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let before = *state;
         change(&mut state);
         before

@@ -10,10 +10,11 @@ use std::cell::Cell;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::TrySendError;
+use locks::lock;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
@@ -184,21 +185,14 @@ impl SqliteBackend {
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         // In WAL mode readers and the writer do not wait for each other.
-        let idle = self
-            .readers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = lock(&self.readers).pop();
         let reader = match idle {
             Some(reader) => reader,
             None => connect(&self.path)?,
         };
         let result = work(&mut Conn::Sqlite(&reader));
         self.pulse.note_answer();
-        self.readers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(reader);
+        lock(&self.readers).push(reader);
         result
     }
 }

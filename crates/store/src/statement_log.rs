@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use locks::lock;
 
 use crate::value::SqlValue;
 
@@ -28,12 +30,12 @@ static LOG: Mutex<Option<StatementLog>> = Mutex::new(None);
 
 /// Starts recording the statements of this process.
 pub fn begin() {
-    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(StatementLog::default());
+    *lock(&LOG) = Some(StatementLog::default());
 }
 
 /// Stops recording.
 pub fn end() -> StatementLog {
-    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut log = lock(&LOG);
     log.take().unwrap_or_default()
 }
 
@@ -42,7 +44,7 @@ pub(super) fn note(
     sql: &'static str,
     values: &[SqlValue<'_>],
 ) {
-    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut log = lock(&LOG);
     // Ignore a test's own statements.
     let Some(log) = log.as_mut().filter(|_| location.file().contains("src")) else {
         return;
@@ -59,7 +61,7 @@ pub(super) fn note(
 }
 
 pub(super) fn note_dialect(sqlite: &'static str, postgres: &'static str) {
-    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut log = lock(&LOG);
     if let Some(log) = &mut *log {
         log.on_postgres.insert(sqlite, postgres);
     }

@@ -8,9 +8,10 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use locks::lock;
 use tokio::time::Instant;
 
 use crate::runs::{Lease, LeaseHoldings};
@@ -55,7 +56,7 @@ pub(super) struct HeartbeatStreak {
 impl HeartbeatStreak {
     fn record_success(&self) {
         let now = Instant::now();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let is_continued = last.is_some_and(|last| now - last <= GAP);
         *last = Some(now);
         let previous = self.length.load(Ordering::Relaxed);

@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use locks::lock;
 use providers::driver::SendDeadline;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -238,10 +239,6 @@ pub(super) struct RunRegistry {
     expected: Mutex<HashSet<TaskId>>,
     strays: Mutex<HashSet<SubmissionId>>,
     claims: Mutex<ClaimCounts>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RunRegistry {

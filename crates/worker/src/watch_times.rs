@@ -2,9 +2,10 @@
 //! clock may be set at any time, and a time that another process wrote may be wrong.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use locks::lock;
 use tokio::time::Instant;
 
 use mediagate_model::ids::SubmissionId;
@@ -33,8 +34,7 @@ impl WatchTimes {
     }
 
     fn watch_at(&self, id: SubmissionId, now: Instant) -> Duration {
-        let lock = self.submissions.lock();
-        let mut submissions = lock.unwrap_or_else(PoisonError::into_inner);
+        let mut submissions = lock(&self.submissions);
         if submissions.len() >= MANY && !submissions.contains_key(&id) {
             submissions.retain(|_, time| now.duration_since(time.last) < FORGET_AFTER);
         }

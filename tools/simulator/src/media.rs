@@ -2,9 +2,10 @@
 //! once, so that many downloads cost little.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use bytes::Bytes;
+use locks::lock;
 use muxide::api::{MuxerBuilder, VideoCodec};
 
 /// One grey H.264 frame of 160×96 pixels (Annex B, with its parameter sets).
@@ -42,7 +43,7 @@ fn cached_file(key: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
     static FILES: OnceLock<Mutex<HashMap<MediaKey, Bytes>>> = OnceLock::new();
     let files = FILES.get_or_init(Mutex::default);
     // Made under the lock, so that downloads at the same time do not make one file twice.
-    let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut files = lock(files);
     if let Some(file) = files.get(&key) {
         return file.clone();
     }

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use locks::lock;
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::bell::message::BellMessage;
@@ -61,25 +62,19 @@ impl Default for LocalBell {
 
 impl LocalBell {
     fn tasks(&self) -> MutexGuard<'_, TaskListeners> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tasks)
     }
 
     /// Notes whether rings reach other processes now.
     pub(super) fn set_connected(&self, is_connected: bool) {
         counters::bell_connected(is_connected);
-        let mut since = self
-            .silent_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut since = lock(&self.silent_since);
         // Every failed attempt to connect reports again. The first one counts.
         *since = (!is_connected).then(|| since.unwrap_or_else(Instant::now));
     }
 
     pub(super) fn silent_since(&self) -> Option<Instant> {
-        *self
-            .silent_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.silent_since)
     }
 
     pub(super) fn ring(&self, task: TaskId) {

@@ -13,10 +13,11 @@ mod message;
 mod notify;
 mod polling;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use locks::lock;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -110,8 +111,7 @@ impl Bell {
     }
 
     fn outgoing(&self) -> Option<mpsc::Receiver<BellMessage>> {
-        let outgoing = self.0.outgoing.lock();
-        outgoing.unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0.outgoing).take()
     }
 
     /// The time from which rings have not reached other processes; `None` if they do, or if there

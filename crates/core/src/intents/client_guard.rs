@@ -2,8 +2,9 @@
 //! is dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use locks::lock;
 use tokio::time::Instant;
 
 use super::PeerSocket;
@@ -62,10 +63,7 @@ impl ClientGuard {
 
     /// Marks the answer that is being written as final for the intent.
     pub fn complete(&self, close: IntentCloseTime) {
-        let mut close_time = self
-            .close_time
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut close_time = lock(&self.close_time);
         *close_time = Some(close);
     }
 
@@ -106,10 +104,7 @@ impl ClientGuard {
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
-        let close_time = *self
-            .close_time
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let close_time = *lock(&self.close_time);
         let close_time = close_time.filter(|_| self.is_answered.load(Ordering::Acquire));
         let joinable_until = close_time.map(|close_time| match close_time {
             IntentCloseTime::Now => self.clients.now(),

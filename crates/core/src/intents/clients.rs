@@ -7,9 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use locks::lock;
 use tokio::sync::{Notify, watch};
 
 use super::client_state::ClientState;
@@ -103,7 +104,7 @@ impl ClientRegistry {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     pub(super) fn now(&self) -> Timestamp {

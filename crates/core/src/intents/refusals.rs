@@ -7,10 +7,11 @@
 //! buffer is written.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::{IntentRequest, Intents};
+use locks::lock;
 use mediagate_model::error::Error;
 use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
 use mediagate_store as store;
@@ -31,7 +32,7 @@ pub(super) struct RefusalBuffer {
 
 impl RefusalBuffer {
     fn bodies(&self) -> MutexGuard<'_, HashMap<RequestFingerprint, RefusedOrders>> {
-        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.bodies)
     }
 
     fn add(&self, refused: RefusedOrders) {

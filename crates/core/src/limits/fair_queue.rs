@@ -13,8 +13,9 @@
 //! request at the provider of which the account holds least.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use locks::lock;
 use tokio::sync::oneshot;
 
 use mediagate_model::bounds::Bound;
@@ -216,7 +217,7 @@ impl FairShareQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, FairQueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -2,9 +2,10 @@
 //! per key from the database; a grant that it does not use soon is lost.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use locks::lock;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -85,10 +86,7 @@ impl RateGrants {
 
     /// `None` if the database does not answer, or did not a moment ago.
     async fn request_grant(&self, key: KeyId, rpm: NonZeroU32) -> Option<RateGrant> {
-        let unavailable_until = || {
-            let lock = self.unavailable_until.lock();
-            lock.unwrap_or_else(PoisonError::into_inner)
-        };
+        let unavailable_until = || lock(&self.unavailable_until);
         // Shared by all keys: while the database is unavailable, only one request per second waits
         // for it.
         if unavailable_until().is_some_and(|until| Instant::now() < until) {

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::{Stream, StreamExt as _};
+use locks::lock;
 
 use mediagate_model::account::Caller;
 use mediagate_model::bounds;
@@ -79,7 +80,7 @@ impl OpenRequests {
     }
 
     fn counts(&self) -> MutexGuard<'_, OpenCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counts)
     }
 }
 

@@ -4,8 +4,9 @@
 //! work, not to the caller that waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use locks::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use mediagate_model::bounds::Bound;
@@ -63,7 +64,7 @@ impl QuotaPool {
     }
 
     fn usage(&self) -> MutexGuard<'_, PoolUsage> {
-        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.usage)
     }
 }
 
@@ -121,10 +122,7 @@ impl AccountSemaphores {
     }
 
     fn semaphore(&self, account: AccountId) -> Arc<Semaphore> {
-        let mut semaphores = self
-            .semaphores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut semaphores = lock(&self.semaphores);
         if let Some(semaphore) = semaphores.get(&account).and_then(Weak::upgrade) {
             return semaphore;
         }

@@ -8,9 +8,10 @@
 //! that the server accepts.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use locks::lock;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::Instant;
 
@@ -121,7 +122,7 @@ impl UnknownSecrets {
     }
 
     fn with_waiting<T>(&self, change: impl FnOnce(&mut Vec<SecretQuery>) -> T) -> T {
-        change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.waiting))
     }
 }
 

@@ -11,10 +11,11 @@ mod settings_digest;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use locks::lock;
 use providers::catalogue::Catalogue;
 use providers::driver::{Driver, Provider, ProviderRules};
 use providers::{ProviderSettings, Secret};
@@ -369,7 +370,7 @@ impl Upstream {
             let current_site = current.get(site.provider.name());
             !current_site.is_some_and(|current_site| Arc::ptr_eq(current_site, site))
         };
-        let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut former = lock(&self.former);
         former.extend(previous.values().filter(is_gone).cloned());
         let surplus = former.len().saturating_sub(MAX_FORMER_SITES);
         former.drain(..surplus);
@@ -402,7 +403,7 @@ impl Upstream {
         fits: impl Fn(&ProviderSite) -> bool,
     ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
         let sites = self.sites();
-        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = lock(&self.former);
         let former = former
             .iter()
             // A name may have had several settings. The latest ones are tried first.
@@ -426,7 +427,7 @@ impl Upstream {
     }
 
     fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), CircuitBreaker>> {
-        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.breakers)
     }
 
     /// Runs `update` on the breaker of a route.
@@ -495,9 +496,7 @@ impl Upstream {
     }
 
     fn stored_states(&self) -> MutexGuard<'_, HashMap<(String, String), StoredRouteState>> {
-        self.stored_states
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stored_states)
     }
 
     /// Keeps the database's state of all routes. If an operator asked to retry a route, its

@@ -14,9 +14,10 @@
 //! It is independent of jobs and tasks: a poll is a deadline and its share of a call.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use locks::lock;
 use providers::{ErrorClass, ProviderError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -150,7 +151,7 @@ impl PollPacer {
     }
 
     fn state(&self) -> MutexGuard<'_, PacerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -9,9 +9,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use locks::lock;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -168,7 +169,7 @@ impl ConnectionTable {
 
     fn state(&self) -> MutexGuard<'_, TableState> {
         // A panic elsewhere must not stop the server from accepting.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Availability of the media store, derived from the outcomes of requests to it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use locks::lock;
 
 /// How long no requests are sent to a bucket that failed, so that callers do not each wait for the
 /// same timeout.
@@ -77,7 +79,7 @@ impl StoreHealth {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, HealthState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

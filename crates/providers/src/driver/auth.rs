@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use locks::lock;
 use tokio::time::Instant;
 
 use super::provider::Provider;
@@ -37,7 +38,7 @@ struct CachedToken {
 
 impl TokenSlot {
     fn token(&self) -> Option<Vec<AuthHeader>> {
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = lock(&self.token);
         let valid = token
             .as_ref()
             .filter(|token| Instant::now() < token.valid_until);
@@ -45,20 +46,20 @@ impl TokenSlot {
     }
 
     fn set(&self, token: Option<CachedToken>) -> Option<CachedToken> {
-        let mut slot = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.token);
         std::mem::replace(&mut *slot, token)
     }
 }
 
 impl TokenCache {
     fn slot(&self, secret: &Secret) -> Arc<TokenSlot> {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = lock(&self.0);
         slots.entry(secret.clone()).or_default().clone()
     }
 
     /// Forgets the token of a secret; returns whether there was one.
     pub(super) fn forget(&self, secret: &Secret) -> bool {
-        let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = lock(&self.0);
         let slot = slots.get(secret);
         slot.is_some_and(|slot| slot.set(None).is_some())
     }

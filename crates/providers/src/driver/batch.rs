@@ -5,11 +5,12 @@
 //! dropped, and ends if all are.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
+use locks::lock;
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::SpanContext;
 use spans::TraceSpan;
@@ -180,8 +181,4 @@ fn reserve(next_at: &Mutex<Option<Instant>>, gap: Duration) -> Option<Instant> {
     }
     *next_at = Some(now + gap);
     None
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

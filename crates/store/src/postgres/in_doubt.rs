@@ -6,9 +6,10 @@
 //! assigned again: then "committed" may refer to another transaction, and the writes stay in doubt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use locks::{ignore_poison, lock};
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
@@ -87,7 +88,7 @@ impl DoubtQueue {
     }
 
     fn lock_open(&self) -> MutexGuard<'_, Vec<UnresolvedCommit>> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.open)
     }
 
     fn look_up_all(&self, server: &PostgresServer) {
@@ -100,11 +101,7 @@ impl DoubtQueue {
                 if self.0.is_closed.load(Ordering::Acquire) {
                     return;
                 }
-                open = self
-                    .0
-                    .wake
-                    .wait(open)
-                    .unwrap_or_else(PoisonError::into_inner);
+                open = ignore_poison(self.0.wake.wait(open));
             }
             let unresolved: Vec<_> = open
                 .iter()

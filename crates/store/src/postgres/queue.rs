@@ -1,7 +1,7 @@
 //! The queue of work that waits for a Postgres connection, and its scheduling.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::StoreError;
@@ -9,6 +9,7 @@ use crate::postgres::MAX_QUEUE_TIME;
 use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::PendingWork;
 use crate::postgres::write_group::QueuedWrite;
+use locks::{ignore_poison, lock};
 use mediagate_model::bounds;
 
 /// Maximum number of waiting reads, and of waiting writes; more are refused at once.
@@ -94,10 +95,7 @@ impl WorkQueue {
             if state.is_closed {
                 return None;
             }
-            state = self
-                .wake
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = ignore_poison(self.wake.wait(state));
         }
     }
 
@@ -128,7 +126,7 @@ impl WorkQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

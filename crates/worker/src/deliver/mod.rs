@@ -7,9 +7,10 @@
 mod lanes;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use locks::lock;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -154,7 +155,7 @@ async fn take_slots(sender: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
 
 impl WebhookSender {
     fn with_lanes<T>(&self, change: impl FnOnce(&mut ReceiverLanes) -> T) -> T {
-        change(&mut self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.lanes))
     }
 
     async fn send(&self, lease: Arc<Lease>, delivery: DueDelivery) {

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use locks::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The submission slots of all models.
@@ -29,7 +30,7 @@ impl SubmitSlots {
     }
 
     pub(super) fn for_model(&self, model: &str) -> Arc<ModelSlots> {
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut models = lock(&self.models);
         if let Some(slots) = models.get(model) {
             return slots.clone();
         }
@@ -53,7 +54,7 @@ impl SubmitSlots {
     }
 
     fn mark(&self, has_queue: bool) {
-        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let models = lock(&self.models);
         for slots in models.values() {
             slots.has_queue.store(has_queue, Ordering::Relaxed);
         }

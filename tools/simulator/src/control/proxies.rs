@@ -1,7 +1,7 @@
 //! Proxies for programs outside the simulator's process, under `/_/proxies`.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -9,6 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use locks::lock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ impl ProxyRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Arc<FaultProxy>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

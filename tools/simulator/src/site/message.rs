@@ -1,11 +1,12 @@
 //! Requests as a simulated provider sees them, and its replies.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use locks::lock;
 use serde_json::{Value, json};
 
 use crate::fault::RequestRole;
@@ -34,8 +35,7 @@ impl Route {
     /// The answer to the last submission, if it was sent to the same base URL: an answer may
     /// contain URLs of a job, which must have the same host.
     pub(crate) fn last_submission(&self, base: &str) -> Option<SimulatedReply> {
-        let last = self.last_submission.lock();
-        let last = last.unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last_submission);
         let (last_base, reply) = last.as_ref()?;
         (**last_base == *base).then(|| reply.clone())
     }

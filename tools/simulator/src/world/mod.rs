@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use http::{HeaderMap, Method};
+use locks::lock;
 use serde_json::{Value, json};
 
 use crate::fault::{Fault, FaultOrder, RequestRole};
@@ -92,11 +93,6 @@ impl Default for World {
             next: AtomicU64::new(0),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under one lock must not make every later request panic too.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {

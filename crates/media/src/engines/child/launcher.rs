@@ -13,9 +13,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use locks::lock;
 
 use super::{ChildClocks, ChildLimits, ChildWork};
 
@@ -150,11 +152,6 @@ impl Drop for RunningJob<'_> {
             running.swap_remove(index);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The content stays valid if another thread panics.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LauncherInner {

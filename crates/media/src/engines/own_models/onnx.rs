@@ -2,9 +2,10 @@
 //! checks and runs them.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use locks::lock;
 use orders::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::onnx::{self, ModelFolder, RefusedModel, RuntimeOptions};
 use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
@@ -72,7 +73,7 @@ impl OnnxModels {
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
     /// ones. Logs each model that cannot be loaded only once.
     pub(super) fn scan(&self) {
-        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut folder = lock(&self.folder);
         let models = if self.path.is_dir() {
             folder.scan()
         } else {
@@ -89,7 +90,7 @@ impl OnnxModels {
                 Err(error) => refused.push(error),
             }
         }
-        let mut reported = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = lock(&self.refused);
         for error in refused.iter().filter(|error| !reported.contains(error)) {
             tracing::error!(folder = %self.path.display(), %error, "a model in the models folder cannot be used");
         }

@@ -4,9 +4,10 @@
 use std::fs::Metadata;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
+use locks::lock;
 use stems::spleeter::{NetWeights, VoiceNets};
 
 use crate::engines::stems_engine;
@@ -58,7 +59,7 @@ impl PretrainedNets {
 
     /// Reads the file if it is new or has changed.
     pub(super) fn scan(&self) {
-        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scanned = lock(&self.scanned);
         let Ok(metadata) = std::fs::metadata(&self.file) else {
             *scanned = None;
             return;
@@ -82,7 +83,7 @@ impl PretrainedNets {
 
     /// The model, if its file can be used.
     pub(super) fn model(&self) -> Option<Model> {
-        let scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        let scanned = lock(&self.scanned);
         let is_usable = scanned.as_ref().is_some_and(|scanned| scanned.is_usable);
         is_usable.then(|| Model {
             id: MODEL.into(),

@@ -54,9 +54,10 @@ mod upload;
 pub(crate) use shipped::SHIPPED_RECIPES;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use locks::lock;
 use serde_json::{Map, Value};
 
 use self::answers::{AnswerStage, JobProgress};
@@ -138,7 +139,7 @@ fn build_adapter(text: &str, settings: &ProviderSettings) -> Result<RecipeAdapte
 /// recipes loaded.
 fn leak_header_name(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = lock(&NAMES);
     let name = name.to_ascii_lowercase();
     if let Some(existing) = names.get(name.as_str()) {
         return existing;

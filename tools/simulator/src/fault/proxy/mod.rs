@@ -26,8 +26,9 @@ mod network;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use locks::lock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -177,7 +178,7 @@ impl ProxyShared {
     }
 
     fn cuts(&self) -> MutexGuard<'_, Vec<ConnectionCut>> {
-        self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cuts)
     }
 
     /// The cut that matches this message; `recent` is the data before it.
