@@ -60,7 +60,7 @@ macro_rules! records {
 
 /// The ids of all accounts.
 pub fn ids(conn: &mut Conn<'_>) -> Result<Vec<AccountId>, StoreError> {
-    sql!("SELECT id FROM accounts").all(conn, |row| row.parse(0, "accounts.id"))
+    sql!("SELECT id FROM accounts").values(conn)
 }
 
 /// Every account, oldest first.
@@ -116,7 +116,7 @@ pub fn lock_and_check_closed(conn: &mut Conn<'_>, id: AccountId) -> Result<bool,
         "SELECT closed_at FROM accounts WHERE id = :id FOR SHARE",
         id
     )
-    .one(conn, |row| row.int_or_null(0))?;
+    .value::<Option<i64>>(conn)?;
     Ok(closed_at.flatten().is_some())
 }
 

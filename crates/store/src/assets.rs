@@ -47,7 +47,7 @@ pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, Stor
         "SELECT size_bytes FROM account_storage WHERE account_id = :account",
         account
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(stored.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
@@ -58,7 +58,7 @@ pub fn expected_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, St
          WHERE account_id = :account AND expected_bytes IS NOT NULL AND state IN ('queued', 'running')",
         account
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(expected.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
@@ -73,7 +73,7 @@ pub fn lock_storage(conn: &mut Conn<'_>, account: AccountId) -> Result<(), Store
         "SELECT CAST(1 AS BIGINT) FROM accounts WHERE id = :account FOR NO KEY UPDATE",
         account
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(())
 }
 
@@ -111,7 +111,7 @@ pub fn existing_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>
          WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSONB))))",
         ids,
     );
-    statement.all(conn, |row| row.parse(0, "assets.id"))
+    statement.values(conn)
 }
 
 /// Which of these files were removed.
@@ -126,7 +126,7 @@ pub fn removed_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>,
            AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSONB))))",
         ids,
     );
-    statement.all(conn, |row| row.parse(0, "assets.id"))
+    statement.values(conn)
 }
 
 fn json_ids(ids: &[AssetId]) -> Result<String, StoreError> {
@@ -187,13 +187,12 @@ pub fn mark_deleted(conn: &mut Conn<'_>, id: AssetId) -> Result<(), StoreError> 
 
 /// Whether there are files for [`restore_early`].
 pub fn any_removed_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM assets
          WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > :now LIMIT 1",
         now
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// Brings back files that were removed by a clock that was ahead: they have not expired yet, and
@@ -201,12 +200,12 @@ pub fn any_removed_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, St
 pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     // Summed up first: after the update these files cannot be distinguished from others.
     let early = sql!(
-        "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
+        "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) AS bytes FROM assets
          WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > :now GROUP BY account_id",
         now
     )
     .all(conn, |row| {
-        Ok((row.text(0)?, row.int(1)?))
+        Ok((row.field::<String>("account_id")?, row.field::<i64>("bytes")?))
     })?;
     for (account, bytes) in &early {
         sql!(

@@ -153,7 +153,7 @@ pub fn time_of_earlier(
         actor,
         skipped = number.saturating_sub(1)
     )
-    .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))
+    .value(conn)
 }
 
 /// Removes at most `limit` entries of accounts' logs that were written before `before`, the oldest
@@ -170,6 +170,5 @@ pub fn forget(conn: &mut Conn<'_>, before: Timestamp, limit: u32) -> Result<u64,
 
 /// When an entry was written.
 pub fn time_of(conn: &mut Conn<'_>, id: AuditId) -> Result<Option<Timestamp>, StoreError> {
-    sql!("SELECT at FROM audit WHERE id = :id", id)
-        .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))
+    sql!("SELECT at FROM audit WHERE id = :id", id).value(conn)
 }

@@ -254,7 +254,7 @@ pub fn newest_separation(
         source,
         account
     )
-    .one(conn, |row| row.parse_or_null(0, "clips.task_id"))?;
+    .value::<Option<_>>(conn)?;
     Ok(newest.flatten())
 }
 
@@ -273,7 +273,7 @@ pub fn stems_of(
         account,
         task
     )
-    .all(conn, |row| Ok((row.int(0)?, row.parse::<ClipId>(1, "clips.id")?)))?;
+    .all(conn, |row| Ok((row.field::<i64>("position")?, row.field::<ClipId>("id")?)))?;
     stems.sort_unstable();
     let mut clips = Vec::with_capacity(stems.len());
     for (_, id) in stems {

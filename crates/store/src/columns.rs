@@ -1,5 +1,6 @@
 //! Columns by name: one declaration for each row that is read, and one list for each that is
-//! inserted.
+//! inserted. A row that is read in one place only needs no struct: [`Row::field`] takes a column's
+//! name.
 //!
 //! `record!` declares once which columns form a struct. SELECT statements get their list from it,
 //! and rows are read with it, in the same order: a new column is one line. `insert!` pairs each
@@ -12,18 +13,9 @@ mod types;
 
 use std::borrow::Cow;
 
+use crate::conn::FromColumn;
 pub(crate) use crate::value::ToColumn;
 use crate::{Row, SqlValue, StoreError};
-
-/// A type that a column is read as.
-pub(crate) trait FromColumn: Sized {
-    /// The value at this index, or `None` for NULL; `column` is for the error message.
-    fn from_column(
-        row: &Row<'_>,
-        index: usize,
-        column: &'static str,
-    ) -> Result<Option<Self>, StoreError>;
-}
 
 /// JSON for a TEXT column.
 pub(crate) fn json_value(value: &impl serde::Serialize) -> SqlValue<'static> {
@@ -59,11 +51,7 @@ impl<'r, 'a> FieldReader<'r, 'a> {
     pub(crate) fn field<T: FromColumn>(&mut self, column: &'static str) -> Result<T, StoreError> {
         let index = self.next;
         self.next += 1;
-        let field = T::from_column(self.row, index, column)?;
-        field.ok_or_else(|| StoreError::Unreadable {
-            column,
-            value: "NULL".to_owned(),
-        })
+        self.row.at(index, column)
     }
 
     /// Reads the next columns as a record.

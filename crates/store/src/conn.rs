@@ -2,7 +2,7 @@
 //!
 //! Statements are constants, prepared once per connection. The crate writes them with named
 //! parameters (see `statement`), which arrive here as `?1`, `?2`. Values are integers and text only;
-//! see `migrations/`. Whole rows are read and inserted by the names of their columns; see `columns`.
+//! see `migrations/`. Rows are read and inserted by the names of their columns; see `columns`.
 
 use tokio_postgres::types::ToSql as PgToSql;
 
@@ -117,28 +117,54 @@ fn params<'a>(values: &'a [SqlValue<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
         .collect()
 }
 
-/// A result row, read by column index.
+/// A type that a column is read as.
+pub(crate) trait FromColumn: Sized {
+    /// The value at this index, or `None` for NULL; `column` is for the error message.
+    fn from_column(
+        row: &Row<'_>,
+        index: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError>;
+}
+
+/// A result row.
 pub enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
     Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {
-    pub fn int(&self, index: usize) -> Result<i64, StoreError> {
-        match self {
-            Self::Sqlite(row) => Ok(row.get(index)?),
-            Self::Postgres(row) => Ok(row.try_get(index)?),
-        }
+    /// The column with this name.
+    pub(crate) fn field<T: FromColumn>(&self, column: &'static str) -> Result<T, StoreError> {
+        let index = match self {
+            Self::Sqlite(row) => row.as_ref().column_index(column).ok(),
+            Self::Postgres(row) => row.columns().iter().position(|c| c.name() == column),
+        };
+        let index = index.ok_or_else(|| StoreError::Unreadable {
+            column,
+            value: "no such column".to_owned(),
+        })?;
+        self.at(index, column)
+    }
+
+    /// The column of a statement that reads only one.
+    pub(crate) fn only<T: FromColumn>(&self, statement: &'static str) -> Result<T, StoreError> {
+        self.at(0, statement)
+    }
+
+    pub(crate) fn at<T: FromColumn>(
+        &self,
+        index: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
+        let value = T::from_column(self, index, column)?;
+        value.ok_or_else(|| StoreError::Unreadable {
+            column,
+            value: "NULL".to_owned(),
+        })
     }
 
     pub fn int_or_null(&self, index: usize) -> Result<Option<i64>, StoreError> {
-        match self {
-            Self::Sqlite(row) => Ok(row.get(index)?),
-            Self::Postgres(row) => Ok(row.try_get(index)?),
-        }
-    }
-
-    pub fn text(&self, index: usize) -> Result<String, StoreError> {
         match self {
             Self::Sqlite(row) => Ok(row.get(index)?),
             Self::Postgres(row) => Ok(row.try_get(index)?),
@@ -150,23 +176,6 @@ impl Row<'_> {
             Self::Sqlite(row) => Ok(row.get(index)?),
             Self::Postgres(row) => Ok(row.try_get(index)?),
         }
-    }
-
-    /// A BIGINT that is 0 or 1.
-    pub fn flag(&self, index: usize) -> Result<bool, StoreError> {
-        Ok(self.int(index)? != 0)
-    }
-
-    /// A TEXT parsed as `T`; `column` is for the error message.
-    pub fn parse<T: std::str::FromStr>(
-        &self,
-        index: usize,
-        column: &'static str,
-    ) -> Result<T, StoreError> {
-        let value = self.text(index)?;
-        value
-            .parse()
-            .map_err(|_| StoreError::Unreadable { column, value })
     }
 
     /// A TEXT parsed as `T`, or NULL.
@@ -182,16 +191,6 @@ impl Row<'_> {
                     .map_err(|_| StoreError::Unreadable { column, value })
             })
             .transpose()
-    }
-
-    /// A TEXT parsed as JSON.
-    pub fn json<T: serde::de::DeserializeOwned>(
-        &self,
-        index: usize,
-        column: &'static str,
-    ) -> Result<T, StoreError> {
-        let value = self.text(index)?;
-        serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
     }
 
     /// A TEXT parsed as JSON, or NULL.

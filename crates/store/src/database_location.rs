@@ -42,14 +42,16 @@ impl DatabaseLocation {
     pub(super) fn of_server(conn: &mut Conn<'_>) -> Result<Option<Self>, StoreError> {
         // The name of a WAL file begins with the timeline in eight digits.
         sql!(
-            "SELECT CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT),
-                    CAST((SELECT oid FROM pg_database WHERE datname = current_database()) AS TEXT),
-                    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+            "SELECT CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT) AS cluster,
+                    CAST((SELECT oid FROM pg_database WHERE datname = current_database()) AS TEXT) AS database,
+                    substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS timeline"
         )
         .one(conn, |row| {
+            let cluster: String = row.field("cluster")?;
+            let database: String = row.field("database")?;
             Ok(Self {
-                id: format!("server {} {}", row.text(0)?, row.text(1)?),
-                timeline: row.text_or_null(2)?,
+                id: format!("server {cluster} {database}"),
+                timeline: row.field("timeline")?,
             })
         })
     }

@@ -154,7 +154,7 @@ pub fn ids_with_key(conn: &mut Conn<'_>, part: i64, limit: u32) -> Result<Vec<St
         part,
         limit
     )
-    .all(conn, |row| row.text(0))
+    .values::<String>(conn)
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: &str) -> Result<Option<ResultFingerprint>, StoreError> {

@@ -186,7 +186,7 @@ pub fn latest_task(
         since,
         "state = 'made' AND joinable_until IS NOT NULL ORDER BY joinable_until DESC LIMIT 1"
     );
-    let mut latest = delivered.one(conn, |row| row.json(0, "made"))?;
+    let mut latest = delivered.value(conn)?;
     if latest.is_none() {
         let open = with_body!(
             "made",
@@ -194,7 +194,7 @@ pub fn latest_task(
             since,
             "state = 'made' AND joinable_until IS NULL LIMIT 1"
         );
-        latest = open.one(conn, |row| row.json(0, "made"))?;
+        latest = open.value(conn)?;
     }
     Ok(match latest {
         Some(IntentResult::Tasks(tasks)) => tasks.first().copied(),

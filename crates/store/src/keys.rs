@@ -1,6 +1,7 @@
 //! API keys: their settings, secrets and use.
 
-use crate::columns::{FieldReader, FromColumn, TableRecord as _, ToColumn, json_value, record};
+use crate::columns::{FieldReader, TableRecord as _, ToColumn, json_value, record};
+use crate::conn::FromColumn;
 use crate::conn::to_json;
 use crate::money_columns::period_starts;
 use crate::page::PageQuery;
@@ -37,7 +38,7 @@ record! {
 /// The columns of a key, as `k`, that show whether it has ended.
 macro_rules! key_end_columns {
     () => {
-        "k.revoked_at, k.expires_at, k.tasks_at_end"
+        "k.revoked_at AS revoked_at, k.expires_at AS expires_at, k.tasks_at_end AS tasks_at_end"
     };
 }
 pub(crate) use key_end_columns;
@@ -205,7 +206,7 @@ pub fn known_hashes(conn: &mut Conn<'_>, hashes: &[String]) -> Result<Vec<String
                WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:hashes AS TEXT) AS json))))",
         hashes = to_json(&hashes)?
     )
-    .all(conn, |row| row.text(0))
+    .values::<String>(conn)
 }
 
 /// Every key with its account's handle, oldest first.
@@ -314,7 +315,7 @@ pub fn keys_of(
 
 /// The name of a key.
 pub fn key_name(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<String>, StoreError> {
-    sql!("SELECT name FROM api_keys WHERE id = :id", id).one(conn, |row| row.text(0))
+    sql!("SELECT name FROM api_keys WHERE id = :id", id).value::<String>(conn)
 }
 
 /// Notes that a key was used; the time never decreases.
@@ -369,26 +370,25 @@ pub fn key_end(
         ),
         id
     )
-    .one(conn, |row| read_key_end(row, 0, expired))?;
+    .one(conn, |row| read_key_end(row, expired))?;
     Ok(end.flatten())
 }
 
-/// The key's end in the columns of `key_end_columns` from this one on.
+/// The key's end in the columns of `key_end_columns`.
 pub(crate) fn read_key_end(
     row: &Row<'_>,
-    column: usize,
     expired: Timestamp,
 ) -> Result<Option<KeyEnd>, StoreError> {
-    let is_revoked = row.int_or_null(column)?.is_some();
-    let expires_at = row.int_or_null(column + 1)?;
-    let reason = if is_revoked {
+    let revoked_at: Option<Timestamp> = row.field("revoked_at")?;
+    let expires_at: Option<Timestamp> = row.field("expires_at")?;
+    let reason = if revoked_at.is_some() {
         KeyEndReason::Revoked
-    } else if expires_at.is_some_and(|at| at <= expired.micros()) {
+    } else if expires_at.is_some_and(|at| at <= expired) {
         KeyEndReason::Expired
     } else {
         return Ok(None);
     };
-    let tasks = row.text_or_null(column + 2)?;
+    let tasks: Option<String> = row.field("tasks_at_end")?;
     // An unknown value was written by a newer version.
     let tasks = tasks.and_then(|text| text.parse().ok()).unwrap_or_default();
     Ok(Some(KeyEnd { reason, tasks }))
@@ -412,8 +412,7 @@ pub fn ended_with_tasks(
         limit
     )
     .all(conn, |row| {
-            let account = row.parse(0, "api_keys.account_id")?;
-            Ok((account, row.parse(1, "api_keys.id")?))
+            Ok((row.field("account_id")?, row.field("id")?))
         })
 }
 
@@ -437,8 +436,7 @@ pub fn reserve_open_tasks(
 
 /// The number of a key's open tasks.
 pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
-    let stored =
-        sql!("SELECT open_tasks FROM api_keys WHERE id = :id", id).one(conn, |row| row.int(0))?;
+    let stored = sql!("SELECT open_tasks FROM api_keys WHERE id = :id", id).value::<i64>(conn)?;
     Ok(count(stored.unwrap_or(0)))
 }
 

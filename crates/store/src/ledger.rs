@@ -294,16 +294,17 @@ pub fn newest(
 
 /// When an entry was written.
 pub fn time_of(conn: &mut Conn<'_>, id: &str) -> Result<Option<Timestamp>, StoreError> {
-    sql!("SELECT created_at FROM ledger WHERE id = :id", id)
-        .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))
+    sql!("SELECT created_at FROM ledger WHERE id = :id", id).value(conn)
 }
 
 pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
     let counts = sql!(
-        "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),
-                (SELECT COUNT(*) FROM accounts)"
+        "SELECT (SELECT COUNT(*) FROM ledger) AS entries, (SELECT COUNT(*) FROM tasks) AS tasks,
+                (SELECT COUNT(*) FROM api_keys) AS api_keys, (SELECT COUNT(*) FROM accounts) AS accounts"
     )
-    .one(conn, |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?]))?;
+    .one(conn, |row| {
+        Ok([row.field("entries")?, row.field("tasks")?, row.field("api_keys")?, row.field("accounts")?])
+    })?;
     Ok(counts.unwrap_or_default())
 }
 

@@ -103,7 +103,7 @@ pub enum StoreError {
     /// A stored value does not fit its column.
     #[error("column {column} holds {value:?}")]
     Unreadable {
-        /// The column.
+        /// The column, or the statement if it reads only one.
         column: &'static str,
         /// The stored value.
         value: String,
@@ -498,7 +498,7 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let query = |conn: &mut Conn<'_>| {
             sql!("SELECT CAST(1 AS BIGINT)")
-                .one(conn, |row| row.int(0))
+                .value::<i64>(conn)
                 .map(drop)
         };
         match &self.0.backend {
@@ -525,7 +525,7 @@ impl Store {
                 "SELECT CAST(0 AS BIGINT)",
                 "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
             )
-            .one(conn, |row| row.int(0))?
+            .value::<i64>(conn)?
             .unwrap_or(0)
                 > 0)
         })

@@ -20,9 +20,9 @@ pub struct KnownFolders {
 /// The known marks of the folder at this location, and of all folders.
 pub fn lookup(conn: &mut Conn<'_>, location: &str) -> Result<KnownFolders, StoreError> {
     let marks = sql!("SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name")
-        .all(conn, |row| row.text(0))?;
+        .values::<String>(conn)?;
     let stored = sql!("SELECT size_bytes FROM account_storage WHERE size_bytes > 0 LIMIT 1")
-        .one(conn, |row| row.int(0))?;
+        .value::<i64>(conn)?;
     Ok(KnownFolders {
         here: meta::get(conn, &format!("{NAME}{location}"))?,
         marks,

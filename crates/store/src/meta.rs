@@ -9,8 +9,15 @@ use mediagate_model::clock::Timestamp;
 
 /// The value with this name, if it is set.
 pub fn get<T: FromStr>(conn: &mut Conn<'_>, name: &str) -> Result<Option<T>, StoreError> {
-    sql!("SELECT value FROM meta WHERE name = :name", name)
-        .one(conn, |row| row.parse(0, "meta.value"))
+    let stored = sql!("SELECT value FROM meta WHERE name = :name", name).value::<String>(conn)?;
+    let parse = |value: String| {
+        let parsed = value.parse();
+        parsed.map_err(|_| StoreError::Unreadable {
+            column: "meta.value",
+            value,
+        })
+    };
+    stored.map(parse).transpose()
 }
 
 /// Sets a value, replacing any old one.

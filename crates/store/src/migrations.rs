@@ -7,6 +7,7 @@
 //! and contract a release later, so that two versions can run side by side; a new NOT NULL column
 //! needs a DEFAULT.
 
+use crate::statement::dialect_sql;
 use crate::{Conn, StoreError, meta};
 use mediagate_model::database::MigrationMode;
 
@@ -111,11 +112,12 @@ pub fn newest() -> i64 {
 }
 
 fn has_meta(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
-    let sql = conn.dialect(
+    let tables = dialect_sql!(
+        conn,
         "SELECT COUNT(*) FROM sqlite_master WHERE name = 'meta'",
-        "SELECT COUNT(to_regclass('meta'))",
+        "SELECT COUNT(to_regclass('meta'))"
     );
-    Ok(conn.one(sql, &[], |row| row.int(0))? == Some(1))
+    Ok(tables.value(conn)? == Some(1_i64))
 }
 
 /// The newest migration that has run; 0 in an empty database.
@@ -165,7 +167,7 @@ mod tests {
             apply(&mut conn, &STEPS[..2]).unwrap();
             assert_eq!(version(&mut conn).unwrap(), 2);
         }
-        let size = conn.one("SELECT size FROM things", &[], |row| row.int(0));
+        let size = sql!("SELECT size FROM things").value::<i64>(&mut conn);
         assert_eq!(size.unwrap(), Some(3));
     }
 

@@ -43,7 +43,7 @@ macro_rules! grant {
              ON CONFLICT (key_id) DO UPDATE SET
                granted = ", grant!(@granted $max, $min), ",
                tat = ", $max, "(rate_grants.tat, excluded.tat - CAST(:max_grant AS BIGINT) * CAST(:interval AS BIGINT)) + CAST(:interval AS BIGINT) * ", grant!(@granted $max, $min), "
-             RETURNING granted, tat - ", $now
+             RETURNING granted, tat - ", $now, " AS reserved_ahead"
         )
     };
     (@granted $max:literal, $min:literal) => {
@@ -91,7 +91,12 @@ pub fn grant(
         window,
         now
     )
-    .one(conn, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    .one(conn, |row| {
+        Ok((
+            row.field::<i64>("granted")?,
+            row.field::<i64>("reserved_ahead")?,
+        ))
+    })?;
     let (granted, reserved_ahead) = row.unwrap_or((0, window));
     // `reserved_ahead` is how far the granted requests reach into the future if they are spread
     // evenly. They may reach a minute ahead, which is `window`.

@@ -35,7 +35,7 @@ pub fn expired_tasks(
         before,
         limit
     )
-    .all(conn, |row| row.parse(0, "tasks.id"))
+    .values(conn)
 }
 
 /// A statement with the condition that the column at the end of `$before` is in `:ids`, a JSON list
@@ -128,7 +128,7 @@ fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), Stor
         "",
         ids
     )
-    .one(conn, |row| row.int_or_null(0))?;
+    .value::<Option<i64>>(conn)?;
     let recorded = removed_until(conn)?;
     // `verify` does not report records as missing if their tasks ended before this time.
     match latest.flatten().filter(|latest| *latest > recorded) {
@@ -150,14 +150,14 @@ pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, St
     )
     .one(conn, |row| {
         // An unknown code was written by a newer version; it is still a failure.
-        let code = row.text_or_null(2)?;
+        let code: Option<String> = row.field("error_code")?;
         let failure =
             code.map(|name| ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed));
         Ok(PastTask {
             id,
             failure,
-            state: row.parse(0, "past_tasks.state")?,
-            cost: MicroDollars::new(row.int(1)?),
+            state: row.field("state")?,
+            cost: row.field("cost_micros")?,
         })
     })
 }

@@ -55,13 +55,12 @@ pub fn any(
     body: &RequestFingerprint,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let found = sql!(
+    sql!(
         "SELECT owed FROM refused_orders WHERE body = :hash AND owed > 0 AND until_at > :now",
         hash = fingerprint_hash(body),
         now
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// Uses up one refusal for a retry that makes something. Returns whether there was one.

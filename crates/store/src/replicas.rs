@@ -30,8 +30,7 @@ pub fn check_in(
         oldest_alive
     )
     .execute(conn)?;
-    sql!("SELECT marks FROM replicas WHERE name <> :name", name)
-        .all(conn, |row| row.json(0, "replicas.marks"))
+    sql!("SELECT marks FROM replicas WHERE name <> :name", name).values(conn)
 }
 
 /// Records that this process runs, as the only one.
@@ -56,9 +55,7 @@ pub fn other_replicas(
         name,
         now = now.minus(REPLICA_TIMEOUT)
     )
-    .all(conn, |row| {
-        Ok((row.text(0)?, row.json(1, "replicas.marks")?))
-    })
+    .all(conn, |row| Ok((row.field("name")?, row.field("marks")?)))
 }
 
 fn upsert(

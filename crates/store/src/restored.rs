@@ -51,18 +51,17 @@ pub fn set_location(conn: &mut Conn<'_>, location: &DatabaseLocation) -> Result<
 /// Whether a live process uses the database.
 pub fn has_live_workers(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let now = workers::now(conn, now)?;
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > :now AND name <> :holder LIMIT 1",
         now,
         holder = HOLDER
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// The newest submission: if it has changed, a new mark is due.
 pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreError> {
-    sql!("SELECT id FROM submissions ORDER BY id DESC LIMIT 1").one(conn, |row| row.text(0))
+    sql!("SELECT id FROM submissions ORDER BY id DESC LIMIT 1").value::<String>(conn)
 }
 
 /// Holds the open tasks for hosted providers whose resumption would send an order: those with no
@@ -87,8 +86,7 @@ pub fn held_tasks(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)
         holder = HOLDER
     )
     .all(conn, |row| {
-            let accepted_at = Timestamp::from_micros(row.int(2)?);
-            Ok((row.parse(0, "tasks.id")?, row.text(1)?, accepted_at))
+            Ok((row.field("id")?, row.field("model")?, row.field("created_at")?))
         })
 }
 

@@ -178,13 +178,14 @@ pub fn success_durations(
     since: Timestamp,
 ) -> Result<Vec<(String, i64)>, StoreError> {
     sql!(
-        "SELECT s.route_model, t.finished_at - s.created_at FROM submissions s JOIN tasks t ON t.id = s.task_id
+        "SELECT s.route_model AS route_model, t.finished_at - s.created_at AS duration
+         FROM submissions s JOIN tasks t ON t.id = s.task_id
          WHERE s.provider = :provider AND s.created_at > :since AND s.state = 'ended' AND s.error_class IS NULL
          AND t.finished_at IS NOT NULL AND t.state = 'succeeded' ORDER BY s.created_at DESC LIMIT 2000",
         provider,
         since
     )
-    .all(conn, |row| Ok((row.text(0)?, row.int(1)?)))
+    .all(conn, |row| Ok((row.field("route_model")?, row.field("duration")?)))
 }
 
 /// The latest job that a provider made at this endpoint since `since`, and the credential with which
@@ -203,5 +204,5 @@ pub fn known_job(
         endpoint,
         since
     )
-    .one(conn, |row| Ok((row.text(0)?, row.json(1, "handle")?)))
+    .one(conn, |row| Ok((row.field("credential")?, row.field("handle")?)))
 }

@@ -32,7 +32,7 @@ pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, Sto
         key,
         now
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(count.unwrap_or(0))
 }
 
@@ -43,9 +43,9 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
         sha256
     )
     .one(conn, |row| {
-        let until = Timestamp::from_micros(row.int(1)?);
-        let key = row.parse::<KeyId>(0, "sessions.key_id")?;
-        Ok((key, until, row.text(2)?))
+        let key = row.field::<KeyId>("key_id")?;
+        let until = row.field::<Timestamp>("expires_at")?;
+        Ok((key, until, row.field::<String>("secret_sha256")?))
     })?;
     let Some((key, until, secret)) = session else {
         return Ok(None);
@@ -84,7 +84,7 @@ pub fn delete_oldest(
         key,
         count
     )
-    .all(conn, |row| row.text(0))
+    .values::<String>(conn)
 }
 
 /// Ends all sessions of a key.

@@ -409,6 +409,7 @@ fn fail_all(answers: Vec<CommitCallback>, error: &StoreError) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::sql;
 
     #[tokio::test]
     async fn a_write_that_fails_undoes_only_itself() {
@@ -441,11 +442,8 @@ mod tests {
         assert!(first.is_err() && kept.is_ok() && undone.is_err() && also.is_ok());
         let names: Vec<String> = sqlite
             .read(|conn| {
-                conn.all(
-                    "SELECT name FROM meta WHERE name IN ('undone','a','b','c') ORDER BY name",
-                    &[],
-                    |row| row.text(0),
-                )
+                sql!("SELECT name FROM meta WHERE name IN ('undone','a','b','c') ORDER BY name")
+                    .values(conn)
             })
             .unwrap();
         assert_eq!(names, ["a", "c"]);
@@ -453,9 +451,7 @@ mod tests {
 
     /// The writer's `synchronous`: 1 is NORMAL, 2 is FULL.
     async fn synchronous(sqlite: &SqliteBackend, priority: WritePriority) -> i64 {
-        let read = sqlite.write(priority, |conn| {
-            conn.one("PRAGMA synchronous", &[], |row| row.int(0))
-        });
+        let read = sqlite.write(priority, |conn| sql!("PRAGMA synchronous").value(conn));
         let mode: Result<Option<i64>, StoreError> = read.await;
         mode.unwrap().unwrap()
     }

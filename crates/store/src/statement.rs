@@ -4,6 +4,7 @@
 //! numbers when the program is compiled: nothing is looked up at a call, and a parameter without a
 //! value, or a value without a parameter, does not compile.
 
+use crate::conn::FromColumn;
 use crate::{Conn, Row, SqlValue, StoreError};
 
 /// A text with its values.
@@ -42,6 +43,27 @@ impl<'a, const N: usize> Statement<'a, N> {
         read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         conn.one(self.text, &self.values, read)
+    }
+
+    /// The only column of all rows.
+    #[track_caller]
+    pub(crate) fn values<T: FromColumn>(self, conn: &mut Conn<'_>) -> Result<Vec<T>, StoreError> {
+        let text = self.text;
+        self.all(conn, |row| row.only(text))
+    }
+
+    /// The only column of the first row.
+    #[track_caller]
+    pub(crate) fn value<T: FromColumn>(self, conn: &mut Conn<'_>) -> Result<Option<T>, StoreError> {
+        let text = self.text;
+        self.one(conn, |row| row.only(text))
+    }
+
+    /// Whether there is a row.
+    #[track_caller]
+    pub(crate) fn exists(self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+        let found = self.one(conn, |_| Ok(()))?;
+        Ok(found.is_some())
     }
 }
 

@@ -373,13 +373,12 @@ pub fn claim_strays(
 
 /// Whether there is a stray to claim.
 pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= :now
          AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0)) LIMIT 1",
         now
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// The strays that `follower` follows, with their tasks.
@@ -391,22 +390,16 @@ pub fn strays_of(
         "SELECT id, task_id FROM submissions WHERE stray = 1 AND follower = :follower",
         follower
     )
-    .all(conn, |row| {
-        Ok((
-            row.parse(0, "submissions.id")?,
-            row.parse(1, "submissions.task_id")?,
-        ))
-    })
+    .all(conn, |row| Ok((row.field("id")?, row.field("task_id")?)))
 }
 
 /// Whether a stray is postponed until after `horizon`.
 pub fn any_stray_due_after(conn: &mut Conn<'_>, horizon: Timestamp) -> Result<bool, StoreError> {
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > :horizon LIMIT 1",
         horizon
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// Makes strays that are postponed until after `horizon` due now. Returns how many.
@@ -464,7 +457,7 @@ pub fn count_open(
     provider: &str,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
     sql!(
-        "SELECT route_model, credential, COUNT(*) FROM submissions
+        "SELECT route_model, credential, COUNT(*) AS count FROM submissions
          WHERE provider = :provider AND state IN ('intended', 'accepted') AND stray = 0 GROUP BY route_model,
          credential",
         provider
@@ -479,7 +472,7 @@ pub fn count_since(
     since: Timestamp,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
     sql!(
-        "SELECT route_model, credential, COUNT(*) FROM submissions
+        "SELECT route_model, credential, COUNT(*) AS count FROM submissions
          WHERE provider = :provider AND created_at > :since GROUP BY route_model, credential",
         provider,
         since
@@ -498,11 +491,11 @@ pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreErr
         "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(:provider, 7))) AS locked",
         provider
     )
-    .one(conn, |row| row.int(0))
+    .value::<i64>(conn)
     .map(drop)
 }
 
 fn read_count(row: &Row<'_>) -> Result<(String, String, u32), StoreError> {
-    let count = u32::try_from(row.int(2)?).unwrap_or(u32::MAX);
-    Ok((row.text(0)?, row.text(1)?, count))
+    let count = saturated(row.field("count")?);
+    Ok((row.field("route_model")?, row.field("credential")?, count))
 }

@@ -1,5 +1,6 @@
 //! Task progress: the newest event numbers, for processes that missed a notification.
 
+use crate::columns::saturated;
 use crate::statement::dialect_sql;
 use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::ids::TaskId;
@@ -24,8 +25,7 @@ pub fn newest_events(
             ids = &ids
         )
         .all(conn, |row| {
-            let newest = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
-            Ok((row.parse(0, "tasks.id")?, newest))
+            Ok((row.field("id")?, saturated(row.field("event_seq")?)))
         })?);
     }
     Ok(events)

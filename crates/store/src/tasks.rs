@@ -223,7 +223,7 @@ pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>,
         "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= :since",
         since
     )
-    .all(conn, |row| row.parse(0, "tasks.id"))
+    .values(conn)
 }
 
 /// Raises the progress of a task that `owner` holds, reported by the provider or guessed. Returns
@@ -380,12 +380,11 @@ pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &TaskResult) -> Resul
 
 /// Whether the task was removed from the Videos API's list.
 pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id AND deleted_at IS NOT NULL",
         id
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// The task's events after `seq`, oldest first.
@@ -426,14 +425,16 @@ pub fn duration_samples(
         since,
         limit = MAX_DURATION_SAMPLES
     )
-    .all(conn, |row| Ok((row.int_or_null(0)?, row.int(1)?, true)))?;
+    .all(conn, |row| Ok((row.field("started_at")?, row.field("finished_at")?, true)))?;
     let running = sql!(
         "SELECT started_at FROM tasks WHERE model = :model AND state = 'running' ORDER BY started_at
          LIMIT :limit",
         model,
         limit = MAX_DURATION_SAMPLES
     )
-    .all(conn, |row| Ok((row.int_or_null(0)?, now.micros(), false)))?;
+    .all(conn, |row| {
+        Ok((row.field("started_at")?, now.micros(), false))
+    })?;
     let is_truncated = i64::try_from(ended.len()) == Ok(MAX_DURATION_SAMPLES);
     let first = ended
         .last()

@@ -26,8 +26,7 @@ pub fn acquire(
 ) -> Result<Option<UpkeepLease>, StoreError> {
     let now = now(conn)?;
     let until = now.saturating_add(micros(lease));
-    let due_at =
-        sql!("SELECT due_at FROM upkeep WHERE kind = :kind", kind).one(conn, |row| row.int(0))?;
+    let due_at = sql!("SELECT due_at FROM upkeep WHERE kind = :kind", kind).value::<i64>(conn)?;
     let changed = match due_at {
         // Read first, so that idle processes do not write.
         Some(due_at) if due_at > now && due_at < now.saturating_add(MAX_LEAD_MICROS) => 0,
@@ -75,7 +74,7 @@ fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
         "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
         "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
     )
-    .one(conn, |row| row.int(0))?
+    .value::<i64>(conn)?
     .unwrap_or_default())
 }
 

@@ -87,7 +87,7 @@ pub(super) fn spent_since(
         key,
         from = day_of(since)
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(MicroDollars::new(spent.unwrap_or(0)))
 }
 
@@ -104,7 +104,7 @@ pub fn refunded_on(
         account,
         today = day_of(now)
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(MicroDollars::new(refunded.unwrap_or(0)))
 }
 

@@ -120,7 +120,7 @@ impl LedgerAudit {
             "SELECT id FROM accounts WHERE id > :after ORDER BY id LIMIT 100",
             after
         )
-        .all(conn, |row| row.text(0))?;
+        .values::<String>(conn)?;
         for id in &ids {
             self.mismatches.extend(sums::of_account(conn, id)?);
             self.mismatches.extend(sums::of_keys(conn, id)?);
@@ -154,7 +154,7 @@ impl LedgerAudit {
             first_instant,
             first_hour
         )
-        .one(conn, |row| row.int_or_null(0))?;
+        .value::<Option<i64>>(conn)?;
         if let Some(day) = next.flatten() {
             self.mismatches.extend(sums::of_day(conn, day, bounds)?);
             self.mismatches.extend(hours::of_day(conn, day, bounds)?);
@@ -188,7 +188,7 @@ impl LedgerAudit {
             after,
             page = PAGE
         )
-        .all(conn, |row| row.text(0))?;
+        .values::<String>(conn)?;
         let Some(last) = page.into_iter().last() else {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };
@@ -209,7 +209,7 @@ impl LedgerAudit {
             id,
             page = PAGE
         )
-        .all(conn, |row| Ok((row.int(0)?, row.text(1)?)))?;
+        .all(conn, |row| Ok((row.field::<i64>("finished_at")?, row.field::<String>("id")?)))?;
         let Some((last_at, last)) = page.into_iter().last() else {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };

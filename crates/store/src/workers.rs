@@ -21,7 +21,7 @@ pub fn now(conn: &mut Conn<'_>, local_now: Timestamp) -> Result<Timestamp, Store
         return Ok(local_now);
     }
     let now = sql!("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)")
-        .one(conn, |row| row.int(0))?;
+        .value::<i64>(conn)?;
     Ok(now.map_or(local_now, Timestamp::from_micros))
 }
 
@@ -50,8 +50,8 @@ pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), S
 
 /// The models whose tasks live workers claim.
 pub fn offered_models(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
-    let lists: Vec<Vec<String>> = sql!("SELECT models FROM workers WHERE held_until > :now", now)
-        .all(conn, |row| row.json(0, "workers.models"))?;
+    let lists: Vec<Vec<String>> =
+        sql!("SELECT models FROM workers WHERE held_until > :now", now).values(conn)?;
     Ok(lists.into_iter().flatten().collect())
 }
 
@@ -70,15 +70,14 @@ pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool
 /// When a worker's leases expire without another heartbeat; a time before 1970 if it was declared
 /// dead.
 pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
-    sql!("SELECT held_until FROM workers WHERE name = :name", name)
-        .one(conn, |row| row.int(0).map(Timestamp::from_micros))
+    sql!("SELECT held_until FROM workers WHERE name = :name", name).value(conn)
 }
 
 /// Whether [`free_lapsed`] has something to do.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     // Rows of workers that were declared dead are ignored while they are recent and nothing refers
     // to them.
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= :now
          AND (held_until > 0 OR held_until > :dead_row_limit OR EXISTS (SELECT 1 FROM tasks
          WHERE lease_owner = workers.name)
@@ -86,8 +85,7 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
         now,
         dead_row_limit = dead_row_limit(now)
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// Frees the tasks that meet the condition.
@@ -114,7 +112,7 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
 
 /// The names of the workers that are not known to be dead.
 pub fn live_workers(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
-    sql!("SELECT name FROM workers WHERE held_until > 0").all(conn, |row| row.text(0))
+    sql!("SELECT name FROM workers WHERE held_until > 0").values::<String>(conn)
 }
 
 /// Declares a worker dead whose death is certain, and frees everything that dead workers held.

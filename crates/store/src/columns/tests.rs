@@ -2,6 +2,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::task::TaskState;
 
 use super::{TableRecord, ToColumn};
+use crate::statement::sql;
 use crate::{Conn, SqlValue, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -146,7 +147,7 @@ fn values_are_paired_with_their_columns_whatever_their_order() {
     assert_eq!(add(conn, "b", true).unwrap(), 0);
     let sql =
         "SELECT name || state || is_open || number FROM parcels WHERE inside IS NULL ORDER BY name";
-    let rows = conn.all(sql, &[], |row| row.text(0)).unwrap();
+    let rows = conn.all(sql, &[], |row| row.only::<String>(sql)).unwrap();
     assert_eq!(rows, ["aqueued10", "bqueued01"]);
 }
 
@@ -202,4 +203,54 @@ fn a_statement_is_run_where_its_insert_is() {
     assert!(locations.contains(&&(file!(), line)), "{locations:?}");
     let sql = "INSERT INTO parcels (name, state) VALUES (?1, ?2)";
     assert!(log.statements.contains_key(sql), "{log:?}");
+}
+
+#[test]
+fn columns_are_read_by_their_names() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    let read = sql!("SELECT 7 AS weight, 'queued' AS state, NULL AS name").one(conn, |row| {
+        let state: TaskState = row.field("state")?;
+        let name: Option<String> = row.field("name")?;
+        Ok((row.field::<u32>("weight")?, state, name))
+    });
+    assert_eq!(read.unwrap(), Some((7, TaskState::Queued, None)));
+    for (column, value) in [("name", "NULL"), ("size", "no such column")] {
+        let read = sql!("SELECT NULL AS name").one(conn, |row| row.field::<String>(column));
+        let Err(StoreError::Unreadable {
+            column: named,
+            value: found,
+        }) = read
+        else {
+            panic!("{read:?}");
+        };
+        assert_eq!((named, &*found), (column, value));
+    }
+}
+
+#[test]
+fn the_only_column_needs_no_name() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    let numbers = sql!("SELECT 1 UNION ALL SELECT 2").values::<i64>(conn);
+    assert_eq!(numbers.unwrap(), [1, 2]);
+    assert_eq!(
+        sql!("SELECT NULL").value::<Option<i64>>(conn).unwrap(),
+        Some(None)
+    );
+    assert_eq!(
+        sql!("SELECT 1 WHERE false").value::<i64>(conn).unwrap(),
+        None
+    );
+    assert!(sql!("SELECT NULL").exists(conn).unwrap());
+    assert!(!sql!("SELECT 1 WHERE false").exists(conn).unwrap());
+    let read = sql!("SELECT 'x'").value::<TaskState>(conn);
+    let is_named = matches!(
+        read,
+        Err(StoreError::Unreadable {
+            column: "SELECT 'x'",
+            ..
+        })
+    );
+    assert!(is_named, "{read:?}");
 }

@@ -207,5 +207,5 @@ macro_rules! jsons {
 
 jsons! {
     Bill, ClipUpstream, IntentResult, TaskResult, TaskPayload, PersonaUpstream, Provenance, RecordingNotes, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
-    Vec<ipnet::IpNet>, orders::JobHandle, serde_json::Value,
+    Vec<ipnet::IpNet>, orders::JobHandle, std::collections::BTreeMap<String, String>, serde_json::Value,
 }

@@ -84,7 +84,7 @@ pub fn accept(
         id,
         job = job.as_ref()
     )
-    .one(conn, |row| row.parse(0, "submissions.id"))?;
+    .value(conn)?;
     Ok(owner.map_or(AcceptanceResult::Decided, AcceptanceResult::Taken))
 }
 
@@ -121,14 +121,13 @@ pub fn is_taken(
     endpoint: &str,
     handle: &JobHandle,
 ) -> Result<bool, StoreError> {
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM submissions
          WHERE endpoint = :endpoint AND COALESCE(job, handle) = :identity AND handle IS NOT NULL LIMIT 1",
         endpoint,
         identity = to_json(&handle.identity())?
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// Whether a list may show a job of another submission that looks like this one's: a similar one is
@@ -141,7 +140,7 @@ pub fn has_undecided_twin(
     let Some(likeness) = &submission.likeness else {
         return Ok(true);
     };
-    let found = sql!(
+    sql!(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE endpoint = :endpoint AND (likeness IS NULL
          OR likeness = :likeness)
          AND state IN ('intended', 'unclear') AND handle IS NULL AND (state = 'intended' OR created_at > :since)
@@ -151,6 +150,5 @@ pub fn has_undecided_twin(
         since,
         id = submission.id
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }

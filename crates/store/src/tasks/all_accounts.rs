@@ -107,7 +107,7 @@ fn accounts_with(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<Account
         state = &filter.state,
         kind = &filter.kind,
     );
-    statement.all(conn, |row| row.parse(0, "accounts.id"))
+    statement.values(conn)
 }
 
 /// Whether there are no more tasks than were read.
@@ -129,7 +129,7 @@ fn is_all_read(
                 limit = MAX_SCANNED
                 $(, $provider)?
             )
-            .one(conn, |row| row.int(0))?
+            .value::<i64>(conn)?
         };
     }
     let count = match &filter.provider {
@@ -177,7 +177,7 @@ fn existing_terms(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, St
          WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.term LIMIT 1 OFFSET 0)",
         terms = to_json(&terms)?,
     );
-    let existing = statement.all(conn, |row| row.int(0))?;
+    let existing = statement.values::<i64>(conn)?;
     Ok(existing.into_iter().collect())
 }
 

@@ -1,6 +1,6 @@
 //! Claims: a worker claims, holds, postpones and releases a task.
 
-use crate::columns::TableRecord as _;
+use crate::columns::{TableRecord as _, saturated};
 use crate::keys::{key_end_columns, read_key_end};
 use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
@@ -13,7 +13,7 @@ use mediagate_model::task::{Task, TaskState};
 /// Whether a task for one of these embedded models is due; cheaper than a failing claim.
 pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
     // A bare 1 is an INT4 in Postgres, while rows are read as BIGINT.
-    let found = dialect_sql!(
+    dialect_sql!(
         conn,
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider = 'embedded' AND account_id > '' AND due_at <= :now AND model IN (SELECT value
@@ -26,8 +26,7 @@ pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool
         now,
         models
     )
-    .one(conn, |row| row.int(0))?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// What is due for the workers of a process.
@@ -57,13 +56,13 @@ pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<Due
             concat!(
                 "SELECT CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
                    AND provider = 'embedded' AND account_id > '' AND due_at <= :now AND model IN (", $models, "))
-                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
+                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS embedded,
                  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
                    AND provider <> 'embedded' AND due_at <= :now)
                    OR EXISTS (SELECT 1 FROM submissions WHERE stray = 1 AND due_at <= :now)
-                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
+                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS hosted,
                  CASE WHEN EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL
-                   AND due_at <= :now) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END"
+                   AND due_at <= :now) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS deliveries"
             )
         };
     }
@@ -76,9 +75,9 @@ pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<Due
     )
     .one(conn, |row| {
         Ok(DueWork {
-            embedded: row.flag(0)?,
-            hosted: row.flag(1)?,
-            deliveries: row.flag(2)?,
+            embedded: row.field("embedded")?,
+            hosted: row.field("hosted")?,
+            deliveries: row.field("deliveries")?,
         })
     })?;
     Ok(found.unwrap_or(DueWork::ALL))
@@ -98,16 +97,16 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bo
              WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
                AND tasks.model > waiting.model)
            FROM waiting WHERE waiting.model IS NOT NULL)
-         SELECT waiting.model,
+         SELECT waiting.model AS model,
            CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state = 'running' AND lease_owner IS NULL
              AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= :now)
-             THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
+             THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS has_begun
          FROM waiting WHERE waiting.model IS NOT NULL
            AND EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
              AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= :now)",
         now
     )
-    .all(conn, |row| Ok((row.text(0)?, row.flag(1)?)))
+    .all(conn, |row| Ok((row.field("model")?, row.field("has_begun")?)))
 }
 
 /// Models with tasks that have not begun and were due at `due`.
@@ -118,13 +117,13 @@ pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>
          AND provider = 'embedded' AND account_id > '' AND due_at <= :due AND state = 'queued'",
         due
     )
-    .all(conn, |row| row.text(0))?;
+    .values::<String>(conn)?;
     models.extend(sql!(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider <> 'embedded' AND due_at <= :due AND state = 'queued'",
         due
     )
-    .all(conn, |row| row.text(0))?);
+    .values::<String>(conn)?);
     Ok(models)
 }
 
@@ -138,7 +137,7 @@ pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, limit: u32) -> Result<
         now,
         limit
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(count
         .and_then(|count| u32::try_from(count).ok())
         .unwrap_or(0))
@@ -248,7 +247,7 @@ pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id FOR UPDATE",
         id
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(())
 }
 
@@ -256,7 +255,7 @@ pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
 /// transaction ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
     // `SQLite` has one writer at a time, so reading in its transaction is enough.
-    let found = dialect_sql!(
+    dialect_sql!(
         conn,
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = :id AND lease_owner = :owner
          AND state IN ('queued', 'running')",
@@ -265,10 +264,7 @@ pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, S
         id,
         owner
     )
-    .one(conn, |row| {
-        row.int(0)
-    })?;
-    Ok(found.is_some())
+    .exists(conn)
 }
 
 /// Whether an owner may send a task to a provider.
@@ -300,7 +296,7 @@ pub fn lock_to_send(
     // The key is only read. Whoever revokes it then cancels its unsent tasks one by one, and waits
     // for the lock of this one.
     let held = dialect_sql!(conn, held!(""), held!(" FOR UPDATE OF tasks"), id, owner)
-        .one(conn, |row| read_key_end(row, 0, expired))?;
+        .one(conn, |row| read_key_end(row, expired))?;
     Ok(match held {
         None => SendPermission::NotHeld,
         Some(Some(end)) if end.tasks != TasksAtEnd::Keep => SendPermission::KeyEnded,
@@ -345,7 +341,7 @@ pub fn open_of_key(
     } else {
         open_ids!("")
     };
-    statement.all(conn, |row| row.parse(0, "tasks.id"))
+    statement.values(conn)
 }
 
 /// The number of a key's open tasks, and what they have reserved.
@@ -357,16 +353,18 @@ pub fn open_sums_of_key(
     let mut sums = OpenTaskSums::default();
     let rows = sql!(
         concat!(
-            "SELECT CASE WHEN ", never_begun!(), " THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
-                    COUNT(*), CAST(COALESCE(SUM(CASE money WHEN 'held' THEN reserved_micros ELSE 0 END), 0) AS BIGINT)
+            "SELECT CASE WHEN ", never_begun!(), " THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS is_unsent, COUNT(*) AS count,
+                    CAST(COALESCE(SUM(CASE money WHEN 'held' THEN reserved_micros ELSE 0 END), 0) AS BIGINT) AS held
              FROM tasks WHERE ", open_of_key!(), " GROUP BY 1"
         ),
         account,
         key
     )
-    .all(conn, |row| Ok((row.flag(0)?, row.int(1)?, row.int(2)?)))?;
+    .all(conn, |row| {
+        let count = saturated(row.field("count")?);
+        Ok((row.field("is_unsent")?, count, row.field("held")?))
+    })?;
     for (is_unsent, count, held) in rows {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
         let held = MicroDollars::new(held);
         if is_unsent {
             (sums.unsent, sums.unsent_held) = (count, held);
@@ -379,8 +377,7 @@ pub fn open_sums_of_key(
 
 /// Tasks held under this lease.
 pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreError> {
-    sql!("SELECT id FROM tasks WHERE lease_owner = :owner", owner)
-        .all(conn, |row| row.parse(0, "tasks.id"))
+    sql!("SELECT id FROM tasks WHERE lease_owner = :owner", owner).values(conn)
 }
 
 /// Whether an unheld task is postponed until after `horizon`.
@@ -391,13 +388,13 @@ pub fn any_due_after(conn: &mut Conn<'_>, horizon: Timestamp) -> Result<bool, St
          AND provider = 'embedded' AND account_id > '' AND due_at > :horizon LIMIT 1",
         horizon
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     let hosted = sql!(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider <> 'embedded' AND due_at > :horizon LIMIT 1",
         horizon
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(embedded.or(hosted).is_some())
 }
 

@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 
 use super::append_event;
-use crate::columns::TableRecord as _;
+use crate::columns::{TableRecord as _, saturated};
 use crate::conn::to_json;
 use crate::restored::HOLDER;
 use crate::statement::{dialect_sql, sql};
-use crate::{Conn, StoreError};
+use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AccountId;
 use mediagate_model::task::Task;
@@ -217,11 +217,11 @@ fn waiting_for_engines(
                      FROM accounts_waiting WHERE account_id IS NOT NULL)
                  SELECT account_id,
                      COALESCE((SELECT number FROM turns WHERE queue = :queue
-                     AND turns.account_id = accounts_waiting.account_id), 0),
+                     AND turns.account_id = accounts_waiting.account_id), 0) AS last_turn,
                      (SELECT due_at FROM tasks
                       WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded'
                       AND tasks.account_id = accounts_waiting.account_id AND due_at <= :now AND model IN ", $models, "
-                      ORDER BY due_at, id LIMIT 1)
+                      ORDER BY due_at, id LIMIT 1) AS due_at
                  FROM accounts_waiting WHERE account_id IS NOT NULL"
             )
         };
@@ -234,10 +234,7 @@ fn waiting_for_engines(
         now,
         models
     )
-    .all(conn, |row| {
-        let account = row.parse(0, "tasks.account_id")?;
-        Ok((account, row.int(1)?, row.int_or_null(2)?))
-    })?;
+    .all(conn, read_waiting)?;
     Ok(due_accounts(waiting, 0))
 }
 
@@ -262,27 +259,35 @@ fn waiting_for_provider(
                  FROM accounts_waiting WHERE account_id IS NOT NULL)
              SELECT account_id,
                  COALESCE((SELECT number FROM turns WHERE queue = :name
-                 AND turns.account_id = accounts_waiting.account_id), 0),
+                 AND turns.account_id = accounts_waiting.account_id), 0) AS last_turn,
                  (SELECT due_at FROM tasks
                   WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
                   AND model = :model
                   AND tasks.account_id = accounts_waiting.account_id AND due_at <= :now AND ", unsent!(), "
-                  ORDER BY due_at, id LIMIT 1)
+                  ORDER BY due_at, id LIMIT 1) AS due_at
              FROM accounts_waiting WHERE account_id IS NOT NULL"
         ),
         name = &queue.name,
         now,
         model
     )
-    .all(conn, |row| {
-            let account = row.parse(0, "tasks.account_id")?;
-            Ok((account, row.int(1)?, row.int_or_null(2)?))
-        })?;
+    .all(conn, read_waiting)?;
     Ok(due_accounts(waiting, model_index))
 }
 
+/// An account, its last turn, and when its first due task became due.
+type WaitingRow = (AccountId, i64, Option<i64>);
+
+fn read_waiting(row: &Row<'_>) -> Result<WaitingRow, StoreError> {
+    Ok((
+        row.field("account_id")?,
+        row.field("last_turn")?,
+        row.field("due_at")?,
+    ))
+}
+
 /// Keeps the accounts with a task that is due.
-fn due_accounts(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<WaitingAccount> {
+fn due_accounts(waiting: Vec<WaitingRow>, model: usize) -> Vec<WaitingAccount> {
     let waiting = waiting
         .into_iter()
         .filter_map(|(account, last_turn, due_at)| {
@@ -301,18 +306,17 @@ fn due_accounts(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Ve
 fn slots_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
     let held = dialect_sql!(
         conn,
-        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+        "SELECT account_id, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
          AND name <> :holder)
          AND model IN (SELECT value FROM json_each(:models)) GROUP BY account_id",
-        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+        "SELECT account_id, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
          AND name <> :holder)
          AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) GROUP BY account_id",
         models,
         holder = HOLDER
     )
     .all(conn, |row| {
-        let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
-        Ok((row.parse(0, "tasks.account_id")?, count))
+        Ok((row.field("account_id")?, saturated(row.field("count")?)))
     })?;
     Ok(held.into_iter().collect())
 }
@@ -327,12 +331,12 @@ pub fn count_unsent(
     let counts = dialect_sql!(
         conn,
         concat!(
-            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+            "SELECT model, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
              AND name <> :holder)
              AND model IN (SELECT value FROM json_each(:models)) AND ", unsent!(), " GROUP BY model"
         ),
         concat!(
-            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
+            "SELECT model, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
              AND name <> :holder)
              AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) AND ", unsent!(), "
              GROUP BY model"
@@ -341,8 +345,7 @@ pub fn count_unsent(
         holder = HOLDER
     )
     .all(conn, |row| {
-        let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
-        Ok((row.text(0)?, count))
+        Ok((row.field("model")?, saturated(row.field("count")?)))
     })?;
     Ok(counts.into_iter().collect())
 }

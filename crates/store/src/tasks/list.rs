@@ -356,12 +356,12 @@ fn choose_index(
         for (position, term) in filter.terms.iter().enumerate() {
             let sql = COUNT_WITH_TERM[pass];
             let values = [(*term).into(), (&bounds.from).into(), (&bounds.to).into()];
-            let count = conn.one(sql, &values, |row| row.int(0))?;
+            let count = conn.one(sql, &values, |row| row.only(sql))?;
             counts.push((count.unwrap_or(0), IndexChoice::Words, position));
         }
         for (index, sql, value) in &conditions {
             let values = [account.into(), (&bounds.from).into(), value.clone()];
-            let count = conn.one(sql[pass], &values, |row| row.int(0))?;
+            let count = conn.one(sql[pass], &values, |row| row.only(sql[pass]))?;
             counts.push((count.unwrap_or(0), *index, 0));
         }
         if let Some((fewest, index, position)) = counts.into_iter().min() {
@@ -406,8 +406,10 @@ pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), 
         // The words are derived from the payload again, because there is no index by task.
         let found =
             sql!("SELECT account_id, payload FROM tasks WHERE id = :id", id).one(conn, |row| {
-                let account = row.parse(0, "tasks.account_id")?;
-                Ok((account, row.json::<TaskPayload>(1, "tasks.payload")?))
+                Ok((
+                    row.field("account_id")?,
+                    row.field::<TaskPayload>("payload")?,
+                ))
             })?;
         let Some((account, payload)) = found else {
             continue;

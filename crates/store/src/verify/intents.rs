@@ -97,7 +97,12 @@ fn owners(conn: &mut Conn<'_>, ids: &str) -> Result<HashMap<String, (String, Str
          WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:ids AS TEXT) AS json))))",
         ids
     )
-    .all(conn, |row| Ok((row.text(0)?, (row.text(1)?, row.text(2)?))))?;
+    .all(conn, |row| {
+        Ok((
+            row.field("id")?,
+            (row.field("account_id")?, row.field("key_id")?),
+        ))
+    })?;
     Ok(owners.into_iter().collect())
 }
 

@@ -201,7 +201,7 @@ pub fn claim(
         owner,
         ids = &ids
     )
-    .all(conn, |row| row.text(0))?;
+    .values::<String>(conn)?;
     let claimed_ids = to_json(&claimed_ids)?;
     let claims = dialect_sql!(
         conn,

@@ -206,6 +206,6 @@ pub fn count_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError>
         "SELECT COUNT(*) FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= :now",
         now
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(count.unwrap_or(0))
 }

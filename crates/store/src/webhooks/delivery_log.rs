@@ -76,7 +76,7 @@ pub fn account_of(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Option<AccountI
         "SELECT account_id FROM webhook_deliveries WHERE id = :id",
         id
     )
-    .one(conn, |row| row.parse(0, "webhook_deliveries.account_id"))
+    .value(conn)
 }
 
 /// A page of an endpoint's deliveries, the newest first.
@@ -164,7 +164,7 @@ pub fn forget(
             before,
             limit
         )
-        .all(conn, |row| Ok((row.text(0)?, row.text(1)?)))?;
+        .all(conn, |row| Ok((row.field::<String>("id")?, row.field::<String>("event_id")?)))?;
         for (delivery, event) in rows {
             delivery_ids.push(delivery);
             event_ids.push(event);

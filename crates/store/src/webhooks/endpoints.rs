@@ -1,8 +1,7 @@
 //! Endpoints of accounts, and the secrets with which callbacks are signed.
 
-use crate::columns::{
-    FromColumn, TableRecord as _, ToColumn, insert, json_value, record, saturated,
-};
+use crate::columns::{TableRecord as _, ToColumn, insert, json_value, record, saturated};
+use crate::conn::FromColumn;
 use crate::statement::sql;
 use crate::tasks::PageQuery;
 use crate::{Conn, Row, SqlValue, StoreError};
@@ -71,7 +70,7 @@ pub fn count(conn: &mut Conn<'_>, account: AccountId) -> Result<i64, StoreError>
         "SELECT COUNT(*) FROM webhook_endpoints WHERE account_id = :account",
         account
     )
-    .one(conn, |row| row.int(0))?;
+    .value::<i64>(conn)?;
     Ok(count.unwrap_or(0))
 }
 
@@ -236,7 +235,7 @@ pub fn account_secrets(
         "SELECT secrets FROM webhook_secrets WHERE account_id = :account",
         account
     )
-    .one(conn, |row| row.text(0))
+    .value::<String>(conn)
 }
 
 /// Sets these keys for an account that has none. Returns the account's keys.
