@@ -29,6 +29,11 @@ pub enum Durations {
 }
 
 impl Durations {
+    /// Any length from `min` to `max`.
+    pub const fn range(min: u32, max: u32) -> Self {
+        Self::Range { min, max }
+    }
+
     /// Whether this length is offered.
     pub fn contains(&self, seconds: f64) -> bool {
         match self {

@@ -26,10 +26,10 @@ pub fn model() -> Model {
         ],
         limits: ModelLimits::Video(VideoLimits {
             sizes: sizes(),
-            durations: Durations::Range {
-                min: whole_seconds(animatic::MIN_SECONDS),
-                max: whole_seconds(animatic::MAX_SECONDS),
-            },
+            durations: Durations::range(
+                whole_seconds(animatic::MIN_SECONDS),
+                whole_seconds(animatic::MAX_SECONDS),
+            ),
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(1),
             seed: true,

@@ -55,7 +55,7 @@ impl Adapter for XaiAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
-            durations: Durations::Range { min: 1, max: 15 },
+            durations: Durations::range(1, 15),
             default_seconds: 6,
             pictures: SourcePictureLimits::frames(1),
             max_prompt: 4_000,

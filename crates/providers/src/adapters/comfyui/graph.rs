@@ -155,8 +155,7 @@ impl WorkflowSet {
 
     /// The limits of a model's graph; `None` if the model has no graph.
     pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
-        self.for_model(model)
-            .map(|graph| ModelLimits::Video(graph.limits()))
+        self.for_model(model).map(|graph| graph.limits())
     }
 
     /// The model's graph with an order's values in it. `pictures` have the names that the server
@@ -298,7 +297,7 @@ impl WorkflowGraph {
         Ok(())
     }
 
-    fn limits(&self) -> VideoLimits {
+    fn limits(&self) -> ModelLimits {
         let places = &self.places;
         let stored_size = self.own_size();
         let sizes = if places.width.is_set() {
@@ -310,25 +309,27 @@ impl WorkflowGraph {
             vec![stored_size.unwrap_or((1280, 720))]
         };
         let has_free_length = places.seconds.is_set() || places.frames.is_set();
-        let pictures = usize::from(places.image.is_set()) + usize::from(places.last_image.is_set());
-        VideoLimits {
+        let durations = if has_free_length {
+            Durations::range(1, 10)
+        } else {
+            Durations::Only(vec![5])
+        };
+        let frames = usize::from(places.image.is_set()) + usize::from(places.last_image.is_set());
+        let pictures = SourcePictureLimits {
+            // Without the caller's picture, the graph would use its stored one.
+            needed: places.image.is_set(),
+            ..SourcePictureLimits::frames(frames)
+        };
+        ModelLimits::Video(VideoLimits {
             sizes,
-            durations: if has_free_length {
-                Durations::Range { min: 1, max: 10 }
-            } else {
-                Durations::Only(vec![5])
-            },
+            durations,
             default_seconds: 5,
-            pictures: SourcePictureLimits {
-                // Without the caller's picture, the graph would use its stored one.
-                needed: places.image.is_set(),
-                ..SourcePictureLimits::frames(pictures)
-            },
+            pictures,
             negative_prompt: places.negative_prompt.is_set(),
             seed: places.seed.is_set(),
             max_prompt: 10_000,
             ..VideoLimits::default()
-        }
+        })
     }
 
     /// The stored width and height: at the patched places, otherwise in the first node that has

@@ -96,26 +96,27 @@ impl EndpointFamily {
             (Some(_), false) => 1,
             (Some(_), true) => 2,
         };
+        let reference_pictures =
+            if self.references.is_some() || (!takes_references && named.references.is_some()) {
+                REFERENCES
+            } else {
+                0
+            };
+        let pictures = SourcePictureLimits {
+            needed: named.needs_picture,
+            purpose: if takes_references {
+                PicturePurpose::References
+            } else {
+                PicturePurpose::Frames
+            },
+            references: reference_pictures,
+            ..SourcePictureLimits::frames(max_pictures)
+        };
         VideoLimits {
             sizes: sizes.into_iter().filter(is_offered).collect(),
             durations: Durations::Only(seconds),
             default_seconds: named.default_seconds,
-            pictures: SourcePictureLimits {
-                needed: named.needs_picture,
-                purpose: if takes_references {
-                    PicturePurpose::References
-                } else {
-                    PicturePurpose::Frames
-                },
-                references: if self.references.is_some()
-                    || (!takes_references && named.references.is_some())
-                {
-                    REFERENCES
-                } else {
-                    0
-                },
-                ..SourcePictureLimits::frames(max_pictures)
-            },
+            pictures,
             negative_prompt: named.flags.contains('n') && picture_endpoint.flags.contains('n'),
             seed: named.flags.contains('s') && picture_endpoint.flags.contains('s'),
             audio: named

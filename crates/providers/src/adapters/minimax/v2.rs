@@ -59,7 +59,7 @@ impl Adapter for MiniMaxV2Adapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1366, 768), (768, 1366), (768, 768)],
-            durations: Durations::Range { min: 5, max: 15 },
+            durations: Durations::range(5, 15),
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(2),
             max_prompt: 2000,

@@ -96,7 +96,7 @@ impl Adapter for ModelArkAdapter {
         // all models share.
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
-            durations: Durations::Range { min: 4, max: 12 },
+            durations: Durations::range(4, 12),
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(2),
             seed: true,

@@ -76,7 +76,7 @@ impl Adapter for OpenAiVideosAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
-            durations: Durations::Range { min: 1, max: 20 },
+            durations: Durations::range(1, 20),
             default_seconds: 4,
             pictures: SourcePictureLimits::frames(1),
             negative_prompt: true,

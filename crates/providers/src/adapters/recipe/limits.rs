@@ -35,6 +35,21 @@ impl VideoSection {
             .and_then(|model_section| model_section.default_seconds)
             .or(self.default_seconds)
             .filter(|seconds| durations.contains(f64::from(*seconds)));
+        let pictures = SourcePictureLimits {
+            max: pictures.max,
+            needed: pictures.needed,
+            purpose: if pictures.references {
+                PicturePurpose::References
+            } else {
+                PicturePurpose::Frames
+            },
+            references: pictures.or_references,
+            handover: if pictures.address_only {
+                FileHandover::AddressOnly
+            } else {
+                FileHandover::Any
+            },
+        };
         VideoLimits {
             sizes: sizes
                 .unwrap_or(&self.sizes)
@@ -43,21 +58,7 @@ impl VideoSection {
                 .collect(),
             default_seconds: default.unwrap_or_else(|| durations.min()),
             durations,
-            pictures: SourcePictureLimits {
-                max: pictures.max,
-                needed: pictures.needed,
-                purpose: if pictures.references {
-                    PicturePurpose::References
-                } else {
-                    PicturePurpose::Frames
-                },
-                references: pictures.or_references,
-                handover: if pictures.address_only {
-                    FileHandover::AddressOnly
-                } else {
-                    FileHandover::Any
-                },
-            },
+            pictures,
             negative_prompt: model_section
                 .and_then(|model_section| model_section.negative_prompt)
                 .unwrap_or(self.negative_prompt),

@@ -30,7 +30,7 @@ use crate::catalogue::ProtocolCatalogue;
 use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::frame_size;
-use crate::limits::{ModelLimits, VideoLimits};
+use crate::limits::ModelLimits;
 use crate::order::{MediaFile, MediaKind, Order, VideoSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::status::JobStatus;
@@ -94,7 +94,8 @@ pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
 
 impl Adapter for RunwayAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.limits_of(model)))
+        (kind == MediaKind::Video)
+            .then(|| ModelLimits::Video(self.catalogue.video(model, models::unknown())))
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
@@ -155,10 +156,6 @@ impl Adapter for RunwayAdapter {
 }
 
 impl RunwayAdapter {
-    fn limits_of(&self, model: &str) -> VideoLimits {
-        self.catalogue.video(model, models::unknown())
-    }
-
     /// The next call for an order: an upload slot for the next picture that is too large for the
     /// order's body, otherwise the submission. `ready` has the URLs of the pictures before it.
     fn next(&self, order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
@@ -181,7 +178,10 @@ impl RunwayAdapter {
         video: &VideoSpec,
         uris: &[String],
     ) -> Result<Call, ProviderError> {
-        let max_prompt = self.limits_of(&order.model).max_prompt;
+        let max_prompt = self
+            .catalogue
+            .video(&order.model, models::unknown())
+            .max_prompt;
         let known_model = self.catalogue.find(&order.model);
         let inputs = known_model.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
