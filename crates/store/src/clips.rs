@@ -170,10 +170,12 @@ pub fn set_notes(
     notes: &RecordingNotes,
 ) -> Result<(), StoreError> {
     let notes = to_json(notes)?;
-    conn.execute(
-        "UPDATE clips SET notes = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), (&notes).into()],
-    )?;
+    sql!(
+        "UPDATE clips SET notes = :notes WHERE id = :id",
+        id,
+        notes = &notes
+    )
+    .execute(conn)?;
     Ok(())
 }
 

@@ -425,7 +425,10 @@ pub fn duration_samples(
         since,
         limit = MAX_DURATION_SAMPLES
     )
-    .all(conn, |row| Ok((row.field("started_at")?, row.field("finished_at")?, true)))?;
+    .all(conn, |row| {
+        let started_at: Option<i64> = row.field("started_at")?;
+        Ok((started_at, row.field::<i64>("finished_at")?, true))
+    })?;
     let running = sql!(
         "SELECT started_at FROM tasks WHERE model = :model AND state = 'running' ORDER BY started_at
          LIMIT :limit",
