@@ -164,6 +164,34 @@ impl Row<'_> {
         })
     }
 
+    /// The column at this index, for statements of other crates' tests. This crate reads by names.
+    pub fn int(&self, index: usize) -> Result<i64, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(index)?),
+            Self::Postgres(row) => Ok(row.try_get(index)?),
+        }
+    }
+
+    /// Like [`Self::int`].
+    pub fn text(&self, index: usize) -> Result<String, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(index)?),
+            Self::Postgres(row) => Ok(row.try_get(index)?),
+        }
+    }
+
+    /// Like [`Self::int`], for a TEXT that is parsed; `column` is for the error message.
+    pub fn parse<T: std::str::FromStr>(
+        &self,
+        index: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
+        let value = self.text(index)?;
+        value
+            .parse()
+            .map_err(|_| StoreError::Unreadable { column, value })
+    }
+
     pub fn int_or_null(&self, index: usize) -> Result<Option<i64>, StoreError> {
         match self {
             Self::Sqlite(row) => Ok(row.get(index)?),
