@@ -621,18 +621,21 @@ fn call_sites() -> BTreeSet<(String, u32)> {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         for call in [
-            ".execute(",
-            ".all(",
-            ".one(",
+            ".execute",
+            ".all",
+            ".one",
+            ".value",
+            ".values",
+            ".exists",
             "insert!(conn",
             "columns!(insert ",
         ] {
             for (position, _) in text.match_indices(call) {
                 let line = 1 + text[..position].matches('\n').count();
-                let is_bound = text[position + call.len()..]
-                    .trim_start()
-                    .starts_with("conn");
-                let is_on_conn = text[..position].trim_end().ends_with("conn");
+                let arguments = arguments(&text[position + call.len()..]);
+                let is_bound = arguments.is_some_and(|list| list.starts_with("conn"));
+                let is_on_conn =
+                    arguments.is_some() && text[..position].trim_end().ends_with("conn");
                 if !call.starts_with('.') || is_bound || is_on_conn {
                     call_sites.insert((name.clone(), u32::try_from(line).unwrap()));
                 }
@@ -640,6 +643,15 @@ fn call_sites() -> BTreeSet<(String, u32)> {
         }
     }
     call_sites
+}
+
+/// The arguments of a call, whose name ends before this text: `(…` or `::<…>(…`.
+fn arguments(after_name: &str) -> Option<&str> {
+    let list = match after_name.strip_prefix("::<") {
+        Some(types) => types.split_once(">(")?.1,
+        None => after_name.strip_prefix('(')?,
+    };
+    Some(list.trim_start())
 }
 
 fn is_allowed(sql: &str) -> bool {
