@@ -148,6 +148,7 @@ pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
     let message = match entry.provider.as_str() {
         "replicate" => replicate::fault_of_inputs(&entry.inputs)?,
         "runway" => runway::fault_of_inputs(&entry.inputs)?,
+        "modelark" => modelark::fault_of_inputs(&entry.inputs)?,
         _ => "all models of this protocol use the same fields; remove this".into(),
     };
     Some(format!("{}: inputs: {message}", entry.id))

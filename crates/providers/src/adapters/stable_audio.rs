@@ -1,9 +1,10 @@
-//! Stable Audio 2.5, a model that several providers host: music without vocals, of up to 190
-//! seconds.
+//! Stable Audio 2.5 and 3, models that several providers host: music without vocals, of up to 190
+//! and 380 seconds.
 //!
 //! Sources: fal.ai/models/fal-ai/stable-audio-25/text-to-audio/llms.txt and the schema of version
 //! a61ac8ed on replicate.com, both stored copies, read on 2026-11-23. They differ only in the name
-//! of the field for the length.
+//! of the field for the length. Version 3: fal.ai/models/fal-ai/stable-audio-3/medium/text-to-audio
+//! /llms.txt, a stored copy, read on 2026-11-28.
 
 use serde_json::{Map, Value, json};
 
@@ -13,13 +14,19 @@ use crate::order::SongSpec;
 /// Whether this is a provider's name for the model: `stable-audio-25` at fal, `stable-audio-2.5` at
 /// Replicate.
 pub(super) fn is_stable_audio(model: &str) -> bool {
-    model.contains("stable-audio-2")
+    model.contains("stable-audio-2") || is_third_version(model)
+}
+
+/// Whether this is a name of version 3.
+pub(super) fn is_third_version(model: &str) -> bool {
+    model.contains("stable-audio-3")
 }
 
 /// The model's limits. Its music is always instrumental.
-pub(super) fn limits() -> ModelLimits {
+pub(super) fn limits(model: &str) -> ModelLimits {
+    let longest = if is_third_version(model) { 380 } else { 190 };
     let fields = vec!["make_instrumental", "seconds"];
-    ModelLimits::Music(MusicLimits::songs(fields, Some((1, 190))))
+    ModelLimits::Music(MusicLimits::songs(fields, Some((1, longest))))
 }
 
 /// The model's input; `duration_field` is the field for the length in whole seconds.
@@ -32,7 +39,7 @@ pub(super) fn input(song: &SongSpec, duration_field: &str) -> Map<String, Value>
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "from 1 to 190"
+            reason = "from 1 to 380"
         )]
         let seconds = seconds.round() as u64;
         input.insert(duration_field.to_owned(), json!(seconds));

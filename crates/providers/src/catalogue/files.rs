@@ -14,6 +14,10 @@ use crate::order::MediaKind;
 /// The files that are part of the program, by protocol or recipe.
 pub(super) const EMBEDDED: &[(&str, &str)] = &[
     ("dashscope", include_str!("../../models/dashscope.toml")),
+    (
+        "elevenlabs",
+        include_str!("../../models/elevenlabs.toml"),
+    ),
     ("fal", include_str!("../../models/fal.toml")),
     ("gemini-veo", include_str!("../../models/gemini-veo.toml")),
     ("hunyuan", include_str!("../../models/hunyuan.toml")),

@@ -7,6 +7,9 @@ use serde_json::json;
 use crate::suite::{Case, Makes, orders};
 
 const STABLE_AUDIO: &str = "fal-ai/stable-audio-25/text-to-audio";
+const STABLE_AUDIO_3: &str = "fal-ai/stable-audio-3/medium/text-to-audio";
+const KLING_4: &str = "kling/v4/text-to-video";
+const SEEDANCE: &str = "bytedance/seedance-2.5/text-to-video";
 
 fn case(name: &'static str, model: &'static str) -> Case {
     Case {
@@ -78,6 +81,21 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("fal: kling, picture", kling)
         },
         Case {
+            order: orders::video_with(KLING_4, |video| {
+                (video.seconds, video.size) = (30, (1080, 1920));
+            }),
+            ..case("fal: kling 4", KLING_4)
+        },
+        Case {
+            order: orders::with_picture(orders::video(KLING_4)),
+            ..case("fal: kling 4, picture", KLING_4)
+        },
+        case("fal: seedance 2.5", SEEDANCE),
+        Case {
+            order: orders::with_picture(orders::video(SEEDANCE)),
+            ..case("fal: seedance 2.5, first frame", SEEDANCE)
+        },
+        Case {
             order: orders::video_with(sora, |video| video.seconds = 20),
             ..case("fal: sora", sora)
         },
@@ -85,6 +103,11 @@ pub(crate) fn cases() -> Vec<Case> {
             order: orders::song(STABLE_AUDIO, "generate"),
             makes: Makes::Clips(1),
             ..case("fal: music", STABLE_AUDIO)
+        },
+        Case {
+            order: orders::song(STABLE_AUDIO_3, "generate"),
+            makes: Makes::Clips(1),
+            ..case("fal: music by version 3", STABLE_AUDIO_3)
         },
         Case {
             order: orders::full_stems("fal-ai/demucs", all.clone()),

@@ -27,7 +27,18 @@ pub(crate) fn cases() -> Vec<Case> {
     });
     let picture = orders::with_picture(orders::video(MODEL));
     let frames = orders::with_picture_as(picture.clone(), PictureRole::LastFrame);
+    let newest = "dreamina-seedance-2-5-260628";
+    let newest_frame = orders::with_picture(orders::video(newest));
+    let newest_frames = orders::with_picture_as(newest_frame.clone(), PictureRole::LastFrame);
+    let newest_case = |name, order| Case {
+        order,
+        model: newest,
+        ..case(name)
+    };
     vec![
+        newest_case("modelark: seedance 2.5, text", orders::video(newest)),
+        newest_case("modelark: seedance 2.5, first frame", newest_frame),
+        newest_case("modelark: seedance 2.5, two frames", newest_frames),
         case("modelark: text"),
         Case {
             order: seeded,

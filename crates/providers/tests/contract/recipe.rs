@@ -108,6 +108,14 @@ fn shipped_cases() -> Vec<Case> {
             order: with_eight_seconds(with_two_frames(veo)),
             ..shipped_case("recipe/openrouter: two frames", openrouter, veo)
         },
+        Case {
+            order: with_first_frame("bytedance/seedance-2.5"),
+            ..shipped_case(
+                "recipe/openrouter: seedance 2.5, first frame",
+                openrouter,
+                "bytedance/seedance-2.5",
+            )
+        },
         shipped_case("recipe/wavespeed: text", wavespeed, wan_text),
         Case {
             order: with_first_frame(wan_picture),

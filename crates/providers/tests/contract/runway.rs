@@ -50,6 +50,10 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("runway: frames", "kling2.5_turbo_pro")
         },
         Case {
+            order: frames("seedance2_5"),
+            ..case("runway: seedance 2.5, frames", "seedance2_5")
+        },
+        Case {
             order: orders::video_with("veo3.1", large),
             ..case("runway: large frames", "veo3.1")
         },

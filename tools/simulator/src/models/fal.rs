@@ -48,7 +48,7 @@ pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
 /// Checks an input and returns its fault.
 type InputCheck = fn(&Map<String, Value>) -> Option<String>;
 
-const ENDPOINTS: [(&str, InputCheck); 8] = [
+const ENDPOINTS: [(&str, InputCheck); 13] = [
     ("/fal-ai/veo3.1", veo_text),
     ("/fal-ai/veo3.1/image-to-video", veo_image),
     ("/fal-ai/veo3.1/first-last-frame-to-video", veo_frames),
@@ -60,12 +60,18 @@ const ENDPOINTS: [(&str, InputCheck); 8] = [
         "/fal-ai/kling-video/v2.5-turbo/pro/image-to-video",
         kling_image,
     ),
+    ("/kling/v4/text-to-video", kling_4_text),
+    ("/kling/v4/image-to-video", kling_4_image),
+    ("/bytedance/seedance-2.5/text-to-video", seedance_text),
+    ("/bytedance/seedance-2.5/image-to-video", seedance_image),
     ("/fal-ai/sora-2/text-to-video", sora),
     ("/fal-ai/demucs", demucs),
     (STABLE_AUDIO, stable_audio),
+    (STABLE_AUDIO_3, stable_audio_3),
 ];
 
 const STABLE_AUDIO: &str = "/fal-ai/stable-audio-25/text-to-audio";
+const STABLE_AUDIO_3: &str = "/fal-ai/stable-audio-3/medium/text-to-audio";
 
 fn veo_text(input: &Map<String, Value>) -> Option<String> {
     veo(input, &[])
@@ -114,6 +120,49 @@ fn kling_image(input: &Map<String, Value>) -> Option<String> {
     members(input, &["image_url"], &allowed).or_else(|| one_of(input, "duration", &["5", "10"]))
 }
 
+fn kling_4_text(input: &Map<String, Value>) -> Option<String> {
+    members(input, &[], &["duration", "resolution", "aspect_ratio"])
+        .or_else(|| kling_4(input))
+        .or_else(|| one_of(input, "aspect_ratio", &["16:9", "9:16", "1:1", "21:9"]))
+}
+
+fn kling_4_image(input: &Map<String, Value>) -> Option<String> {
+    let allowed = ["duration", "resolution", "end_image_url"];
+    members(input, &["start_image_url"], &allowed).or_else(|| kling_4(input))
+}
+
+/// The length is a number here, and a text in the versions before this one.
+fn kling_4(input: &Map<String, Value>) -> Option<String> {
+    let seconds = input.get("duration").and_then(Value::as_u64);
+    let fits = seconds.is_some_and(|seconds| (3..=30).contains(&seconds));
+    (!fits)
+        .then(|| "duration: must be an integer from 3 to 30".to_owned())
+        .or_else(|| one_of(input, "resolution", &["720p", "1080p"]))
+}
+
+const SEEDANCE_FIELDS: [&str; 6] = [
+    "duration",
+    "resolution",
+    "aspect_ratio",
+    "seed",
+    "generate_audio",
+    "end_image_url",
+];
+
+fn seedance_text(input: &Map<String, Value>) -> Option<String> {
+    let ratios = ["auto", "21:9", "16:9", "4:3", "1:1", "3:4", "9:16"];
+    members(input, &[], &SEEDANCE_FIELDS[..5])
+        .or_else(|| one_of(input, "resolution", &["480p", "720p", "1080p"]))
+        .or_else(|| one_of(input, "aspect_ratio", &ratios))
+}
+
+/// The video takes the shape of its frame, so a named ratio is refused.
+fn seedance_image(input: &Map<String, Value>) -> Option<String> {
+    members(input, &["image_url"], &SEEDANCE_FIELDS)
+        .or_else(|| one_of(input, "resolution", &["480p", "720p", "1080p"]))
+        .or_else(|| one_of(input, "aspect_ratio", &["auto"]))
+}
+
 fn sora(input: &Map<String, Value>) -> Option<String> {
     let seconds = input.get("duration").and_then(Value::as_u64);
     members(input, &[], &["duration", "aspect_ratio", "resolution"])
@@ -135,6 +184,13 @@ fn stable_audio(input: &Map<String, Value>) -> Option<String> {
     let seconds = input.get("seconds_total");
     let fits = seconds.is_none_or(|length| (1..=190).contains(&length.as_u64().unwrap_or(0)));
     members(input, &[], &allowed).or_else(|| (!fits).then(|| "seconds_total: from 1 to 190".into()))
+}
+
+fn stable_audio_3(input: &Map<String, Value>) -> Option<String> {
+    let allowed = ["duration", "negative_prompt", "num_inference_steps"];
+    let seconds = input.get("duration");
+    let fits = seconds.is_none_or(|length| (1..=380).contains(&length.as_u64().unwrap_or(0)));
+    members(input, &[], &allowed).or_else(|| (!fits).then(|| "duration: from 1 to 380".into()))
 }
 
 fn demucs(input: &Map<String, Value>) -> Option<String> {
@@ -396,7 +452,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
         }
         return stems;
     }
-    if job.provider_data["path"] == STABLE_AUDIO {
+    if [STABLE_AUDIO, STABLE_AUDIO_3].contains(&job.provider_data["path"].as_str().unwrap_or("")) {
         return json!({"audio": object("song.wav", "audio/wav"), "seed": 7});
     }
     json!({"video": object("output.mp4", "video/mp4")})

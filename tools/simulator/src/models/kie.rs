@@ -47,8 +47,13 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         let url = &input[*name];
         url.is_null() || url.as_str().is_some_and(|url| url.starts_with("https://"))
     });
+    // Seedance 2.5 takes the shape of its frames, and refuses a named ratio with them.
+    let follows_frames =
+        request.body["model"] == "bytedance/seedance-2-5" && input["first_frame_url"].is_string();
+    let ratio_fits = !follows_frames || matches!(input["aspect_ratio"].as_str(), None | Some("adaptive"));
     let fits = has_known_fields
         && are_https
+        && ratio_fits
         && request.body["model"]
             .as_str()
             .is_some_and(|model| model.contains("seedance-2"))

@@ -52,6 +52,14 @@ pub(super) const PROVIDER: SimulatedProvider = SimulatedProvider {
 
 /// The access key of the only account.
 pub const ACCESS_KEY: &str = "simulated-access";
+/// The versions that Kling ended on 2026-09-15.
+const ENDED_MODELS: [&str; 4] = [
+    "kling-v1-5",
+    "kling-v1-6",
+    "kling-v2-1",
+    "kling-v2-1-master",
+];
+
 /// The simulated secret key.
 pub const SECRET_KEY: &str = "simulated-secret";
 
@@ -130,7 +138,9 @@ fn submit(
         return error(400, 1200, "Request parameters are invalid");
     }
     let model = body["model_name"].as_str().unwrap_or_default();
-    if !model.starts_with("kling-v") {
+    // Version 4 has calls of its own.
+    let is_served = model.starts_with("kling-v") && !model.starts_with("kling-v4");
+    if !is_served || ENDED_MODELS.contains(&model) {
         return error(404, 1203, "The model does not exist");
     }
     // Kling requires the length as a string and refuses a JSON number.

@@ -85,18 +85,25 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         part["type"] == "text" && part["text"].as_str().is_some_and(|text| !text.is_empty())
     });
     let ratios = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"];
+    let ratio = body["ratio"].as_str();
+    let model = body["model"].as_str().unwrap_or_default();
+    // The newest model takes the shape of its frames, and refuses a named ratio with them.
+    let follows_frames = model.contains("seedance-2-5") && content.iter().any(is_frame);
+    let ratio_fits = match ratio {
+        Some(ratio) if follows_frames => ratio == "adaptive",
+        Some(ratio) => ratios.contains(&ratio),
+        None => follows_frames,
+    };
     let seed = &body["seed"];
     // -1 asks for a random seed; others have 32 bits.
     let seed_fits = seed.is_null()
         || seed
             .as_i64()
             .is_some_and(|seed| (-1..1 << 32).contains(&seed));
-    let fits = body["model"]
-        .as_str()
-        .is_some_and(|model| model.contains("seedance"))
+    let fits = model.contains("seedance")
         && has_prompt
         && content.iter().all(is_part)
-        && ratios.contains(&body["ratio"].as_str().unwrap_or_default())
+        && ratio_fits
         && matches!(body["resolution"].as_str(), Some("480p" | "720p" | "1080p"))
         && body["duration"]
             .as_u64()
@@ -138,6 +145,10 @@ fn is_part(part: &Value) -> bool {
     part["type"] == "image_url"
         && roles.contains(&part["role"].as_str().unwrap_or_default())
         && (url.starts_with("https://") || url.starts_with("data:image/"))
+}
+
+fn is_frame(part: &Value) -> bool {
+    matches!(part["role"].as_str(), Some("first_frame" | "last_frame"))
 }
 
 fn get(request: &SimulatedRequest) -> SimulatedReply {

@@ -58,6 +58,14 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
                 Some("first_frame" | "last_frame")
             )
     });
+    let ratios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"];
+    // Seedance 2.5 takes the shape of its frames, and refuses a ratio with them.
+    let follows_frames = body["model"] == "bytedance/seedance-2.5" && !frames.is_empty();
+    let ratio_fits = if follows_frames {
+        body["aspect_ratio"].is_null()
+    } else {
+        one_of("aspect_ratio", &ratios)
+    };
     let resolutions = ["360p", "480p", "720p", "768p", "1080p", "1K", "2K", "4K"];
     let fits = has_known_fields
         && body["model"]
@@ -67,10 +75,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
             .as_u64()
             .is_some_and(|seconds| (1..=30).contains(&seconds))
         && one_of("resolution", &resolutions)
-        && one_of(
-            "aspect_ratio",
-            &["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"],
-        )
+        && ratio_fits
         && (body["seed"].is_null() || body["seed"].is_u64())
         && frames_fit;
     let prompt = body["prompt"].as_str().unwrap_or_default();

@@ -132,8 +132,9 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > max_prompt_length {
         return error(400, "model or promptText is missing or too long.");
     }
-    // Kling 2.5 takes the shape of its picture. A `ratio` with a picture is an error.
-    let shaped_by_picture = model == "kling2.5_turbo_pro" && !body["promptImage"].is_null();
+    // These models take the shape of their picture. A `ratio` with a picture is an error.
+    let shaped_by_picture = matches!(model, "kling2.5_turbo_pro" | "seedance2_5")
+        && !body["promptImage"].is_null();
     let ratio = body["ratio"].as_str();
     let fits = match ratio {
         Some(ratio) => !shaped_by_picture && RATIOS.contains(&ratio),

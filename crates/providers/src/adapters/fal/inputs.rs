@@ -48,10 +48,12 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
             references: None,
         };
     }
-    let references_path = if model.contains("/text-to-video") {
-        model.replacen("/text-to-video", "/reference-to-video", 1)
-    } else {
-        format!("{model}/reference-to-video")
+    let task_path = |task: &str| {
+        if model.contains("/text-to-video") {
+            model.replacen("text-to-video", task, 1)
+        } else {
+            format!("{model}/{task}")
+        }
     };
     // Otherwise the offered lengths and sizes would depend on the references.
     let offers_as_much = |endpoint: &FalEndpoint| {
@@ -63,12 +65,10 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
                 .all(|length| endpoint.seconds.contains(length))
             && named.sizes().iter().all(|size| sizes.contains(size))
     };
-    let picture_path =
-        image_endpoint_path(model).unwrap_or_else(|| format!("{model}/image-to-video"));
     EndpointFamily {
-        picture: sibling(picture_path),
-        frames: sibling(format!("{model}/first-last-frame-to-video")),
-        references: sibling(references_path).filter(offers_as_much),
+        picture: sibling(task_path("image-to-video")),
+        frames: sibling(task_path("first-last-frame-to-video")),
+        references: sibling(task_path("reference-to-video")).filter(offers_as_much),
         named,
     }
 }

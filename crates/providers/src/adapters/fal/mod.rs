@@ -111,7 +111,7 @@ impl Adapter for FalAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, is_demucs(model)) {
             (MediaKind::Music, false) if stable_audio::is_stable_audio(model) => {
-                Some(stable_audio::limits())
+                Some(stable_audio::limits(model))
             }
             (MediaKind::Video, false) if !stable_audio::is_stable_audio(model) => {
                 Some(ModelLimits::Video(inputs::endpoint_family(model).limits()))
@@ -139,12 +139,16 @@ impl Adapter for FalAdapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let has_owner = model.trim_matches('/').contains('/');
-        (!has_owner).then(|| {
-            format!(
+        let path = model.trim_matches('/');
+        if !path.contains('/') {
+            return Some(format!(
                 "{model:?} is not a model; use \"fal-ai/{model}\", or the name of another owner"
-            )
-        })
+            ));
+        }
+        // Kling 4.0 has another owner than the versions before it, and a field for its resolution.
+        let rest = path.strip_prefix("fal-ai/kling-video/v4/")?;
+        let task = rest.rsplit('/').next().unwrap_or(rest);
+        Some(format!("fal has no {model}; use \"kling/v4/{task}\""))
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
@@ -360,8 +364,16 @@ impl FalAdapter {
                 Ok((model.to_owned(), input, files))
             }
             WorkSpec::Song(song) if stable_audio::is_stable_audio(model) => {
-                let input = stable_audio::input(song, "seconds_total");
-                Ok((model.to_owned(), input, Vec::new()))
+                let field = if stable_audio::is_third_version(model) {
+                    "duration"
+                } else {
+                    "seconds_total"
+                };
+                Ok((
+                    model.to_owned(),
+                    stable_audio::input(song, field),
+                    Vec::new(),
+                ))
             }
             _ => Err(ProviderError::new(
                 ErrorClass::Rejected,

@@ -380,7 +380,7 @@ fn each_model_has_its_own_name_for_a_picture() {
             ["start_image_url", "end_image_url"],
         ),
         (
-            "fal-ai/kling-video/v4/standard/text-to-video",
+            "kling/v4/text-to-video",
             ["start_image_url", "end_image_url"],
         ),
         (
@@ -402,6 +402,45 @@ fn each_model_has_its_own_name_for_a_picture() {
     let order = with_pictures(video("fal-ai/veo3.1/reference-to-video"), 9, &references);
     let call = fal().start(&order).unwrap();
     assert_eq!(body(&call)["image_urls"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn kling_4_has_another_owner_and_a_number_for_its_length() {
+    let mut order = video("kling/v4/text-to-video");
+    if let WorkSpec::Video(video) = &mut order.work {
+        (video.seconds, video.size) = (30, (1920, 1080));
+    }
+    let call = fal().start(&order).unwrap();
+    assert_eq!(call.target, CallTarget::Path("/kling/v4/text-to-video".into()));
+    assert_eq!(
+        body(&call),
+        &json!({"prompt": "a lighthouse in a storm", "duration": 30, "resolution": "1080p",
+                "aspect_ratio": "16:9"})
+    );
+    let fault = |model: &str| fal().fault_of_model(MediaKind::Video, model);
+    for former in ["pro/text-to-video", "standard/image-to-video"] {
+        let fault = fault(&format!("fal-ai/kling-video/v4/{former}")).unwrap();
+        let task = former.split_once('/').unwrap().1;
+        assert!(fault.contains(&format!("\"kling/v4/{task}\"")), "{fault}");
+    }
+    assert_eq!(fault("kling/v4/text-to-video"), None);
+}
+
+#[test]
+fn flux_3_has_an_endpoint_for_two_frames() {
+    let path = |pictures: &[PictureRole]| {
+        let order = video("blackforestlabs/flux-3/text-to-video");
+        fal().start(&with_pictures(order, 9, pictures)).unwrap().target
+    };
+    let both = [PictureRole::FirstFrame, PictureRole::LastFrame];
+    for (pictures, task) in [
+        (&both[..0], "text-to-video"),
+        (&both[..1], "image-to-video"),
+        (&both[..], "first-last-frame-to-video"),
+    ] {
+        let expected = format!("/blackforestlabs/flux-3/{task}");
+        assert_eq!(path(pictures), CallTarget::Path(expected));
+    }
 }
 
 #[test]

@@ -98,9 +98,7 @@ struct KlingAdapter {
 
 impl Adapter for KlingAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // These models have a different path and body.
-        let is_other_operation = model.contains("omni") || model.contains("video-o1");
-        if kind != MediaKind::Video || is_other_operation {
+        if kind != MediaKind::Video || has_other_calls(model) {
             return None;
         }
         let unknown = VideoLimits {
@@ -113,6 +111,15 @@ impl Adapter for KlingAdapter {
             ..VideoLimits::default()
         };
         Some(ModelLimits::Video(self.catalogue.video(model, unknown)))
+    }
+
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
+        has_other_calls(model).then(|| {
+            format!(
+                "{model} has calls of its own at Kling, which this protocol does not have; \
+                 use another model, or Kling 4.0 at fal (\"kling/v4/text-to-video\")"
+            )
+        })
     }
 
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
@@ -276,6 +283,13 @@ fn operation(video: &VideoSpec) -> &'static str {
 /// "The resource does not exist": in the answer to a poll, that means the task.
 fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     answer.status == 404 || error.code.as_deref() == Some("1203")
+}
+
+/// Whether a model has another path and body than those of this protocol: the unified models, and
+/// all of version 4 (`contents: [{type: prompt │ first_frame │ …}]`).
+fn has_other_calls(model: &str) -> bool {
+    let parts = ["omni", "video-o1", "kling-v4", "kling-4"];
+    parts.iter().any(|part| model.contains(part))
 }
 
 /// Whether a model comes in `std` (720p) and `pro` (1080p); `-master` models do not.

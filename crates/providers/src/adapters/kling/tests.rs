@@ -173,7 +173,12 @@ fn every_status_word() {
 
 #[test]
 fn unsupported_models_and_kinds_are_rejected() {
-    assert!(kling().limits(MediaKind::Video, "kling-v3-omni").is_none());
+    for model in ["kling-v3-omni", "kling-v4", "kling-v4-flash"] {
+        assert!(kling().limits(MediaKind::Video, model).is_none(), "{model}");
+        let fault = kling().fault_of_model(MediaKind::Video, model).unwrap();
+        assert!(fault.contains("calls of its own"), "{fault}");
+    }
+    assert_eq!(kling().fault_of_model(MediaKind::Video, "kling-v3"), None);
     assert_eq!(
         kling().start(&stems("x")).unwrap_err().class,
         ErrorClass::Rejected

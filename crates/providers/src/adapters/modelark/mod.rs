@@ -21,6 +21,10 @@
 //!
 //! The SDK sends unset fields as null; here they are omitted.
 //!
+//! Seedance 2.5 refuses a named `ratio` together with a first frame (400); `adaptive` follows the
+//! frame. Its default length is -1, with which it chooses one. Two users measured both (2026). All
+//! models accept `adaptive` with frames, so it is also sent to endpoints with ids of their own.
+//!
 //! Commonly known but not documented: the error codes, and what each model offers. Unknown: whether
 //! the oldest models read their parameters from the body or only from flags in the prompt
 //! (`--rs 1080p --dur 12`); they are sent in the body, and prompts with such a flag are refused,
@@ -31,6 +35,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use http::Method;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -41,7 +46,7 @@ use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
-use crate::order::{MediaKind, Order, WorkSpec};
+use crate::order::{MediaKind, Order, VideoSpec, WorkSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::list::JobList;
 use crate::port::jobs::{JobApi, ParsedBody, video_at};
@@ -90,6 +95,38 @@ struct ModelArkAdapter {
     catalogue: ProtocolCatalogue,
 }
 
+/// `inputs` of an entry in the catalogue.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ModelArkInputs {
+    /// The ratio of a video from frames.
+    picture: FrameRatio,
+}
+
+/// The value of `ratio` for an order with frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FrameRatio {
+    /// `16:9`: the frames are cropped to this shape.
+    #[default]
+    Shape,
+    /// `adaptive`: the video has the shape of its first frame.
+    Adaptive,
+}
+
+impl ModelArkInputs {
+    fn read(inputs: &Map<String, Value>) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(Value::Object(inputs.clone()))
+    }
+}
+
+/// The fault of `inputs` in a catalogue entry.
+pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
+    ModelArkInputs::read(inputs)
+        .err()
+        .map(|error| error.to_string())
+}
+
 impl Adapter for ModelArkAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // Endpoints have operator-defined ids instead of a model's name: they get the limits that
@@ -135,7 +172,8 @@ impl Adapter for ModelArkAdapter {
         fields.insert("model".into(), json!(order.model));
         fields.insert("content".into(), Value::Array(content(video)));
         fields.insert("resolution".into(), json!(resolution(video.size)));
-        fields.insert("ratio".into(), json!(frame_size::ratio(video.size)));
+        fields.insert("ratio".into(), json!(self.ratio(&order.model, video)));
+        // Never left out: Seedance 2.5 would choose a length by itself.
         fields.insert("duration".into(), json!(video.seconds));
         if let Some(with_audio) = video.audio() {
             fields.insert("generate_audio".into(), json!(with_audio));
@@ -192,6 +230,19 @@ impl Adapter for ModelArkAdapter {
         // All pages: no document says that the list begins with the newest.
         let has_more = !tasks.is_empty() && number.saturating_mul(PAGE_SIZE) < total;
         Ok(LookupPage::jobs(jobs).with_next_page(has_more.then(|| page(number.saturating_add(1)))))
+    }
+}
+
+impl ModelArkAdapter {
+    /// The ratio to ask for. Seedance 2.5 refuses a named one together with a first frame.
+    fn ratio(&self, model: &str, video: &VideoSpec) -> &'static str {
+        let has_frames = video.frames([(), ()]).next().is_some();
+        let known_model = self.catalogue.find(model).filter(|_| has_frames);
+        let inputs = known_model.and_then(|known| ModelArkInputs::read(&known.inputs).ok());
+        match inputs.unwrap_or_default().picture {
+            FrameRatio::Shape => frame_size::ratio(video.size),
+            FrameRatio::Adaptive => "adaptive",
+        }
     }
 }
 

@@ -52,6 +52,27 @@ fn parts_with_roles_and_nothing_null() {
 }
 
 #[test]
+fn frames_decide_the_shape_of_the_newest_model() {
+    let ratio = |model: &str, role: Option<PictureRole>| {
+        let mut order = video(model);
+        if let WorkSpec::Video(video) = &mut order.work {
+            let file = picture();
+            video.pictures.extend(role.map(|role| SourcePicture { role, file }));
+        }
+        let body = body_of(&order);
+        assert_eq!(body["duration"], 5, "{model}");
+        body["ratio"].as_str().unwrap().to_owned()
+    };
+    let (first, reference) = (PictureRole::FirstFrame, PictureRole::Reference);
+    for model in ["dreamina-seedance-2-5-260628", "doubao-seedance-2-5-x", "ep-20261128-x"] {
+        assert_eq!(ratio(model, None), "16:9", "{model}");
+        assert_eq!(ratio(model, Some(first)), "adaptive", "{model}");
+        assert_eq!(ratio(model, Some(reference)), "16:9", "{model}");
+    }
+    assert_eq!(ratio("seedance-1-5-pro-251215", Some(first)), "16:9");
+}
+
+#[test]
 fn every_size_has_its_resolution() {
     let limits = modelark().limits(MediaKind::Video, "seedance-2-0-260128");
     let Some(ModelLimits::Video(limits)) = limits else {

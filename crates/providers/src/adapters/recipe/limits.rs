@@ -5,7 +5,7 @@ use toml::Spanned;
 
 use super::call_template::CallTemplate;
 use super::fault::{CheckResult, RecipeFault};
-use super::media_sections::VideoSection;
+use super::media_sections::{PicturesSection, VideoModel, VideoSection};
 use super::placeholder::{TemplateValue, TemplateValues};
 use super::schema::Recipe;
 use super::template::Template;
@@ -19,17 +19,26 @@ use crate::limits::{
 const LONGEST: u32 = 3_600;
 
 impl VideoSection {
+    /// The section of this model, if it has one.
+    fn model_section(&self, model: &str) -> Option<&VideoModel> {
+        let mut sections = self.model.iter();
+        sections.find(|section| frame_size::fits(&section.name, model))
+    }
+
+    /// What this model does with pictures.
+    pub(super) fn pictures(&self, model: &str) -> PicturesSection {
+        let section = self.model_section(model);
+        section
+            .and_then(|section| section.pictures)
+            .unwrap_or(self.pictures)
+    }
+
     /// The limits of this model.
     pub(super) fn limits(&self, model: &str) -> VideoLimits {
-        let model_section = self
-            .model
-            .iter()
-            .find(|model_section| frame_size::fits(&model_section.name, model));
+        let model_section = self.model_section(model);
         let sizes = model_section.and_then(|model_section| model_section.sizes.as_ref());
         let seconds = model_section.and_then(|model_section| model_section.seconds.as_ref());
-        let pictures = model_section
-            .and_then(|model_section| model_section.pictures)
-            .unwrap_or(self.pictures);
+        let pictures = self.pictures(model);
         let durations = seconds.unwrap_or(&self.seconds).get_ref().clone();
         let default = model_section
             .and_then(|model_section| model_section.default_seconds)

@@ -85,6 +85,8 @@ pub(super) struct PicturesSection {
     pub(super) or_references: usize,
     /// The provider fetches them itself.
     pub(super) address_only: bool,
+    /// A video from frames has their shape, so an order with frames has no ratio.
+    pub(super) decide_shape: bool,
 }
 
 /// `[music]`: the limits of songs.

@@ -74,7 +74,15 @@ pub(super) fn values<'a>(
     ids: &'a [Value],
 ) -> Result<TemplateValues<'a>, ProviderError> {
     let mut values = match (&order.work, &recipe.video) {
-        (WorkSpec::Video(video), Some(section)) => video_values(video, section.get_ref().max_seed),
+        (WorkSpec::Video(video), Some(section)) => {
+            let section = section.get_ref();
+            let mut values = video_values(video, section.max_seed);
+            let has_frames = video.frames([(), ()]).next().is_some();
+            if has_frames && section.pictures(&order.model).decide_shape {
+                values.remove("ratio");
+            }
+            values
+        }
         (WorkSpec::Song(song), _) if recipe.music.is_some() => songs::values(recipe, song)?,
         _ => {
             let message = "the provider's recipe does not support this kind of job";

@@ -126,7 +126,7 @@ impl Adapter for ReplicateAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, model.contains("demucs")) {
             (MediaKind::Music, false) if stable_audio::is_stable_audio(model) => {
-                Some(stable_audio::limits())
+                Some(stable_audio::limits(model))
             }
             (MediaKind::Video, false) if !stable_audio::is_stable_audio(model) => Some(
                 ModelLimits::Video(self.catalogue.video(model, inputs::unknown())),

@@ -249,6 +249,8 @@ fn each_model_gets_its_size_in_its_own_form() {
         ("happyhorse_1_0", full_hd, false, "1920:1080", ""),
         ("happyhorse_1_0", full_hd, true, "", "1080p"),
         ("wan3", hd, false, "1280:720", ""),
+        ("seedance2_5", hd, false, "1280:720", ""),
+        ("seedance2_5", hd, true, "", ""),
     ] {
         assert_eq!(
             sized(model, size, with),

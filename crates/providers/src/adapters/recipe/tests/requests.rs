@@ -121,6 +121,10 @@ fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
         mureka("mureka-9"),
         mureka("mureka-8"),
         mureka("mureka-7.6"),
+        suno("V6"),
+        suno("V6_WILD"),
+        suno("V6_MINI"),
+        suno("V5_5"),
         suno("V5"),
         suno("V4_5PLUS"),
         suno("V4_5"),
@@ -176,6 +180,30 @@ fn each_model_is_ordered_as_its_page_says() {
         documented.len(),
         "every row is of a model in the catalogue"
     );
+}
+
+#[test]
+fn frames_decide_the_shape_of_seedance_2_5() {
+    for (protocol, model, pointer) in [
+        ("recipe:openrouter", "bytedance/seedance-2.5", "/aspect_ratio"),
+        ("recipe:kie", "bytedance/seedance-2-5", "/input/aspect_ratio"),
+    ] {
+        let ratio = |model: &str, role: Option<PictureRole>| {
+            let order = video_with(model, |video| {
+                video.pictures.extend(role.map(|role| {
+                    let mut picture = frame(role);
+                    picture.file.url = Some(PICTURE.into());
+                    picture
+                }));
+            });
+            let call = adapter(protocol, &json!({})).start(&order).unwrap();
+            content(&call.body).pointer(pointer).cloned()
+        };
+        let wide = Some(json!("16:9"));
+        assert_eq!(ratio(model, None), wide, "{protocol}");
+        assert_eq!(ratio(model, Some(PictureRole::FirstFrame)), None, "{protocol}");
+        assert_eq!(ratio(model, Some(PictureRole::Reference)), wide, "{protocol}");
+    }
 }
 
 #[test]
