@@ -28,7 +28,7 @@ pub fn pricing(page: &PricingPage) -> String {
         (group("Music", MediaKind::Music, &page.models))
         p.muted {
             "The price is reserved when a task is accepted. You pay only for what was made. A failed task costs "
-            "nothing. The same data as JSON: " a href="/pricing.json" { "/pricing.json" } "."
+            "nothing, also if its provider charges the operator when it refuses an order. The same data as JSON: " a href="/pricing.json" { "/pricing.json" } "."
         }
     };
     layout(
@@ -82,6 +82,8 @@ fn card(model: &ModelRow) -> Markup {
                 (row("Stems", &model.stems))
                 (row("Aliases", &model.aliases))
                 (row("Providers", &model.providers))
+                dt { "Charged when refused" }
+                dd { (model.refusals) }
                 dt { "Median" }
                 dd data-median { @if let Some(median) = &model.median { (median) " over the last 24 h" } @else { "no runs in the last 24 h" } }
             }

@@ -34,6 +34,7 @@ fn model(id: &str, kind: MediaKind) -> ModelRow {
         stems: list(),
         price: id.to_owned(),
         next_price: Some(id.to_owned()),
+        refusals: id.to_owned(),
         available: true,
         median: Some(id.to_owned()),
         notes: list(),

@@ -72,6 +72,8 @@ pub struct ModelRow {
     pub price: String,
     /// The next price, if known: `0.12 USD per second from 2026-12-01`.
     pub next_price: Option<String>,
+    /// Whether its provider charges for refused orders: `yes`, `no` or `unknown`, and the source.
+    pub refusals: String,
     /// Whether the model is currently available.
     pub available: bool,
     /// Median time in the last 24 hours: `12 s`.

@@ -184,6 +184,7 @@ fn row(model: &ModelObject) -> ModelRow {
             .as_ref()
             .and_then(|price| price.next.as_ref())
             .map(next_price_text),
+        refusals: refusal_text(model),
         available: model.available,
         median: model
             .median_seconds
@@ -192,6 +193,13 @@ fn row(model: &ModelObject) -> ModelRow {
         aliases: model.aliases.clone(),
         providers: model.routes.iter().flatten().map(route).collect(),
     }
+}
+
+/// `yes`, `no` or `unknown`, with the source if it is shown.
+fn refusal_text(model: &ModelObject) -> String {
+    let source = model.charged_when_refused_source.as_ref();
+    let source = source.map_or_else(String::new, |source| format!(" ({source})"));
+    format!("{}{source}", model.charged_when_refused)
 }
 
 fn price_text(usd: &str, unit: &str) -> String {

@@ -1,6 +1,6 @@
 //! Models: names, limits, prices and routes.
 
-use orders::{ModelLimits, ModelNames};
+use orders::{ModelLimits, ModelNames, RefusalCharge, RefusalTerms};
 
 use crate::clock::Timestamp;
 use crate::price::{PASS_THROUGH_MODEL, PriceSchedule};
@@ -66,6 +66,8 @@ pub struct Route {
     pub price: Option<PriceSchedule>,
     /// What the provider is paid.
     pub cost: Option<PriceSchedule>,
+    /// Whether the provider charges for orders that it refuses.
+    pub refusals: RefusalTerms,
     /// The limits of this route.
     pub limits: ModelLimits,
     /// Limit of jobs at once.
@@ -113,6 +115,24 @@ impl Model {
             .filter_map(|route| route.price.as_ref());
         let highest = || route_prices.max_by_key(|schedule| schedule.at(now).price.per_unit);
         self.price.as_ref().or_else(highest)
+    }
+
+    /// Whether a provider charges for an order of this model whose content it refuses. Of several
+    /// routes, one that charges decides, then one of which it is not known.
+    pub fn refusals(&self) -> RefusalTerms {
+        let rank = |route: &&Route| match route.refusals.charge {
+            RefusalCharge::Yes => 0,
+            RefusalCharge::Unknown => 1,
+            RefusalCharge::No => 2,
+        };
+        match self.routes().iter().min_by_key(rank) {
+            Some(route) => route.refusals.clone(),
+            // An embedded model has no provider that could charge.
+            None => RefusalTerms {
+                charge: RefusalCharge::No,
+                source: None,
+            },
+        }
     }
 
     /// Whether every route can send `requested`; one that cannot would run a different model.

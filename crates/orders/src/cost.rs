@@ -37,6 +37,39 @@ impl CostUnit {
     }
 }
 
+/// Whether a provider charges for an order whose content it refuses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RefusalCharge {
+    /// It charges.
+    Yes,
+    /// It does not charge.
+    No,
+    /// Nobody says, or it depends.
+    #[default]
+    Unknown,
+}
+
+impl RefusalCharge {
+    /// The name in files and in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What is known of a provider's charge for refused orders.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RefusalTerms {
+    /// Whether it charges.
+    pub charge: RefusalCharge,
+    /// Where that was read.
+    pub source: Option<String>,
+}
+
 /// The cost of a job. It shows the operator the margin and does not affect what callers pay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderCost {

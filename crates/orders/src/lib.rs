@@ -24,7 +24,7 @@ pub mod order;
 pub mod secret;
 mod video_faults;
 
-pub use cost::{CostUnit, ProviderCost};
+pub use cost::{CostUnit, ProviderCost, RefusalCharge, RefusalTerms};
 pub use error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 pub use frame_shape::FrameShape;
 pub use job::{ClipFacts, DurationSample, JobHandle, OutputKind};

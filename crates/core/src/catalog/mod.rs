@@ -4,13 +4,14 @@ pub mod config_lints;
 mod list_prices;
 mod model_limits;
 pub mod price_warnings;
+pub mod unverified_models;
 
 use std::collections::BTreeMap;
 
 pub use list_prices::highest_list_price;
 use list_prices::{list_price, missing_price};
 use providers::catalogue::Catalogue;
-use providers::{MediaKind, ModelLimits};
+use providers::{Adapter, MediaKind, ModelLimits};
 
 use crate::upstream::ProviderSites;
 use mediagate_config::providers::{ModelSettings, PriceSettings, RouteSettings};
@@ -359,21 +360,10 @@ fn routed_model(
                 format!("there is no provider with this name; configured: {configured}"),
             )
         })?;
-        let route_limits = site
-            .provider
-            .adapter()
+        let adapter = site.provider.adapter();
+        let route_limits = adapter
             .limits(kind, &route.model)
-            .ok_or_else(|| {
-                let media = if kind == MediaKind::Video {
-                    "videos"
-                } else {
-                    "music"
-                };
-                value_error(
-                    ".routes",
-                    format!("{} does not make {media}", route.provider),
-                )
-            })?;
+            .ok_or_else(|| value_error(".routes", no_such_model(adapter, kind, route)))?;
         // Adapter, catalogue, model, route: each is more specific than the one before. The operator
         // has the last word, because our tables may be out of date.
         let route_limits = catalogue.limits(&site.config.protocol, &route.model, route_limits);
@@ -381,10 +371,14 @@ fn routed_model(
             .and_then(|limits| model_limits::apply_settings(limits, &route.limits));
         let limits =
             limits.map_err(|(key, message)| value_error(".limits", format!("{key}: {message}")))?;
+        let known_model = catalogue.find(&site.config.protocol, &route.model);
         built_routes.push(Route {
+            refusals: known_model
+                .map(|known| known.refusals.clone())
+                .unwrap_or_default(),
             provider: route.provider.clone(),
             model: route.model.clone(),
-            names: site.provider.adapter().model_names(),
+            names: adapter.model_names(),
             weight: route.weight,
             price: price(&value_error, route.price.as_ref(), kind, now)?,
             cost: price(
@@ -417,6 +411,18 @@ fn routed_model(
         price: None,
         passthrough_fields: Vec::new(),
         backend: ModelBackend::Routes(built_routes),
+    })
+}
+
+/// Why a provider does not make a route's model.
+fn no_such_model(adapter: &dyn Adapter, kind: MediaKind, route: &RouteSettings) -> String {
+    let fault = adapter.fault_of_model(kind, &route.model);
+    fault.unwrap_or_else(|| {
+        let media = match kind {
+            MediaKind::Video => "videos",
+            MediaKind::Music => "music",
+        };
+        format!("{} does not make {media}", route.provider)
     })
 }
 

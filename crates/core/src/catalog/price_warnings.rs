@@ -72,19 +72,19 @@ fn below_list_price(price: Price, route: &Route, known: &KnownModel) -> Option<S
     is_below.then(|| {
         format!(
             "the price of {} per {} is below the list price of {}{condition} ({}); declare the `cost` if yours is another",
-            price.per_unit, price.unit, list.usd, known.date
+            price.per_unit, price.unit, list.usd, known.price_date
         )
     })
 }
 
 /// A list price whose date is long ago.
 fn old_list_price(known: &KnownModel, now: Timestamp) -> Option<String> {
-    let read = Timestamp::parse(&known.date)?;
+    let read = Timestamp::parse(&known.price_date)?;
     let is_old = now.since(read) > TRUST;
     (is_old && !known.prices.is_empty()).then(|| {
         format!(
             "the list price of {} was read on {}; compare it with the provider's page",
-            known.id, known.date
+            known.id, known.price_date
         )
     })
 }

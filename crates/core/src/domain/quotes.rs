@@ -19,6 +19,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::Price;
 use mediagate_store as store;
+use providers::cost::RefusalTerms;
 
 /// The request to quote.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub struct Quote {
     pub affordable: bool,
     /// Why nothing would be made, if that is the case.
     pub note: Option<String>,
+    /// Whether a provider charges if it refuses the content; `None` if no provider is involved.
+    pub refusals: Option<RefusalTerms>,
 }
 
 /// Why a chat is answered with a sentence.
@@ -140,6 +143,7 @@ fn free_quote() -> Quote {
         available: true,
         affordable: true,
         note: None,
+        refusals: None,
     }
 }
 
@@ -172,6 +176,7 @@ async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Re
     // While no route is up, the first one still gives the price.
     let first = first.or(routes.first());
     Ok(Quote {
+        refusals: (!model.routes().is_empty()).then(|| model.refusals()),
         model: Some(model.id),
         tasks: count.into(),
         quantity: Some(quantity),

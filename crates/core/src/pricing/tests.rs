@@ -80,6 +80,7 @@ fn model(own_price: Option<Price>, routes: &[Option<Price>]) -> Model {
         weight: None,
         price: price.map(PriceSchedule::always),
         cost: price.map(PriceSchedule::always),
+        refusals: providers::cost::RefusalTerms::default(),
         limits: limits.clone(),
         max_running: None,
         per_minute: None,

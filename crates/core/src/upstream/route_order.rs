@@ -49,6 +49,7 @@ mod tests {
             weight,
             price: None,
             cost: None,
+            refusals: providers::cost::RefusalTerms::default(),
             limits: ModelLimits::Music(MusicLimits {
                 stems: None,
                 tasks: Vec::new(),

@@ -5,7 +5,7 @@
 use crate::cli::output::note;
 use crate::cli::{CliError, confinement, serve, show};
 use mediagate_config::{Config, ConfigError, Settings, fault_report};
-use mediagate_core::catalog::{Catalog, config_lints, price_warnings};
+use mediagate_core::catalog::{Catalog, config_lints, price_warnings, unverified_models};
 use mediagate_core::upstream;
 use mediagate_media::engines::own_models::InstalledModels;
 use mediagate_model::clock::Clock;
@@ -53,7 +53,9 @@ fn check(config: &Config) -> Result<Vec<ConfigError>, Vec<ConfigError>> {
         Catalog::new(&config.models, installed_models.models(), &sites, now).map_err(to_list)?;
     let lints = config_lints::find(&config.models, &sites, &catalog, now);
     if lints.is_empty() {
-        Ok(price_warnings::find(&config.models, &sites, &catalog, now))
+        let mut warnings = price_warnings::find(&config.models, &sites, &catalog, now);
+        warnings.extend(unverified_models::find(&config.models, &sites, &catalog));
+        Ok(warnings)
     } else {
         Err(lints)
     }

@@ -1,6 +1,7 @@
 //! `mediagate models`: known hosted models, the configuration to offer them, and the weights of
 //! pretrained models. Needs no provider's secret and no database.
 
+mod costs;
 mod install;
 
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::{CliError, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::catalog::highest_list_price;
+use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::PriceUnit;
 
@@ -35,6 +37,10 @@ pub(super) struct ModelListArgs {
     /// Also show the providers' model ids, all prices and the date of each entry
     #[arg(long)]
     long: bool,
+    /// Show what each model costs at its provider, where and how many days ago that was read, and
+    /// why a cost is not known
+    #[arg(long, conflicts_with = "long")]
+    costs: bool,
 }
 
 #[derive(Debug, Args)]
@@ -72,14 +78,21 @@ fn list(settings: &Settings, args: &ModelListArgs, json: bool) -> Result<(), Cli
             provider_filter.unwrap_or_default(),
         ));
     }
+    let now = Clock::system().now();
     if json {
-        return show::json(&models.into_iter().map(model_json).collect::<Vec<_>>());
+        let models = models.into_iter().map(|model| model_json(model, now));
+        return show::json(&models.collect::<Vec<_>>());
     }
-    say(&table(&models, args.long).to_string())
+    let table = if args.costs {
+        costs::table(&models, now)
+    } else {
+        table(&models, args.long)
+    };
+    say(&table.to_string())
 }
 
-/// A model as JSON, with everything that `--long` shows.
-fn model_json(model: &KnownModel) -> Value {
+/// A model as JSON, with everything that `--long` and `--costs` show.
+fn model_json(model: &KnownModel, now: Timestamp) -> Value {
     let model = model.with_protocol_limits(limits_of(model));
     let prices = model.prices.iter();
     let prices = prices
@@ -105,6 +118,13 @@ fn model_json(model: &KnownModel) -> Value {
         "pictures": model.pictures,
         "audio": model.audio.map(SoundSupport::name),
         "prices": prices.collect::<Vec<_>>(),
+        "price_unknown": model.price_unknown,
+        "price_source": model.price_source,
+        "price_date": model.price_date,
+        "price_age_days": costs::age_in_days(&model, now),
+        "charged_when_refused": model.refusals.charge.name(),
+        "charged_when_refused_source": model.refusals.source,
+        "unverified": model.unverified,
         "retired": model.retired,
         "source": model.source,
         "date": model.date,
@@ -140,10 +160,10 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
         },
         None => "-".into(),
     };
-    let price = if long {
-        join("; ", model.prices.iter().map(price))
-    } else {
-        range_of_prices(&model.prices)
+    let price = match (&model.price_unknown, long) {
+        (Some(_), _) => "unknown".into(),
+        (None, true) => join("; ", model.prices.iter().map(price)),
+        (None, false) => range_of_prices(&model.prices),
     };
     [
         format!("{}/{}", model.provider, model.name),
@@ -269,17 +289,28 @@ fn config_toml(model: &KnownModel, margin: u16) -> String {
             text,
             "# list price: {} ({}, {})",
             self::price(price),
-            model.source,
-            model.date
+            model.price_source,
+            model.price_date
         );
     }
+    if let Some(reason) = &model.unverified {
+        let _ = writeln!(text, "# unverified: {reason}");
+    }
+    let charge = model.refusals.charge.name();
+    let source = model.refusals.source.as_ref();
+    let source = source.map_or_else(String::new, |source| format!(" ({source})"));
+    let _ = writeln!(text, "# charged when refused: {charge}{source}");
     let _ = match charged_price(model, margin) {
         Some((unit, usd)) => writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}"),
         // The settings reject this until somebody fills in the amount.
         None => writeln!(
             text,
-            "price  = {{ unit = \"{}\", usd = \"\" }} # required: the list price is not known; see the provider's page",
-            PriceUnit::usual(model.kind)
+            "price  = {{ unit = \"{}\", usd = \"\" }} # required: the list price is not known ({}); see the provider's page",
+            PriceUnit::usual(model.kind),
+            model
+                .price_unknown
+                .as_deref()
+                .unwrap_or("nobody looked it up")
         ),
     };
     let _ = writeln!(

@@ -47,6 +47,12 @@ pub struct ModelObject {
     pub capabilities: CapabilitiesObject,
     /// Whether it is currently available.
     pub available: bool,
+    /// Whether a provider charges for an order whose content it refuses: `yes`, `no` or `unknown`.
+    /// The gateway itself charges nothing for a refused order.
+    pub charged_when_refused: &'static str,
+    /// Where that was read, if the operator shows providers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged_when_refused_source: Option<String>,
     /// The model's routes and their availability, if the operator shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<RouteObject>>,
@@ -192,7 +198,11 @@ pub struct CapabilitiesObject {
 impl ModelObject {
     /// A model in its current state.
     pub fn new(model: &Model, status: ModelStatus) -> Self {
+        let refusals = model.refusals();
         Self {
+            charged_when_refused: refusals.charge.name(),
+            // It would reveal who the provider is.
+            charged_when_refused_source: refusals.source.filter(|_| status.routes.is_some()),
             id: model.id.clone(),
             object: "model",
             created: 0,

@@ -36,6 +36,13 @@ pub struct QuoteObject {
     /// Routes that can serve the request, in the order in which they are tried. A single entry if
     /// the operator does not show providers.
     pub routes: Vec<RouteQuoteObject>,
+    /// Whether a provider charges if it refuses the content: `yes`, `no` or `unknown`. The gateway
+    /// itself charges nothing for a refused order. Absent if no provider is involved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged_when_refused: Option<&'static str>,
+    /// Where that was read, if the operator shows providers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged_when_refused_source: Option<String>,
     /// Whether at least one route is currently available.
     pub available: bool,
     /// Whether the key's budget and the account currently cover `reserve_usd`.
@@ -84,6 +91,13 @@ impl QuoteObject {
             cost_usd: quote.cost.to_string(),
             reserve_usd: quote.reserve.to_string(),
             tasks: quote.tasks,
+            charged_when_refused: quote.refusals.as_ref().map(|terms| terms.charge.name()),
+            // It would reveal who the provider is.
+            charged_when_refused_source: quote
+                .refusals
+                .as_ref()
+                .and_then(|terms| terms.source.clone())
+                .filter(|_| shows_providers),
             routes,
             available: quote.available,
             affordable: quote.affordable,

@@ -8,16 +8,14 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::{KnownModel, ListPrice, SoundSupport};
+use crate::cost::{RefusalCharge, RefusalTerms};
 use crate::limits::Durations;
 use crate::order::MediaKind;
 
 /// The files that are part of the program, by protocol or recipe.
 pub(super) const EMBEDDED: &[(&str, &str)] = &[
     ("dashscope", include_str!("../../models/dashscope.toml")),
-    (
-        "elevenlabs",
-        include_str!("../../models/elevenlabs.toml"),
-    ),
+    ("elevenlabs", include_str!("../../models/elevenlabs.toml")),
     ("fal", include_str!("../../models/fal.toml")),
     ("gemini-veo", include_str!("../../models/gemini-veo.toml")),
     ("hunyuan", include_str!("../../models/hunyuan.toml")),
@@ -71,6 +69,8 @@ struct CatalogueFile {
     date: Datetime,
     /// The environment variable for the key, in printed configuration lines.
     key: String,
+    charged_when_refused: Option<RefusalCharge>,
+    charged_when_refused_source: Option<String>,
     #[serde(default)]
     model: Vec<Spanned<CatalogueEntry>>,
 }
@@ -99,6 +99,12 @@ struct CatalogueEntry {
     inputs: Map<String, Value>,
     #[serde(default)]
     price: Vec<CataloguePrice>,
+    price_unknown: Option<String>,
+    price_source: Option<String>,
+    price_date: Option<Datetime>,
+    charged_when_refused: Option<RefusalCharge>,
+    charged_when_refused_source: Option<String>,
+    unverified: Option<String>,
     retired: Option<Datetime>,
     instead: Option<String>,
     source: Option<String>,
@@ -173,11 +179,15 @@ pub(super) fn file(
         let offset = error.span().map(|span| span.start);
         fault_at(offset, error.message().to_owned())
     })?;
+    let refusals = refusal_terms(file.charged_when_refused, file.charged_when_refused_source);
     let head = FileHeader {
         provider: name,
         key: &file.key,
         source: &file.source,
         date: day(&file.date),
+        refusals: refusals
+            .map_err(|message| fault_at(None, message))?
+            .unwrap_or_default(),
     };
     let mut models: Vec<KnownModel> = Vec::new();
     for entry in file.model {
@@ -205,6 +215,24 @@ struct FileHeader<'f> {
     key: &'f str,
     source: &'f str,
     date: Option<String>,
+    refusals: RefusalTerms,
+}
+
+/// The terms that a file or an entry states; `None` if it states none.
+fn refusal_terms(
+    charge: Option<RefusalCharge>,
+    source: Option<String>,
+) -> Result<Option<RefusalTerms>, String> {
+    match (charge, source) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => {
+            Err("charged_when_refused_source: requires charged_when_refused".to_owned())
+        }
+        (Some(RefusalCharge::Yes | RefusalCharge::No), None) => {
+            Err("charged_when_refused: requires charged_when_refused_source".to_owned())
+        }
+        (Some(charge), source) => Ok(Some(RefusalTerms { charge, source })),
+    }
 }
 
 fn read_entry(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, String> {
@@ -228,8 +256,22 @@ fn read_entry(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel
     if !default_fits {
         return Err(format!("{id}: default_seconds is not one of the lengths"));
     }
+    if !entry.price.is_empty() && entry.price_unknown.is_some() {
+        return Err(format!("{id}: has both price and price_unknown"));
+    }
     let prices = entry.price.into_iter().map(|price| read_price(&id, price));
     let date = entry.date.as_ref().map_or(head.date.clone(), day);
+    let date = date.ok_or("date: must be a date such as 2026-11-22")?;
+    let source = entry.source.unwrap_or_else(|| head.source.to_owned());
+    let price_date = match &entry.price_date {
+        Some(read) => day(read).ok_or("price_date: must be a date such as 2026-11-22")?,
+        None => date.clone(),
+    };
+    let refusals = refusal_terms(
+        entry.charged_when_refused,
+        entry.charged_when_refused_source,
+    );
+    let refusals = refusals.map_err(|message| format!("{id}: {message}"))?;
     Ok(KnownModel {
         provider: head.provider.to_owned(),
         key: head.key.to_owned(),
@@ -249,13 +291,18 @@ fn read_entry(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel
         max_prompt: entry.max_prompt,
         inputs: entry.inputs,
         prices: prices.collect::<Result<_, _>>()?,
+        price_unknown: entry.price_unknown,
+        price_source: entry.price_source.unwrap_or_else(|| source.clone()),
+        price_date,
+        refusals: refusals.unwrap_or_else(|| head.refusals.clone()),
+        unverified: entry.unverified,
         retired: match &entry.retired {
             Some(end) => Some(day(end).ok_or("retired: must be a date")?),
             None => None,
         },
         instead: entry.instead,
-        source: entry.source.unwrap_or_else(|| head.source.to_owned()),
-        date: date.ok_or("date: must be a date such as 2026-11-22")?,
+        source,
+        date,
         id,
     })
 }

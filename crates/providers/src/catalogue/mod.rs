@@ -10,7 +10,7 @@
 //! endpoints (`fal/endpoints.tsv`) and for recipes, whose own files describe their models.
 //!
 //! A list price is the provider's price; the operator decides what a caller pays, and nothing here
-//! is charged.
+//! is charged. An entry without one says why. An entry also says what about it is not verified.
 
 mod files;
 
@@ -20,6 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
+use crate::cost::RefusalTerms;
 use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, PicturePurpose, SourcePictureLimits, VideoLimits};
 use crate::order::MediaKind;
@@ -74,6 +75,16 @@ pub struct KnownModel {
     pub inputs: Map<String, Value>,
     /// The provider's list prices.
     pub prices: Vec<ListPrice>,
+    /// Why there is no list price.
+    pub price_unknown: Option<String>,
+    /// The source of the list prices.
+    pub price_source: String,
+    /// The date of that source, such as `2026-11-22`.
+    pub price_date: String,
+    /// Whether the provider charges for orders that it refuses.
+    pub refusals: RefusalTerms,
+    /// What about this entry nobody has verified.
+    pub unverified: Option<String>,
     /// The first day on which it is no longer available, as `2026-10-22`.
     pub retired: Option<String>,
     /// What to use in its place.

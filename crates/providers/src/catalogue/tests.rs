@@ -58,6 +58,34 @@ fn every_model_in_the_files_can_be_ordered() {
     }
 }
 
+/// Nobody can set a price for a model of which the catalogue says neither a cost nor why there is
+/// none.
+#[test]
+fn every_live_model_has_a_cost_or_the_reason_why_there_is_none() {
+    let catalogue = Catalogue::embedded();
+    let mut faults = Vec::new();
+    for model in catalogue.models().filter(|model| model.retired.is_none()) {
+        let name = format!("{}/{}", model.provider, model.name);
+        let has_reason = model
+            .price_unknown
+            .as_ref()
+            .is_some_and(|text| text.len() > 10);
+        if model.prices.is_empty() != has_reason {
+            faults.push(format!("{name}: neither a price nor price_unknown"));
+        }
+        if model.price_source.len() < 5 {
+            faults.push(format!("{name}: no source"));
+        }
+        if model.price_date.len() != "2026-11-28".len() {
+            faults.push(format!("{name}: no date"));
+        }
+        if model.refusals.source.is_none() {
+            faults.push(format!("{name}: no source of charged_when_refused"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 type Setting<'a> = &'a dyn Fn(&mut VideoSpec);
 
 /// Everything that an entry offers must reach the provider: a request with the setting must differ
@@ -293,6 +321,16 @@ fn a_wrong_file_is_explained_by_line() {
             7,
             "twice",
         ),
+        (
+            "[[model]]\nid = \"a\"\nkind = \"video\"\nprice_unknown = \"x\"\nprice = [{ unit = \"second\", usd = \"1\" }]\n",
+            4,
+            "both price and price_unknown",
+        ),
+        (
+            "[[model]]\nid = \"a\"\nkind = \"video\"\ncharged_when_refused = \"yes\"\n",
+            4,
+            "charged_when_refused_source",
+        ),
     ] {
         let error = files::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap_err();
         assert_eq!(error.line, Some(line), "{toml}{error}");
@@ -332,9 +370,18 @@ fn table() -> String {
             let holds_for = holds_for.map_or(String::new(), |condition| format!(" ({condition})"));
             format!("{} a {}{holds_for}", price.usd, price.unit)
         });
-        let price = match &model.retired {
-            Some(day) => format!("shut down on {day}"),
-            None => prices.collect::<Vec<_>>().join(", "),
+        let (price, read, refused) = match (&model.retired, &model.price_unknown) {
+            (Some(day), _) => (format!("shut down on {day}"), "", ""),
+            (None, Some(reason)) => (
+                format!("unknown: {reason}"),
+                model.price_date.as_str(),
+                model.refusals.charge.name(),
+            ),
+            (None, None) => (
+                prices.collect::<Vec<_>>().join(", "),
+                model.price_date.as_str(),
+                model.refusals.charge.name(),
+            ),
         };
         let seconds = match &model.seconds {
             Some(Durations::Range { min, max }) => format!("{min}–{max}"),
@@ -349,7 +396,7 @@ fn table() -> String {
         };
         writeln!(
             text,
-            "| `{}/{}` | `{}` | {seconds} | {} | {price} |",
+            "| `{}/{}` | `{}` | {seconds} | {} | {price} | {read} | {refused} |",
             model.provider,
             model.name,
             model.id,
@@ -358,6 +405,17 @@ fn table() -> String {
         .unwrap();
     }
     text
+}
+
+/// The document's list of what nobody has verified.
+fn unverified() -> String {
+    let catalogue = Catalogue::embedded();
+    let models = catalogue.models().filter(|model| model.retired.is_none());
+    let lines = models.filter_map(|model| {
+        let reason = model.unverified.as_ref()?;
+        Some(format!("* `{}/{}`: {reason}\n", model.provider, model.name))
+    });
+    lines.collect()
 }
 
 /// Whether every length between the first and the last is included.
@@ -376,5 +434,13 @@ fn the_document_lists_what_the_files_say() {
         rows == table(),
         "the table in docs/models/hosted.md should be:\n{}",
         table()
+    );
+    let (_, rest) = document.split_once("## Not verified\n").unwrap();
+    let lines = rest.lines().filter(|line| line.starts_with("* `"));
+    let lines: Vec<&str> = lines.collect();
+    assert!(
+        lines.join("\n") + "\n" == unverified(),
+        "\"Not verified\" in docs/models/hosted.md should be:\n{}",
+        unverified()
     );
 }

@@ -50,7 +50,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     // Seedance 2.5 takes the shape of its frames, and refuses a named ratio with them.
     let follows_frames =
         request.body["model"] == "bytedance/seedance-2-5" && input["first_frame_url"].is_string();
-    let ratio_fits = !follows_frames || matches!(input["aspect_ratio"].as_str(), None | Some("adaptive"));
+    let ratio_fits =
+        !follows_frames || matches!(input["aspect_ratio"].as_str(), None | Some("adaptive"));
     let fits = has_known_fields
         && are_https
         && ratio_fits

@@ -133,8 +133,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(400, "model or promptText is missing or too long.");
     }
     // These models take the shape of their picture. A `ratio` with a picture is an error.
-    let shaped_by_picture = matches!(model, "kling2.5_turbo_pro" | "seedance2_5")
-        && !body["promptImage"].is_null();
+    let shaped_by_picture =
+        matches!(model, "kling2.5_turbo_pro" | "seedance2_5") && !body["promptImage"].is_null();
     let ratio = body["ratio"].as_str();
     let fits = match ratio {
         Some(ratio) => !shaped_by_picture && RATIOS.contains(&ratio),

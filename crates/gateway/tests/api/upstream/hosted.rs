@@ -131,6 +131,96 @@ async fn config_check_warns_of_prices_that_lose_money() {
 }
 
 #[tokio::test]
+async fn costs_are_listed_with_their_source_and_age_or_a_reason() {
+    let (code, list, error) = run(&["models", "list", "--costs"]).await;
+    assert_eq!(code, Some(0), "{error}");
+    let line = |name: &str| {
+        let mut lines = list.lines();
+        let found = lines.find(|line| line.starts_with(&format!("{name} ")));
+        found.unwrap_or_else(|| panic!("{name}: {list}"))
+    };
+    let known = line("runway/gen-4.5");
+    for part in [
+        "2026-04-30",
+        " d ",
+        "charged",
+        "0.12/second",
+        "runwayml/skills",
+    ] {
+        assert!(known.contains(part), "{known}");
+    }
+    let unknown = line("fal/vidu-q3");
+    assert!(unknown.contains("unknown: fal's page"), "{unknown}");
+    assert!(line("kling/kling-v1-6").contains("retired 2026-09-15"));
+    assert!(!list.contains("not stated"), "{list}");
+    let (_, json, _) = run(&["models", "list", "--provider", "runway", "--json"]).await;
+    let models: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    let model = |name: &str| models.iter().find(|model| model["name"] == name).unwrap();
+    assert!(model("gen-4.5")["price_age_days"].as_u64().unwrap() > 200);
+    assert!(model("kling-4")["price_unknown"].is_string());
+    assert_eq!(model("kling-4")["charged_when_refused"], "yes");
+    let (_, short, _) = run(&["models", "list", "--provider", "fal"]).await;
+    let mut lines = short.lines();
+    let vidu = lines.find(|line| line.starts_with("fal/vidu-q3 ")).unwrap();
+    assert!(vidu.contains("unknown"), "{vidu}");
+}
+
+/// The operator hears of what nobody has checked before callers pay for it.
+#[tokio::test]
+async fn what_nobody_verified_is_said_where_it_is_configured() {
+    let (_, lines, _) = run(&["models", "add", "fal/kling-v4"]).await;
+    for part in [
+        "# unverified: the names of its picture fields",
+        "# charged when refused: unknown (fal.ai/docs/model-apis/faq",
+        "usd = \"0.282\"",
+    ] {
+        assert!(lines.contains(part), "{lines}");
+    }
+    let (_, lines, _) = run(&["models", "add", "fal/vidu-q3"]).await;
+    let required = "usd = \"\" } # required: the list price is not known (fal's page";
+    assert!(lines.contains(required), "{lines}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let check = ["config", "check", "--config", file.to_str().unwrap()];
+    let with = |model: &str| {
+        format!(
+            "[providers.fal]\nprotocol = \"fal\"\napi_key = \"a-key\"\n[models.film]\nkind = \"video\"\n\
+             price = {{ unit = \"second\", usd = \"0.50\" }}\n\
+             routes = [{{ provider = \"fal\", model = \"{model}\" }}]\n"
+        )
+    };
+    for (model, expected) in [
+        (
+            "kling/v4/text-to-video",
+            Some("kling/v4/text-to-video is unverified: the names"),
+        ),
+        ("fal-ai/veo3.1", None),
+    ] {
+        std::fs::write(&file, with(model)).unwrap();
+        let (code, _, error) = run(&check).await;
+        assert_eq!(code, Some(0), "{error}");
+        match expected {
+            Some(text) => assert!(
+                error.contains("warning: ") && error.contains("m.toml:4") && error.contains(text),
+                "{error}"
+            ),
+            None => assert!(!error.contains("unverified"), "{error}"),
+        }
+    }
+    for (model, expected) in [
+        (
+            "fal-ai/kling-video/v4/pro/text-to-video",
+            "use \"kling/v4/text-to-video\"",
+        ),
+        ("fal-ai/sora-2/text-to-video", "was shut down on 2026-09-24"),
+    ] {
+        std::fs::write(&file, with(model)).unwrap();
+        let (code, _, error) = run(&check).await;
+        assert!(code == Some(2) && error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_folder_of_newer_files_overrides_the_catalog() {
     let folder = tempfile::tempdir().unwrap();
     let newer = folder.path().join("newer");

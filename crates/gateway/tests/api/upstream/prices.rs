@@ -101,6 +101,48 @@ async fn quotes_name_providers_only_where_they_are_shown() {
     gateway.stop().await;
 }
 
+/// The catalogue says whether a provider charges for what it refuses; its source would name it.
+#[tokio::test]
+async fn lists_and_quotes_say_whether_refused_orders_are_charged() {
+    let simulator = simulator().await;
+    let providers = provider("acme", "runway", &simulator, "")
+        + &provider("other", "openai-videos", &simulator, "");
+    let two =
+        r#"{ provider = "other", model = "sora-2" }, { provider = "acme", model = "gen4.5" }"#;
+    let models = film(two)
+        + "[models.unknown]\nkind = \"video\"\nprice = \"free\"\n\
+           routes = [{ provider = \"other\", model = \"sora-2\" }]\n";
+    for is_shown in [false, true] {
+        let toml = format!("show_providers = {is_shown}\n{providers}{models}");
+        let gateway = gateway(&toml).await;
+        let list = gateway.without_key().get("/pricing.json").await.ok();
+        let facts = |id: &str| {
+            let mut models = list["data"].as_array().unwrap().iter();
+            let model = models.find(|model| model["id"] == id).unwrap();
+            (
+                model["charged_when_refused"].clone(),
+                model["charged_when_refused_source"].clone(),
+            )
+        };
+        assert_eq!(facts("animatic-1"), (json!("no"), Value::Null));
+        assert_eq!(facts("unknown").0, "unknown");
+        let (charged, source) = facts("film");
+        assert_eq!(charged, "yes");
+        let quoted = quote(&gateway, &chat_order("a lake")).await;
+        assert_eq!(quoted["charged_when_refused"], "yes", "{quoted}");
+        assert_eq!(quoted["charged_when_refused_source"], source);
+        let names_runway = source
+            .as_str()
+            .is_some_and(|text| text.contains("runwayml"));
+        assert_eq!(names_runway, is_shown, "{source}");
+        let page = gateway.without_key().get("/pricing").await;
+        let page = String::from_utf8(page.bytes.to_vec()).unwrap();
+        assert!(page.contains("Charged when refused"), "{page}");
+        assert_eq!(page.contains("runwayml"), is_shown);
+        gateway.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn an_unavailable_model_is_quoted_as_unavailable() {
     // No server listens there.

@@ -411,7 +411,10 @@ fn kling_4_has_another_owner_and_a_number_for_its_length() {
         (video.seconds, video.size) = (30, (1920, 1080));
     }
     let call = fal().start(&order).unwrap();
-    assert_eq!(call.target, CallTarget::Path("/kling/v4/text-to-video".into()));
+    assert_eq!(
+        call.target,
+        CallTarget::Path("/kling/v4/text-to-video".into())
+    );
     assert_eq!(
         body(&call),
         &json!({"prompt": "a lighthouse in a storm", "duration": 30, "resolution": "1080p",
@@ -430,7 +433,10 @@ fn kling_4_has_another_owner_and_a_number_for_its_length() {
 fn flux_3_has_an_endpoint_for_two_frames() {
     let path = |pictures: &[PictureRole]| {
         let order = video("blackforestlabs/flux-3/text-to-video");
-        fal().start(&with_pictures(order, 9, pictures)).unwrap().target
+        fal()
+            .start(&with_pictures(order, 9, pictures))
+            .unwrap()
+            .target
     };
     let both = [PictureRole::FirstFrame, PictureRole::LastFrame];
     for (pictures, task) in [

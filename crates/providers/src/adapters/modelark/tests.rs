@@ -57,14 +57,20 @@ fn frames_decide_the_shape_of_the_newest_model() {
         let mut order = video(model);
         if let WorkSpec::Video(video) = &mut order.work {
             let file = picture();
-            video.pictures.extend(role.map(|role| SourcePicture { role, file }));
+            video
+                .pictures
+                .extend(role.map(|role| SourcePicture { role, file }));
         }
         let body = body_of(&order);
         assert_eq!(body["duration"], 5, "{model}");
         body["ratio"].as_str().unwrap().to_owned()
     };
     let (first, reference) = (PictureRole::FirstFrame, PictureRole::Reference);
-    for model in ["dreamina-seedance-2-5-260628", "doubao-seedance-2-5-x", "ep-20261128-x"] {
+    for model in [
+        "dreamina-seedance-2-5-260628",
+        "doubao-seedance-2-5-x",
+        "ep-20261128-x",
+    ] {
         assert_eq!(ratio(model, None), "16:9", "{model}");
         assert_eq!(ratio(model, Some(first)), "adaptive", "{model}");
         assert_eq!(ratio(model, Some(reference)), "16:9", "{model}");

@@ -74,6 +74,10 @@ impl TryFrom<String> for FrameSize {
 }
 
 /// `pictures = { … }`.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a line that an operator writes"
+)]
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PicturesSection {

@@ -185,8 +185,16 @@ fn each_model_is_ordered_as_its_page_says() {
 #[test]
 fn frames_decide_the_shape_of_seedance_2_5() {
     for (protocol, model, pointer) in [
-        ("recipe:openrouter", "bytedance/seedance-2.5", "/aspect_ratio"),
-        ("recipe:kie", "bytedance/seedance-2-5", "/input/aspect_ratio"),
+        (
+            "recipe:openrouter",
+            "bytedance/seedance-2.5",
+            "/aspect_ratio",
+        ),
+        (
+            "recipe:kie",
+            "bytedance/seedance-2-5",
+            "/input/aspect_ratio",
+        ),
     ] {
         let ratio = |model: &str, role: Option<PictureRole>| {
             let order = video_with(model, |video| {
@@ -201,8 +209,16 @@ fn frames_decide_the_shape_of_seedance_2_5() {
         };
         let wide = Some(json!("16:9"));
         assert_eq!(ratio(model, None), wide, "{protocol}");
-        assert_eq!(ratio(model, Some(PictureRole::FirstFrame)), None, "{protocol}");
-        assert_eq!(ratio(model, Some(PictureRole::Reference)), wide, "{protocol}");
+        assert_eq!(
+            ratio(model, Some(PictureRole::FirstFrame)),
+            None,
+            "{protocol}"
+        );
+        assert_eq!(
+            ratio(model, Some(PictureRole::Reference)),
+            wide,
+            "{protocol}"
+        );
     }
 }
 
