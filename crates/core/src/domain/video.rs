@@ -208,8 +208,9 @@ fn plan(
             (job.width, job.height) = (resolved.width, resolved.height);
             job.milliseconds = animatic_engine::milliseconds(resolved.seconds);
             job.fps = Some(resolved.fps);
-            let seed = &mut job.options.seed;
-            seed.get_or_insert(Choice::Default(resolved.seed));
+            if job.options.seed.is_none() {
+                job.options.seed = Some(Choice::Default(drawn_seed()?));
+            }
         }
         (ModelBackend::Embedded { engine, .. }, _) => {
             return Err(Error::internal(format!("{engine:?} makes no videos")));
@@ -236,6 +237,14 @@ fn plan(
         }
     }
     Ok(job)
+}
+
+/// A random seed for a film whose order names none, so that a repeated order makes another film.
+fn drawn_seed() -> Result<u64, Error> {
+    // 32 bits: every client of a JSON API can hold that and send it back.
+    let mut bits = [0; 4];
+    getrandom::fill(&mut bits).map_err(Error::internal)?;
+    Ok(u32::from_ne_bytes(bits).into())
 }
 
 /// The role of a picture for which the request names none. The second is the last frame. A route

@@ -27,6 +27,9 @@ pub struct TaskInput {
     /// The seed. Null if the provider chose it.
     #[schema(required = true)]
     pub seed: Option<u64>,
+    /// Whether the gateway drew the seed, because the request has none. Absent if it has one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub seed_drawn: bool,
     /// The negative prompt: what to keep out of the result.
     #[schema(required = true)]
     pub negative_prompt: Option<String>,
@@ -104,6 +107,7 @@ impl TaskInput {
             seconds: is_set(job.milliseconds).then(|| seconds(job.milliseconds)),
             size: is_set(u64::from(job.width)).then(|| format!("{}x{}", job.width, job.height)),
             seed: job.options.seed.map(Choice::value),
+            seed_drawn: matches!(job.options.seed, Some(Choice::Default(_))),
             negative_prompt: job.options.negative_prompt.clone(),
             image: first_frame.map(picture),
             end_image: last_frame.map(picture),

@@ -192,7 +192,8 @@ impl DemoClient {
         self.save("sample picture", "picture.jpg", PICTURE, Duration::ZERO)?;
         let started = Instant::now();
         let address = format!("data:image/jpeg;base64,{}", encode(PICTURE));
-        let body = json!({"model": "animatic-1", "max_tokens": 1000, "messages": [{"role": "user", "content": [
+        // With a seed, so that the demo makes the same film on every machine.
+        let body = json!({"model": "animatic-1", "max_tokens": 1000, "video": {"seed": 7}, "messages": [{"role": "user", "content": [
             {"type": "text", "text": PROMPT},
             {"type": "image_url", "image_url": {"url": address}},
         ]}]});

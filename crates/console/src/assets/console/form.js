@@ -72,7 +72,8 @@ export function formFromTask(task, model) {
     seconds: text(input.seconds),
     size,
     negative: text(input.negative_prompt),
-    seed: text(input.seed),
+    // A seed that the gateway drew is not part of the request: the same request makes another film.
+    seed: input.seed_drawn ? "" : text(input.seed),
     audio: text(input.audio),
     title: text(input.title),
     tags: text(options.tags),
