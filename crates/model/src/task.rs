@@ -202,6 +202,9 @@ pub struct VideoOutput {
     pub expires_at_micros: i64,
     /// How the prompt was understood.
     pub direction: Vec<String>,
+    /// The words of the prompt that have no effect.
+    #[serde(default)]
+    pub not_understood: Box<[String]>,
     /// The provenance of the file; `None` if it was not examined.
     #[serde(default)]
     pub provenance: Option<Provenance>,

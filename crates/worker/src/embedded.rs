@@ -226,7 +226,8 @@ async fn run_video(
         expires_at_micros: video
             .expires_at
             .map_or(i64::MAX, mediagate_model::clock::Timestamp::micros),
-        direction: made_video.direction,
+        direction: made_video.reading.direction,
+        not_understood: made_video.reading.not_understood.into(),
         provenance: Some(provenance),
     });
     let delivered = DeliveredWork::Film {

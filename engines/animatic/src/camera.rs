@@ -52,6 +52,40 @@ pub(crate) fn plan(
     fit_path(&poses, &geometry, shot.interest)
 }
 
+/// Which part of a picture a shot shows, in words; `None` if nearly all of it.
+pub(crate) fn framing_words(
+    stations: &[CameraStation],
+    picture: (u32, u32),
+    frame: (u32, u32),
+) -> Option<String> {
+    let geometry = PlateGeometry::new(picture, frame);
+    let slack = geometry.slack();
+    let views = || stations.iter().map(|station| station.view(1.0).centre);
+    let middle = |(low, high): (f64, f64), side: f64| f64::midpoint(low, high) / side;
+    let name = |share: f64, names: [&'static str; 3]| {
+        if share < 0.45 {
+            names[0]
+        } else if share > 0.55 {
+            names[2]
+        } else {
+            names[1]
+        }
+    };
+    let part = if slack.1 > MIN_CUT {
+        let share = middle(range(views().map(|c| c.1)), geometry.plate.1);
+        name(share, ["upper part", "middle", "lower part"])
+    } else if slack.0 > MIN_CUT {
+        let share = middle(range(views().map(|c| c.0)), geometry.plate.0);
+        name(share, ["left part", "middle", "right part"])
+    } else {
+        return None;
+    };
+    Some(format!("picture cropped to its {part}"))
+}
+
+/// The cut that is not worth telling, as a share of what is shown.
+const MIN_CUT: f64 = 0.05;
+
 /// How many frames, and how fast they follow each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameTiming {

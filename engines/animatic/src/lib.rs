@@ -29,7 +29,7 @@
 //!
 //! A request's path through the modules, which is also their reading order: [`picture`] and
 //! [`direction`] turn what the caller sent into values, [`options`] decides size and length,
-//! `scene` draws a scene if there is no picture, `depth` takes a picture apart, `camera` plans the
+//! `plan` decides what is shown and says it in words, `scene` draws a scene if there is no picture, `depth` takes a picture apart, `camera` plans the
 //! shot, `render` and `warp` draw what the camera sees frame by frame, `shot` joins these, `sound`
 //! makes the ambience if one is requested, `film` runs all this in parallel with the encoder at a
 //! `quality`, `encode` and `edit_list` write the file, and `make` joins them: from a `request` to
@@ -68,6 +68,8 @@ mod title;
 
 mod weather;
 
+mod plan;
+
 mod shot;
 
 mod sound;
@@ -99,6 +101,7 @@ pub use limits::{MAX_SECONDS, MIN_SECONDS};
 pub use make::{make, make_retouched, make_with, still};
 pub use options::{FPS, OptionsError, RenderOptions, RequestedOptions, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
+pub use plan::PromptReading;
 pub use request::{FrameRetouch, RenderControl, RenderRequest};
 pub use sound::Ambience;
 pub use title::FONT;

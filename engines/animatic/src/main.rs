@@ -226,11 +226,15 @@ fn summary(video: &Video, target: &Path, elapsed: Duration) -> String {
     let elapsed = elapsed.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "for display")]
     let megabytes = video.mp4.len() as f64 / 1e6;
+    let ignored = match video.reading.not_understood.join(", ") {
+        words if words.is_empty() => String::new(),
+        words => format!("  not drawn   {words}\n"),
+    };
     format!(
-        "{}\n  understood  {}\n  video       {}x{}, {} frames at {} fps, {:.2} s, {megabytes:.2} MB\n  \
+        "{}\n  understood  {}\n{ignored}  video       {}x{}, {} frames at {} fps, {:.2} s, {megabytes:.2} MB\n  \
          made in     {elapsed:.2} s, {:.1} times real time\n",
         target.display(),
-        video.interpretation.join("; "),
+        video.reading.direction.join("; "),
         video.width,
         video.height,
         video.frames,

@@ -42,7 +42,7 @@ pub fn make_retouched(
 ) -> Result<Video, MakeError> {
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
-    let interpretation = shot.interpretation().to_vec();
+    let reading = shot.reading().clone();
     let mut kinds = shot.ambience().to_vec();
     kinds.extend(ambience);
     kinds.sort_unstable();
@@ -91,7 +91,7 @@ pub fn make_retouched(
         fps: options.fps,
         frames,
         seconds: f64::from(frames) / f64::from(options.fps),
-        interpretation,
+        reading,
         poster,
         stills,
     })

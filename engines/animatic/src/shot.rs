@@ -12,6 +12,7 @@ use crate::error::{MakeError, RenderError};
 use crate::layer::Layer;
 use crate::options::RenderOptions;
 use crate::picture::{InterestMap, Picture};
+use crate::plan::{PromptReading, ShotPlan};
 use crate::render::{ShotRenderer, is_upright};
 use crate::request::{RenderControl, RenderRequest};
 use crate::scene::Scene;
@@ -28,7 +29,7 @@ pub(crate) struct Shot {
     grade: ColourGrade,
     titles: TitleOverlay,
     ambience: Vec<Ambience>,
-    interpretation: Vec<String>,
+    reading: PromptReading,
     width: usize,
     /// Whether every frame shows only the picture.
     picture_only: bool,
@@ -49,20 +50,21 @@ impl Shot {
 
     fn from_request(request: &RenderRequest<'_>) -> Result<Self, RenderError> {
         let options = &request.options;
-        let direction = Direction::parse(request.prompt);
-        let mut interpretation = direction.interpretation();
+        let plan = ShotPlan::new(request.prompt, options, request.picture.is_some());
+        let (mut reading, titles) = (plan.reading(), plan.titles());
+        let ShotPlan {
+            direction, scene, ..
+        } = plan;
         let (layers, stations) = if let Some(picture) = request.picture {
-            picture_layers(picture, &direction, options)?
+            let (layers, stations) = picture_layers(picture, &direction, options)?;
+            let frame = (options.width, options.height);
+            let framing = camera::framing_words(&stations, picture.size(), frame);
+            reading.direction.extend(framing);
+            (layers, stations)
         } else {
-            let scene = Scene::from_prompt(&direction.scenery, options.seed);
-            interpretation.push(scene.describe());
             scene_layers(&scene, &direction, options)?
         };
-        let titles = TitleOverlay::typeset(&direction.titles, options);
-        if !titles.missing().is_empty() {
-            let missing: String = titles.missing().iter().collect();
-            interpretation.push(format!("not shown, the title font has no {missing}"));
-        }
+        let titles = TitleOverlay::typeset(&titles, options);
         let size = (options.width, options.height);
         let mut renderer = ShotRenderer::new(layers, stations, size);
         // Particles take on the scene's light. The extra drawing that measures it is only made for
@@ -85,14 +87,14 @@ impl Shot {
             grade: ColourGrade::new(&direction, options),
             titles,
             ambience: direction.ambience,
-            interpretation,
+            reading,
             width: options.width as usize,
         })
     }
 
-    /// What was understood of the prompt, in words.
-    pub(crate) fn interpretation(&self) -> &[String] {
-        &self.interpretation
+    /// How the prompt was understood.
+    pub(crate) fn reading(&self) -> &PromptReading {
+        &self.reading
     }
 
     /// The sounds that the prompt names.

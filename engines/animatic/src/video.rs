@@ -2,6 +2,7 @@
 
 use crate::error::RenderError;
 use crate::picture::{Picture, WriteError};
+use crate::plan::PromptReading;
 use crate::render::opaque;
 
 /// A finished video.
@@ -19,8 +20,8 @@ pub struct Video {
     pub frames: u32,
     /// Length in seconds: `frames / fps`, exactly what the file says.
     pub seconds: f64,
-    /// What was understood of the prompt, in words.
-    pub interpretation: Vec<String>,
+    /// How the prompt was understood.
+    pub reading: PromptReading,
     pub(crate) poster: Picture,
     pub(crate) stills: Vec<Picture>,
 }

@@ -13,11 +13,13 @@ use crate::domain::task_acceptance::{NewTask, OrderPurpose};
 use crate::domain::video::{self, VideoOrder};
 use crate::pricing::{OrderQuotation, QuotedQuantity};
 use crate::upstream::route_order;
+use mediagate_media::engines::animatic_engine::{self, PromptReading};
 use mediagate_model::account::Caller;
-use mediagate_model::catalog::{EMBEDDED, Route};
+use mediagate_model::catalog::{EMBEDDED, EmbeddedEngine, Model, ModelBackend, Route};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::Price;
+use mediagate_model::task::TaskPayload;
 use mediagate_store as store;
 use providers::cost::RefusalTerms;
 
@@ -60,6 +62,8 @@ pub struct Quote {
     pub note: Option<String>,
     /// Whether a provider charges if it refuses the content; `None` if no provider is involved.
     pub refusals: Option<RefusalTerms>,
+    /// How an embedded model would understand the prompt.
+    pub reading: Option<PromptReading>,
 }
 
 /// Why a chat is answered with a sentence.
@@ -144,6 +148,7 @@ fn free_quote() -> Quote {
         affordable: true,
         note: None,
         refusals: None,
+        reading: None,
     }
 }
 
@@ -152,6 +157,7 @@ async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Re
     let quantity = new.quantity;
     let model = new.model.clone();
     let quotation = new.quotation(app.clock.now());
+    let reading = prompt_reading(&model, &new.payload)?;
     let source_provider = routing::source_provider(app, caller.account.id, &new.payload).await?;
     // With equal draws the heaviest of the weighted routes comes first, which is the most likely
     // one.
@@ -186,8 +192,26 @@ async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Re
         available: routes.iter().any(|route| route.available),
         affordable: is_affordable(app, caller, reserve).await?,
         note: None,
+        reading,
         routes,
     })
+}
+
+/// How the model would understand the prompt, if that is known before the film is made.
+fn prompt_reading(model: &Model, payload: &TaskPayload) -> Result<Option<PromptReading>, Error> {
+    match (&model.backend, payload) {
+        (
+            ModelBackend::Embedded {
+                engine: EmbeddedEngine::Animatic,
+                ..
+            },
+            TaskPayload::VideoV1(job),
+        ) => {
+            let reading = animatic_engine::prompt_reading(job);
+            Ok(Some(reading.map_err(Error::internal)?))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn quote_route(app: &App, route: &Route, quotation: &OrderQuotation, count: u32) -> RouteQuote {

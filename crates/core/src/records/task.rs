@@ -193,11 +193,13 @@ impl TaskOutput {
                 videos: VideoFile::of_task(links, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(video.direction.clone()),
+                not_understood: Some(video.not_understood.to_vec()),
             },
             TaskResult::LinkV1(_) => Self {
                 videos: VideoFile::of_task(links, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(Vec::new()),
+                not_understood: Some(Vec::new()),
             },
             TaskResult::ClipsV1 { .. } => Self {
                 videos: Vec::new(),
@@ -206,6 +208,7 @@ impl TaskOutput {
                     .map(|clip| ClipView::new(clip, links))
                     .collect(),
                 direction: None,
+                not_understood: None,
             },
         })
     }
@@ -260,7 +263,10 @@ pub struct TaskOutput {
     /// The clips.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clips: Vec<ClipView>,
-    /// What the model understood of the prompt.
+    /// What the model understood of the prompt, as the film shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Vec<String>>,
+    /// Words of the prompt that had no effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_understood: Option<Vec<String>>,
 }

@@ -50,6 +50,12 @@ pub struct QuoteObject {
     /// Why the request would produce no result, if that is the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What an embedded video model would understand of the prompt. Absent for other models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Vec<String>>,
+    /// Words of the prompt that would have no effect. Present with `direction`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_understood: Option<Vec<String>>,
 }
 
 /// A route that can serve the request.
@@ -81,6 +87,7 @@ impl QuoteObject {
         } else {
             quote.routes.iter().map(route).collect()
         };
+        let reading = quote.reading.as_ref();
         Self {
             object: "quote",
             endpoint,
@@ -102,6 +109,8 @@ impl QuoteObject {
             available: quote.available,
             affordable: quote.affordable,
             note: quote.note.clone(),
+            direction: reading.map(|reading| reading.direction.clone()),
+            not_understood: reading.map(|reading| reading.not_understood.clone()),
         }
     }
 }

@@ -5,6 +5,7 @@ use animatic::{
     RenderOptions, RenderRequest,
 };
 
+pub use animatic::PromptReading;
 use orders::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 
 use crate::engines::label::AiLabel;
@@ -12,7 +13,7 @@ use crate::engines::retouch::{FrameRetoucher, RetouchOptions};
 use crate::engines::{EngineControl, EngineError, fingerprints};
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::provenance::PerceptualFingerprint;
-use mediagate_model::task::{Choice, VideoJob};
+use mediagate_model::task::{Choice, PictureRole, VideoJob};
 
 /// The model's description and limits.
 pub fn model() -> Model {
@@ -111,11 +112,35 @@ pub struct MadeVideo {
     pub height: u32,
     pub milliseconds: u64,
     /// How the prompt was understood.
-    pub direction: Vec<String>,
+    pub reading: PromptReading,
     /// The fingerprint by which it is recognised.
     pub fingerprint: PerceptualFingerprint,
     /// Whether it has the requested watermark.
     pub is_marked: bool,
+}
+
+/// How the prompt of a job will be understood.
+pub fn prompt_reading(job: &VideoJob) -> Result<PromptReading, EngineError> {
+    let has_picture = job.picture(PictureRole::FirstFrame).is_some();
+    Ok(PromptReading::of(
+        &job.prompt,
+        &render_options(job)?,
+        has_picture,
+    ))
+}
+
+fn render_options(job: &VideoJob) -> Result<RenderOptions, EngineError> {
+    let Some(fps) = job.fps else {
+        return Err(EngineError::Broken("the order has no frame rate".into()));
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    Ok(RenderOptions {
+        width: job.width,
+        height: job.height,
+        seconds: job.milliseconds as f64 / 1000.0,
+        fps,
+        seed: job.options.seed.map_or(0, Choice::value),
+    })
 }
 
 /// Decodes a source picture. Blocks.
@@ -131,17 +156,7 @@ pub fn make(
     retouch_options: RetouchOptions,
     engine_control: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
-    let Some(fps) = job.fps else {
-        return Err(EngineError::Broken("the order has no frame rate".into()));
-    };
-    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
-    let options = RenderOptions {
-        width: job.width,
-        height: job.height,
-        seconds: job.milliseconds as f64 / 1000.0,
-        fps,
-        seed: job.options.seed.map_or(0, Choice::value),
-    };
+    let options = render_options(job)?;
     let request = RenderRequest {
         picture,
         prompt: &job.prompt,
@@ -151,7 +166,7 @@ pub fn make(
         progress: &mut |share| engine_control.report(share),
         cancelled: &|| engine_control.is_stopped(),
     };
-    let mut retoucher = FrameRetoucher::new(retouch_options, job.width, job.height, fps);
+    let mut retoucher = FrameRetoucher::new(retouch_options, job.width, job.height, options.fps);
     let mut retouch = |frame: u32, planes: &mut FramePlanes<'_>| retoucher.retouch(frame, planes);
     let video = animatic::make_retouched(&request, &[], &mut control, &mut retouch);
     let video = video.map_err(|error| match error {
@@ -173,7 +188,7 @@ pub fn make(
         width: video.width,
         height: video.height,
         milliseconds: milliseconds(video.seconds),
-        direction: video.interpretation.clone(),
+        reading: video.reading.clone(),
         mp4: video.mp4,
         fingerprint: fingerprints::stored_video(&retoucher.print),
         is_marked: retoucher.is_marked(),

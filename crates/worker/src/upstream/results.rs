@@ -184,6 +184,7 @@ async fn video(
         sha256: video.sha256.clone(),
         expires_at_micros: video.expires_at.map_or(i64::MAX, Timestamp::micros),
         direction: Vec::new(),
+        not_understood: Box::default(),
         provenance: Some(provenance),
     });
     let fingerprint =

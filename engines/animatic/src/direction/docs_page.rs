@@ -1,10 +1,19 @@
 //! Checks that the model's page (`docs/models/animatic-1.md`) and the tables agree.
 
 use super::tables::{EASING, FADES, LOOKS, SOUNDS, UNSUPPORTED, WEATHER};
-use super::words::clauses;
-use super::*;
+use super::tokens::TokenisedPrompt;
+use crate::options::{RenderOptions, RequestedOptions};
+use crate::plan::PromptReading;
+
+use super::Direction;
 
 const PAGE: &str = include_str!("../../../../docs/models/animatic-1.md");
+
+fn interpretation(prompt: &str) -> Vec<String> {
+    let direction = Direction::parse(prompt);
+    let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
+    PromptReading::of(prompt, &options, true).direction
+}
 
 /// The words in backquotes.
 fn quoted(text: &str) -> Vec<&str> {
@@ -23,7 +32,7 @@ fn every_phrase_of_the_tables_is_on_the_page() {
     let on_page: Vec<String> = table("### Every word")
         .iter()
         .flat_map(|line| quoted(line))
-        .map(|phrase| clauses(phrase).concat().join(" "))
+        .map(|phrase| TokenisedPrompt::new(phrase).clauses.concat().join(" "))
         .collect();
     let phrases = (LOOKS.iter().map(|p| p.words))
         .chain(WEATHER.iter().map(|p| p.words))
@@ -38,14 +47,14 @@ fn every_phrase_of_the_tables_is_on_the_page() {
 
 #[test]
 fn every_example_on_the_page_is_understood() {
-    let default_lines = Direction::parse("").interpretation();
+    let default_lines = interpretation("");
     let lines = table("## Direction");
     assert!(lines.len() > 8);
     for line in lines {
         let examples = line.rsplit('|').nth(1).unwrap_or_default();
         assert!(!quoted(examples).is_empty(), "{line}");
         for example in quoted(examples) {
-            let interpretation = Direction::parse(example).interpretation();
+            let interpretation = interpretation(example);
             assert_ne!(interpretation, default_lines, "{example}");
             let refused = interpretation
                 .iter()

@@ -2,20 +2,90 @@
 //! for that can't be done.
 
 use super::kinds::{Easing, FadeColour, FilmLook, ParticleAmount, ParticleKind, WeatherEffect};
-use super::phrases::{PhraseMatch, find, is_heavy, is_light};
+use super::phrases::{PhraseMatch, TablePhrase, find, is_heavy, is_light};
 use super::tables::{EASING, FADES, LOOKS, SOUNDS, UNSUPPORTED, WEATHER};
-use super::words::Clause;
+use super::tokens::Clause;
+use super::vocabulary::{Meaning, VocabularyMatch};
+use super::word_uses::WordUses;
 use crate::sound::Ambience;
 
-/// The looks named, each once.
-pub(super) fn looks(clauses: &[Clause]) -> Vec<FilmLook> {
-    deduplicate(find(clauses, LOOKS).iter().map(|hit| hit.meaning))
+/// What a prompt asks for besides its moves and its scenery.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) looks: Vec<FilmLook>,
+    pub(super) weather: Vec<WeatherEffect>,
+    pub(super) fade_in: Option<FadeColour>,
+    pub(super) fade_out: Option<FadeColour>,
+    pub(super) easing: Option<Easing>,
+    pub(super) ambience: Vec<Ambience>,
+    /// Names of what cannot be done, as in the table.
+    pub(super) unsupported: Vec<&'static str>,
+}
+
+impl Effects {
+    /// Finds the effects in a prompt, and marks their words as used.
+    pub(super) fn find(
+        clauses: &[Clause],
+        vocabulary: &[VocabularyMatch],
+        uses: &mut WordUses,
+    ) -> Self {
+        let (fade_in, fade_out) = fades(clauses, uses);
+        let easing = find(clauses, EASING);
+        uses.mark_all(&easing);
+        let mut effects = Self {
+            looks: meanings(clauses, LOOKS, uses),
+            weather: weather(clauses, uses),
+            fade_in,
+            fade_out,
+            easing: easing.first().map(|hit| hit.meaning),
+            ambience: meanings(clauses, SOUNDS, uses),
+            unsupported: meanings(clauses, UNSUPPORTED, uses),
+        };
+        for hit in vocabulary.iter().filter(|hit| !hit.is_denied) {
+            for meaning in hit.meanings {
+                effects.add(*meaning);
+            }
+        }
+        effects
+    }
+
+    /// Adds what a phrase of the vocabulary asks for, unless it was named before.
+    fn add(&mut self, meaning: Meaning) {
+        match meaning {
+            Meaning::Look(look) => add_new(&mut self.looks, look),
+            Meaning::Sound(sound) => add_new(&mut self.ambience, sound),
+            Meaning::Particles(particles, amount)
+                if self.weather.iter().all(|w| w.particles != particles) =>
+            {
+                self.weather.push(WeatherEffect { particles, amount });
+            }
+            Meaning::FadeIn => self.fade_in = self.fade_in.or(Some(FadeColour::Black)),
+            Meaning::FadeOut => self.fade_out = self.fade_out.or(Some(FadeColour::Black)),
+            _ => {}
+        }
+    }
+}
+
+/// The meanings of a table's phrases, each once.
+fn meanings<T: Copy + PartialEq>(
+    clauses: &[Clause],
+    table: &[TablePhrase<T>],
+    uses: &mut WordUses,
+) -> Vec<T> {
+    let hits = find(clauses, table);
+    uses.mark_all(&hits);
+    let mut unique = Vec::new();
+    for hit in hits {
+        add_new(&mut unique, hit.meaning);
+    }
+    unique
 }
 
 /// The weather named, each kind once.
-pub(super) fn weather(clauses: &[Clause]) -> Vec<WeatherEffect> {
+fn weather(clauses: &[Clause], uses: &mut WordUses) -> Vec<WeatherEffect> {
     let mut effects: Vec<WeatherEffect> = Vec::new();
     for hit in find(clauses, WEATHER) {
+        uses.mark_hit(&hit);
         let (particles, default_amount) = hit.meaning;
         if effects.iter().all(|w| w.particles != particles) {
             // The prompt's own word wins over what the phrase implies: "heavy drizzle".
@@ -42,11 +112,18 @@ fn amount_before<T>(hit: &PhraseMatch<'_, T>) -> Option<ParticleAmount> {
 }
 
 /// The fades at the beginning and the end.
-pub(super) fn fades(clauses: &[Clause]) -> (Option<FadeColour>, Option<FadeColour>) {
+fn fades(clauses: &[Clause], uses: &mut WordUses) -> (Option<FadeColour>, Option<FadeColour>) {
     let mut fades = (None, None);
     for hit in find(clauses, FADES) {
+        uses.mark_hit(&hit);
         // Six words reach the colour in "fade in very slowly from white".
-        let rest = hit.clause.iter().skip(hit.start).take(6);
+        let reach = hit.start..hit.clause.len().min(hit.start + 6);
+        for index in reach.clone() {
+            if matches!(hit.clause[index].as_str(), "white" | "black" | "out") {
+                uses.mark(hit.clause_index, index..index + 1);
+            }
+        }
+        let rest = hit.clause[reach].iter();
         let colour = if rest.clone().any(|word| word == "white") {
             FadeColour::White
         } else {
@@ -64,32 +141,14 @@ pub(super) fn fades(clauses: &[Clause]) -> (Option<FadeColour>, Option<FadeColou
     fades
 }
 
-pub(super) fn easing(clauses: &[Clause]) -> Option<Easing> {
-    find(clauses, EASING).first().map(|hit| hit.meaning)
-}
-
-/// The sounds named, each once.
-pub(super) fn ambience(clauses: &[Clause]) -> Vec<Ambience> {
-    deduplicate(find(clauses, SOUNDS).iter().map(|hit| hit.meaning))
-}
-
-/// Phrases for what cannot be done, as in the table.
-pub(super) fn unsupported_phrases(clauses: &[Clause]) -> Vec<&'static str> {
-    deduplicate(find(clauses, UNSUPPORTED).iter().map(|hit| hit.meaning))
-}
-
-fn deduplicate<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut unique = Vec::new();
-    for value in values {
-        if !unique.contains(&value) {
-            unique.push(value);
-        }
+fn add_new<T: PartialEq>(values: &mut Vec<T>, value: T) {
+    if !values.contains(&value) {
+        values.push(value);
     }
-    unique
 }
 
 impl FilmLook {
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::BlackAndWhite => "black and white",
             Self::Sepia => "sepia",
@@ -105,7 +164,7 @@ impl FilmLook {
 }
 
 impl WeatherEffect {
-    pub(super) fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         let amount = match self.amount {
             ParticleAmount::Light => "light ",
             ParticleAmount::Usual => "",
@@ -125,7 +184,7 @@ impl WeatherEffect {
 }
 
 impl FadeColour {
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Black => "black",
             Self::White => "white",
@@ -134,7 +193,7 @@ impl FadeColour {
 }
 
 impl Easing {
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Smooth => "smooth start and end",
             Self::Linear => "constant speed",

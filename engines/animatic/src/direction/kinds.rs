@@ -180,7 +180,7 @@ pub enum Easing {
 }
 
 impl CameraMove {
-    pub(super) fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         let pace = match (self.kind, self.pace) {
             // A still camera has no pace.
             (MoveKind::Static, _) | (_, MovePace::Medium) => "",
@@ -192,7 +192,7 @@ impl CameraMove {
 }
 
 impl MoveKind {
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::PushIn => "push in",
             Self::PullOut => "pull out",
@@ -257,7 +257,7 @@ impl FrameShape {
         }
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Wide => "landscape 16:9",
             Self::Vertical => "vertical 9:16",

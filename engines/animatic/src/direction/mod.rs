@@ -38,6 +38,8 @@
 //!   *fire*) counts only alone in its clause or next to a word that makes it one ("warm light",
 //!   "dust in the air", "sound of a fire").
 //! * "no zoom", "without panning", "after the rain" ask for nothing.
+//! * Phrases of German, Spanish, French, Japanese and Chinese, and all phrases of scenery, are in
+//!   `vocabulary`.
 //! * What is known and can't be done ("rack focus", "slow motion") is reported as not done.
 //! * When no move is named the camera pushes in slowly.
 //!
@@ -48,16 +50,21 @@ mod kinds;
 mod parse;
 mod phrases;
 mod quotes;
+mod small_words;
 mod tables;
+mod tokens;
+mod vocabulary;
+mod word_uses;
 mod words;
 
-use crate::limits::{MAX_SECONDS, MAX_TITLES, MIN_SECONDS};
+use crate::scene::Scenery;
 use crate::sound::Ambience;
 pub(crate) use kinds::MoveAxis;
 pub use kinds::{
     CameraMove, Easing, FadeColour, FilmLook, FrameShape, MoveKind, MovePace, ParticleAmount,
     ParticleKind, ShotLeg, WeatherEffect,
 };
+pub(crate) use word_uses::{PromptWord, WordTaker};
 
 /// What a prompt says about the shot.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,8 +93,10 @@ pub struct Direction {
     pub ambience: Vec<Ambience>,
     /// What the prompt asks for that is known but cannot be done.
     pub unsupported: Vec<&'static str>,
-    /// The prompt without quoted words: what a scene is drawn from.
-    pub(crate) scenery: String,
+    /// What the prompt asks of a drawn scene.
+    pub(crate) scenery: Scenery,
+    /// The words of the prompt that mean something, in its order, without those in quotes.
+    pub(crate) words: Vec<PromptWord>,
 }
 
 impl Direction {
@@ -110,72 +119,6 @@ impl Direction {
                     | MoveKind::Handheld
             )
         })
-    }
-
-    /// What was understood, in the order of the shot: `["slow push in", "then pan left", "6
-    /// seconds", "vertical 9:16"]`.
-    pub fn interpretation(&self) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
-        for (i, leg) in self.legs.iter().enumerate() {
-            let moves: Vec<String> = leg.moves.iter().copied().map(CameraMove::words).collect();
-            let prefix = if i == 0 { "" } else { "then " };
-            let note = if self.assumed {
-                " (no camera move named)"
-            } else {
-                ""
-            };
-            words.push(format!("{prefix}{}{note}", moves.join(" with ")));
-        }
-        if let Some(seconds) = self.seconds {
-            words.push(length_words(seconds));
-        }
-        if let Some(shape) = self.shape {
-            words.push(shape.words().to_owned());
-        }
-        words.extend(self.easing.map(|easing| easing.words().to_owned()));
-        words.extend(self.looks.iter().map(|look| look.words().to_owned()));
-        words.extend(self.weather.iter().map(|weather| weather.words()));
-        let fade = |fade: &FadeColour, how: &str| format!("fade {how} {}", fade.words());
-        words.extend(self.fade_in.iter().map(|from| fade(from, "in from")));
-        words.extend(self.fade_out.iter().map(|to| fade(to, "out to")));
-        for (i, title) in self.titles.iter().enumerate() {
-            let line = match i {
-                0 => "title",
-                // Further lines are parsed but never drawn; the caller must know that.
-                1..MAX_TITLES => "subtitle",
-                _ => "not shown, too many titles:",
-            };
-            words.push(format!("{line} \u{201c}{title}\u{201d}"));
-        }
-        words.extend(
-            self.ambience
-                .iter()
-                .map(|sound| format!("sound of {}", sound.name())),
-        );
-        words.extend(
-            self.unsupported
-                .iter()
-                .map(|feature| format!("not done: {feature}")),
-        );
-        words
-    }
-}
-
-fn length_words(seconds: f64) -> String {
-    // `RenderOptions::resolve` clamps in the same way. The caller gets the length that the film
-    // gets, and why it is not the one in the prompt.
-    let length = seconds.clamp(MIN_SECONDS, MAX_SECONDS);
-    let unit = if (length - 1.0).abs() < 1e-9 {
-        "second"
-    } else {
-        "seconds"
-    };
-    if seconds > MAX_SECONDS {
-        format!("{length} {unit}, the longest offered")
-    } else if seconds < MIN_SECONDS {
-        format!("{length} {unit}, the shortest offered")
-    } else {
-        format!("{length} {unit}")
     }
 }
 

@@ -5,12 +5,19 @@
 //! direction after the verb ("pan left") wins over one before it ("left pan"). A verb with neither
 //! counts only in some contexts, because most verbs are also everyday words.
 
+use std::ops::Range;
+
+use super::effects::Effects;
+use super::quotes;
+use super::tokens::{Clause, TokenisedPrompt};
+use super::vocabulary::{self, Meaning, VocabularyMatch};
+use super::word_uses::WordUses;
 use super::words::{
-    self, CameraVerb, Clause, MoveDirection, is_camera_word, is_direction_word, is_filler,
-    is_format_word, is_joiner, is_negation, is_sequencer,
+    self, CameraVerb, MoveDirection, is_camera_word, is_direction_word, is_filler, is_format_word,
+    is_joiner, is_negation, is_sequencer,
 };
 use super::{CameraMove, Direction, FrameShape, MoveAxis, MoveKind, MovePace, ShotLeg};
-use super::{effects, quotes};
+use crate::scene::Scenery;
 
 impl Direction {
     /// Parses a prompt. Accepts any text; takes linear time.
@@ -23,8 +30,11 @@ fn direction(prompt: &str) -> Direction {
     // Quoted words go first: a title that says "zoom in" must neither move the camera nor draw a
     // scene.
     let (text, titles) = quotes::extract_quotes(prompt);
-    let clauses = words::clauses(&text);
-    let mut legs = legs(&clauses);
+    let tokens = TokenisedPrompt::new(&text);
+    let clauses = &tokens.clauses;
+    let vocabulary = vocabulary::find(clauses);
+    let mut uses = WordUses::new(clauses);
+    let mut legs = legs(clauses, &vocabulary, &mut uses);
     // Negated moves make no leg, so "no zoom" gets the default too. Only words for a static camera,
     // such as "no camera movement", keep it still.
     let assumed = legs.is_empty();
@@ -35,22 +45,47 @@ fn direction(prompt: &str) -> Direction {
         }];
         legs.push(ShotLeg { moves });
     }
-    let (fade_in, fade_out) = effects::fades(&clauses);
+    let effects = Effects::find(clauses, &vocabulary, &mut uses);
+    let seconds = first_in(clauses, seconds, &mut uses);
+    let shape = first_in(clauses, shape, &mut uses);
+    let asked = || vocabulary.iter().filter(|hit| !hit.is_denied);
+    let meanings = || asked().flat_map(|hit| hit.meanings);
+    let named_shape = meanings().find_map(|meaning| match meaning {
+        Meaning::Shape(shape) => Some(*shape),
+        _ => None,
+    });
+    let elements = meanings().filter_map(|meaning| meaning.scene_element());
     Direction {
         legs,
         assumed,
-        easing: effects::easing(&clauses),
-        seconds: clauses.iter().find_map(|clause| seconds(clause)),
-        shape: clauses.iter().find_map(|clause| shape(clause)),
-        looks: effects::looks(&clauses),
-        weather: effects::weather(&clauses),
-        fade_in,
-        fade_out,
+        easing: effects.easing,
+        seconds,
+        shape: shape.or(named_shape),
+        looks: effects.looks,
+        weather: effects.weather,
+        fade_in: effects.fade_in,
+        fade_out: effects.fade_out,
         titles,
-        ambience: effects::ambience(&clauses),
-        unsupported: effects::unsupported_phrases(&clauses),
-        scenery: text,
+        ambience: effects.ambience,
+        unsupported: effects.unsupported,
+        scenery: Scenery::new(elements, &text),
+        words: uses.words(&tokens, &vocabulary),
     }
+}
+
+/// A value and the words of a clause that say it.
+type WordValue<T> = Option<(T, Range<usize>)>;
+
+/// The first value in a prompt; its words are marked as used.
+fn first_in<T>(
+    clauses: &[Clause],
+    read: impl Fn(&[String]) -> WordValue<T>,
+    uses: &mut WordUses,
+) -> Option<T> {
+    let mut hits = clauses.iter().enumerate();
+    let (clause_index, (value, words)) = hits.find_map(|(i, clause)| Some((i, read(clause)?)))?;
+    uses.mark(clause_index, words);
+    Some(value)
 }
 
 /// A move found in a clause, and the words it uses up.
@@ -60,10 +95,11 @@ struct MoveMatch {
     end: usize,
 }
 
-fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
+fn legs(clauses: &[Clause], vocabulary: &[VocabularyMatch], uses: &mut WordUses) -> Vec<ShotLeg> {
     let mut legs: Vec<ShotLeg> = Vec::new();
     let mut next_leg = false;
-    for clause in clauses {
+    for (clause_index, clause) in clauses.iter().enumerate() {
+        let foreign = ForeignMoves::in_clause(vocabulary, clause_index);
         let mut index = 0;
         let mut used_end = 0;
         while index < clause.len() {
@@ -72,11 +108,15 @@ fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
                 // slowly, pan left".
                 next_leg = true;
             }
-            let Some(move_match) = move_at(clause, used_end, index) else {
+            let move_match = foreign.move_at(index);
+            let move_match = move_match.or_else(|| move_at(clause, used_end, index));
+            let Some(move_match) = move_match else {
                 index += 1;
                 continue;
             };
             let pace = pace_around(clause, used_end, &move_match);
+            let pace = pace.or(foreign.pace).unwrap_or_default();
+            uses.mark(clause_index, move_match.start..move_match.end);
             // A negated move uses up its words as well. Otherwise they could become part of the
             // next move.
             (index, used_end) = (move_match.end, move_match.end);
@@ -347,8 +387,43 @@ fn near_camera(clause: &[String], index: usize) -> bool {
         || is_camera_word(word(clause, index + 1))
 }
 
+/// The moves of a clause that the vocabulary names.
+struct ForeignMoves<'a> {
+    hits: Vec<&'a VocabularyMatch>,
+    /// The pace that the clause names for them.
+    pace: Option<MovePace>,
+}
+
+impl<'a> ForeignMoves<'a> {
+    fn in_clause(vocabulary: &'a [VocabularyMatch], clause_index: usize) -> Self {
+        let start = vocabulary.partition_point(|hit| hit.clause_index < clause_index);
+        let end = vocabulary.partition_point(|hit| hit.clause_index <= clause_index);
+        let hits: Vec<&VocabularyMatch> = vocabulary[start..end].iter().collect();
+        let mut meanings = hits.iter().flat_map(|hit| hit.meanings);
+        let pace = meanings.find_map(|meaning| match meaning {
+            Meaning::Pace(pace) => Some(*pace),
+            _ => None,
+        });
+        Self { hits, pace }
+    }
+
+    fn move_at(&self, index: usize) -> Option<MoveMatch> {
+        let hit = self.hits.iter().find(|hit| hit.start == index)?;
+        let mut meanings = hit.meanings.iter();
+        let kind = meanings.find_map(|meaning| match meaning {
+            Meaning::Move(kind) => Some(*kind),
+            _ => None,
+        })?;
+        Some(MoveMatch {
+            kind,
+            start: index,
+            end: index + hit.length,
+        })
+    }
+}
+
 /// The pace nearest to a move, but not across a joining word or inside the previous move.
-fn pace_around(clause: &[String], used_end: usize, move_match: &MoveMatch) -> MovePace {
+fn pace_around(clause: &[String], used_end: usize, move_match: &MoveMatch) -> Option<MovePace> {
     let inside = clause[move_match.start..move_match.end].iter();
     let after = clause[move_match.end..]
         .iter()
@@ -365,7 +440,6 @@ fn pace_around(clause: &[String], used_end: usize, move_match: &MoveMatch) -> Mo
         .chain(before)
         .chain(after)
         .find_map(|w| words::pace(w))
-        .unwrap_or_default()
 }
 
 fn is_negated(clause: &[String], start: usize) -> bool {
@@ -378,8 +452,8 @@ fn is_negated(clause: &[String], start: usize) -> bool {
         .any(|w| is_negation(w))
 }
 
-/// The first length in a clause, in seconds.
-fn seconds(clause: &[String]) -> Option<f64> {
+/// The first length in a clause, in seconds, and its words.
+fn seconds(clause: &[String]) -> Option<(f64, Range<usize>)> {
     (0..clause.len()).find_map(|index| {
         // "after 2 seconds" is a moment, not a length.
         let previous = index.checked_sub(1).map_or("", |i| clause[i].as_str());
@@ -388,6 +462,11 @@ fn seconds(clause: &[String]) -> Option<f64> {
             "after" | "at" | "every" | "within" | "last" | "first" | "by"
         ) {
             return None;
+        }
+        if let Some(number) = han_number(clause, index) {
+            let (value, end) = number;
+            let unit = words::unit(word(clause, end))?;
+            return (value > 0.0).then_some((value * unit, index..end + 1));
         }
         let text = clause[index].as_str();
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -408,8 +487,24 @@ fn seconds(clause: &[String]) -> Option<f64> {
             }
             value
         };
-        (value.is_finite() && value > 0.0).then_some(value)
+        let end =
+            (index + 1 + usize::from(suffix.is_empty() || digits.is_empty())).min(clause.len());
+        (value.is_finite() && value > 0.0).then_some((value, index..end))
     })
+}
+
+/// A number in Chinese characters that begins at this word, and where it ends: 十五.
+fn han_number(clause: &[String], index: usize) -> Option<(f64, usize)> {
+    let digit = |i: usize| words::han_digit(word(clause, i));
+    let first = digit(index)?;
+    let inside = index.checked_sub(1).and_then(digit).is_some();
+    let (value, length) = match (first, digit(index + 1), digit(index + 2)) {
+        (10, Some(ones @ 0..10), _) => (10 + ones, 2),
+        (tens, Some(10), Some(ones @ 0..10)) => (tens * 10 + ones, 3),
+        (tens, Some(10), _) => (tens * 10, 2),
+        (ones, ..) => (ones, 1),
+    };
+    (!inside).then_some((f64::from(value), index + length))
 }
 
 fn number(digits: &str) -> Option<f64> {
@@ -419,8 +514,8 @@ fn number(digits: &str) -> Option<f64> {
         .flatten()
 }
 
-/// The first shape named in a clause.
-fn shape(clause: &[String]) -> Option<FrameShape> {
+/// The first shape named in a clause, and its word.
+fn shape(clause: &[String]) -> Option<(FrameShape, Range<usize>)> {
     (0..clause.len()).find_map(|index| {
         let exact = match clause[index].as_str() {
             "16:9" | "16x9" | "widescreen" => Some(FrameShape::Wide),
@@ -432,7 +527,8 @@ fn shape(clause: &[String]) -> Option<FrameShape> {
             | "anamorphic" => Some(FrameShape::Cinema),
             _ => None,
         };
-        exact.or_else(|| loose_shape(clause, index))
+        let shape = exact.or_else(|| loose_shape(clause, index))?;
+        Some((shape, index..index + 1))
     })
 }
 

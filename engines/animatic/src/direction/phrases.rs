@@ -3,7 +3,8 @@
 //! A table gives the meaning of each phrase. For an everyday phrase it also gives the words that
 //! must stand nearby.
 
-use super::words::{Clause, is_direction_word, is_negation};
+use super::tokens::Clause;
+use super::words::{is_direction_word, is_negation};
 
 /// A phrase, in lower case with single spaces, and its meaning.
 pub(super) struct TablePhrase<T: 'static> {
@@ -28,8 +29,14 @@ pub(super) enum PhraseContext {
 pub(super) struct PhraseMatch<'a, T> {
     pub(super) meaning: T,
     pub(super) clause: &'a Clause,
+    /// The number of its clause.
+    pub(super) clause_index: usize,
     /// Where it begins in the clause.
     pub(super) start: usize,
+    /// How many words it has.
+    pub(super) length: usize,
+    /// The words that must stand nearby.
+    pub(super) context: PhraseContext,
 }
 
 /// Finds every phrase of a table, in the order of the prompt. If several start at the same word,
@@ -39,22 +46,25 @@ pub(super) fn find<'a, T: Copy>(
     table: &[TablePhrase<T>],
 ) -> Vec<PhraseMatch<'a, T>> {
     let mut hits = Vec::new();
-    for clause in clauses {
+    for (clause_index, clause) in clauses.iter().enumerate() {
         let mut start = 0;
         while start < clause.len() {
             let hit = table.iter().find_map(|phrase| {
                 let length = matches_at(clause, start, phrase.words)?;
                 let counts = context_matches(clause, start, length, phrase.context);
-                (counts && !is_denied(clause, start)).then_some((phrase.meaning, length))
+                (counts && !is_denied(clause, start)).then_some((phrase, length))
             });
-            let Some((meaning, length)) = hit else {
+            let Some((phrase, length)) = hit else {
                 start += 1;
                 continue;
             };
             hits.push(PhraseMatch {
-                meaning,
+                meaning: phrase.meaning,
                 clause,
+                clause_index,
                 start,
+                length,
+                context: phrase.context,
             });
             // The words are used up: "film grain" must not count a second time as "grain".
             start += length;
@@ -77,7 +87,12 @@ fn matches_at(clause: &Clause, start: usize, phrase: &str) -> Option<usize> {
     None
 }
 
-fn context_matches(clause: &Clause, start: usize, length: usize, context: PhraseContext) -> bool {
+pub(super) fn context_matches(
+    clause: &Clause,
+    start: usize,
+    length: usize,
+    context: PhraseContext,
+) -> bool {
     let (neighbours, may_stand_alone) = match context {
         PhraseContext::Always => return true,
         PhraseContext::Near(neighbours) => (neighbours, true),
@@ -96,13 +111,20 @@ fn context_matches(clause: &Clause, start: usize, length: usize, context: Phrase
 }
 
 /// Whether the words before a phrase deny it: "no rain", "without a vignette", "after the rain".
-fn is_denied(clause: &Clause, start: usize) -> bool {
+pub(super) fn is_denied(clause: &Clause, start: usize) -> bool {
+    is_denied_by(clause, start, |word| {
+        is_negation(word) || matches!(word, "after" | "before")
+    })
+}
+
+/// Whether one of these words before a phrase denies it.
+pub(super) fn is_denied_by(clause: &Clause, start: usize, denies: fn(&str) -> bool) -> bool {
     clause[start.saturating_sub(3)..start]
         .iter()
         .rev()
         // A denial does not reach across these words: "no people and rain" asks for rain.
         .take_while(|word| !matches!(word.as_str(), "but" | "just" | "only" | "and" | "with"))
-        .any(|word| is_negation(word) || matches!(word.as_str(), "after" | "before"))
+        .any(|word| denies(word))
 }
 
 /// Words for amounts.

@@ -1,72 +1,9 @@
-//! Tokens of a prompt, and the vocabulary of direction.
+//! The vocabulary of direction: what a single word may mean.
 //!
-//! This module knows no grammar, only what a single word may mean.
+//! This module knows no grammar. Words arrive as the tokeniser leaves them: in lower case, without
+//! accents.
 
 use super::kinds::MovePace;
-
-/// The words between two stops, in lower case.
-pub(super) type Clause = Vec<String>;
-
-/// Cuts a prompt into clauses of words.
-///
-/// A clause has at most [`MAX_CLAUSE_WORDS`] words, which bounds the cost of looking at neighbours.
-///
-/// A word is a run of letters and digits. "." and ":" between digits belong to the word ("2.5",
-/// "16:9"), an apostrophe vanishes ("don't" is `dont`), a hyphen separates ("push-in").
-pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
-    let mut clauses = vec![Clause::new()];
-    let mut word = String::new();
-    let mut chars = prompt.chars().peekable();
-    let mut previous = ' ';
-    while let Some(c) = chars.next() {
-        let next = chars.peek().copied().unwrap_or(' ');
-        let between_digits = previous.is_ascii_digit() && next.is_ascii_digit();
-        if c.is_alphanumeric() || (matches!(c, '.' | ':') && between_digits) {
-            word.extend(c.to_lowercase());
-        // An apostrophe does not end a word: "don't" must arrive as one word, to be a negation.
-        } else if !matches!(c, '\'' | '’') {
-            end_word(&mut word, &mut clauses);
-            if is_stop(c) {
-                clauses.push(Clause::new());
-            }
-        }
-        previous = c;
-    }
-    end_word(&mut word, &mut clauses);
-    clauses.retain(|clause| !clause.is_empty());
-    clauses
-}
-
-fn end_word(word: &mut String, clauses: &mut Vec<Clause>) {
-    if word.is_empty() {
-        return;
-    }
-    match clauses.last_mut() {
-        Some(clause) if clause.len() < MAX_CLAUSE_WORDS => clause.push(std::mem::take(word)),
-        _ => clauses.push(vec![std::mem::take(word)]),
-    }
-}
-
-fn is_stop(c: char) -> bool {
-    matches!(
-        c,
-        ',' | '.'
-            | ';'
-            | ':'
-            | '!'
-            | '?'
-            | '\n'
-            | '('
-            | ')'
-            | '['
-            | ']'
-            | '|'
-            | '—'
-            | '–'
-            | '。'
-            | '，'
-    )
-}
 
 /// The family of a camera verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,10 +79,15 @@ pub(super) fn pace(word: &str) -> Option<MovePace> {
     Some(match word {
         "slow" | "slowly" | "gentle" | "gently" | "subtle" | "subtly" | "slight" | "slightly"
         | "soft" | "softly" | "gradual" | "gradually" | "calm" | "calmly" | "lazy" | "lazily"
-        | "leisurely" => MovePace::Slow,
+        | "leisurely" | "langsam" | "langsame" | "langsamer" | "langsamen" | "sanft" | "sanfte"
+        | "lento" | "lenta" | "lentamente" | "suave" | "suavemente" | "lent" | "lente"
+        | "lentement" | "doucement" => MovePace::Slow,
         // Whip pans and crash zooms are named after their pace.
         "fast" | "quick" | "quickly" | "rapid" | "rapidly" | "swift" | "swiftly" | "whip"
-        | "crash" | "sudden" | "suddenly" | "speedy" => MovePace::Fast,
+        | "crash" | "sudden" | "suddenly" | "speedy" | "schnell" | "schnelle" | "schneller"
+        | "schnellen" | "rapido" | "rapida" | "rapidamente" | "rapide" | "rapidement" => {
+            MovePace::Fast
+        }
         _ => return None,
     })
 }
@@ -223,7 +165,20 @@ pub(super) fn is_joiner(word: &str) -> bool {
 pub(super) fn is_negation(word: &str) -> bool {
     matches!(
         word,
-        "no" | "not" | "never" | "without" | "dont" | "avoid" | "zero" | "doesnt" | "nor"
+        "no" | "not"
+            | "never"
+            | "without"
+            | "dont"
+            | "avoid"
+            | "zero"
+            | "doesnt"
+            | "nor"
+            | "ohne"
+            | "kein"
+            | "keine"
+            | "keinen"
+            | "sin"
+            | "sans"
     )
 }
 
@@ -278,15 +233,37 @@ pub(super) fn number_word(word: &str) -> Option<f64> {
     match word {
         "thirty" => Some(30.0),
         "sixty" => Some(60.0),
+        // German, Spanish and French.
+        "zwei" | "dos" | "deux" => Some(2.0),
+        "drei" | "tres" | "trois" => Some(3.0),
+        "vier" | "cuatro" | "quatre" => Some(4.0),
+        "funf" | "cinco" | "cinq" => Some(5.0),
+        "sechs" | "seis" => Some(6.0),
+        "sieben" | "siete" | "sept" => Some(7.0),
+        "acht" | "ocho" | "huit" => Some(8.0),
+        "neun" | "nueve" | "neuf" => Some(9.0),
+        "zehn" | "diez" | "dix" => Some(10.0),
         _ => None,
     }
+}
+
+/// The value of a digit of Chinese and Japanese numbers.
+pub(super) fn han_digit(word: &str) -> Option<u32> {
+    const DIGITS: [&str; 10] = ["〇", "一", "二", "三", "四", "五", "六", "七", "八", "九"];
+    let digit = match word {
+        "两" => 2,
+        "十" => 10,
+        _ => DIGITS.iter().position(|digit| *digit == word)?,
+    };
+    u32::try_from(digit).ok()
 }
 
 /// The seconds in a unit of time.
 pub(super) fn unit(word: &str) -> Option<f64> {
     match word {
-        "s" | "sec" | "secs" | "second" | "seconds" => Some(1.0),
-        "minute" | "minutes" => Some(60.0),
+        "s" | "sec" | "secs" | "second" | "seconds" | "sek" | "sekunde" | "sekunden"
+        | "segundo" | "segundos" | "seconde" | "secondes" | "秒" => Some(1.0),
+        "minute" | "minutes" | "minuten" | "minuto" | "minutos" => Some(60.0),
         _ => None,
     }
 }
@@ -333,6 +310,3 @@ fn is_length_word(word: &str) -> bool {
         || word == "for"
         || word.starts_with(|c: char| c.is_ascii_digit())
 }
-
-/// Longer than any sentence of direction.
-const MAX_CLAUSE_WORDS: usize = 60;

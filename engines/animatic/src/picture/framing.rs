@@ -113,16 +113,20 @@ fn resize_rgb(
 pub(crate) struct InterestMap {
     columns: Vec<f64>,
     rows: Vec<f64>,
+    /// Whether each row crosses the outline of something.
+    has_edge: Vec<bool>,
     size: (f64, f64),
 }
 
 impl InterestMap {
     pub(crate) fn from_picture(picture: &Picture) -> Option<Self> {
-        let (columns, rows) = Thumbnail::from_picture(picture)?.interest();
+        let thumbnail = Thumbnail::from_picture(picture)?;
+        let (columns, rows) = thumbnail.interest();
         let size = (f64::from(picture.width()), f64::from(picture.height()));
         Some(Self {
             columns,
             rows,
+            has_edge: thumbnail.rows_with_edges(),
             size,
         })
     }
@@ -131,8 +135,21 @@ impl InterestMap {
     pub(crate) fn best_corner(&self, (width, height): (f64, f64)) -> (f64, f64) {
         (
             best_start(&self.columns, self.size.0, width, 0.5),
-            best_start(&self.rows, self.size.1, height, VERTICAL_BIAS),
+            self.best_top(height),
         )
+    }
+
+    /// Where a window of this height begins. It keeps the upper third, where faces and skylines
+    /// are, unless nothing is there, such as a clear sky.
+    fn best_top(&self, height: f64) -> f64 {
+        let best = best_start(&self.rows, self.size.1, height, VERTICAL_BIAS);
+        let upper_third = &self.has_edge[..self.has_edge.len().div_ceil(3)];
+        let with_edge = upper_third.iter().filter(|has_edge| **has_edge).count();
+        if with_edge * EMPTY_SHARE < upper_third.len() {
+            best
+        } else {
+            best.min(self.size.1 * MAX_HEADROOM)
+        }
     }
 }
 
@@ -169,16 +186,27 @@ impl Thumbnail {
         for (y, row) in rows.iter_mut().enumerate() {
             for (x, column) in columns.iter_mut().enumerate() {
                 let pixel = self.pixel_at(x, y);
-                let right = self.pixel_at((x + 1).min(self.width - 1), y);
-                let below = self.pixel_at(x, (y + 1).min(self.height - 1));
-                let detail = colour_distance(pixel, right) + colour_distance(pixel, below);
-                let interest = detail + 0.35 * colour_distance(pixel, mean);
+                let interest = self.detail_at(x, y) + 0.35 * colour_distance(pixel, mean);
                 // Small differences are texture and noise; large ones are things.
                 *column += interest * interest;
                 *row += interest * interest;
             }
         }
         (columns, rows)
+    }
+
+    fn rows_with_edges(&self) -> Vec<bool> {
+        let rows = 0..self.height;
+        rows.map(|y| (0..self.width).any(|x| self.detail_at(x, y) > EDGE))
+            .collect()
+    }
+
+    /// How much a pixel differs from its neighbours on the right and below.
+    fn detail_at(&self, x: usize, y: usize) -> f64 {
+        let pixel = self.pixel_at(x, y);
+        let right = self.pixel_at((x + 1).min(self.width - 1), y);
+        let below = self.pixel_at(x, (y + 1).min(self.height - 1));
+        colour_distance(pixel, right) + colour_distance(pixel, below)
     }
 
     fn mean(&self) -> [f64; 3] {
@@ -231,6 +259,15 @@ fn best_start(interest: &[f64], side: f64, length: f64, default_share: f64) -> f
     }
     best.1
 }
+
+/// How far below the picture's upper edge a window that keeps the upper third may begin.
+const MAX_HEADROOM: f64 = 0.08;
+
+/// The detail of a pixel on the outline of a thing. Clouds and plain walls have less.
+const EDGE: f64 = 30.0;
+
+/// The upper third is empty if fewer than one in so many of its rows have an edge.
+const EMPTY_SHARE: usize = 5;
 
 /// In pictures much taller than the frame, faces and skylines are above the middle.
 const VERTICAL_BIAS: f64 = 0.38;
@@ -288,6 +325,45 @@ mod tests {
             assert!(left.abs() < 1e-9);
             assert!(start <= top && top + 40.0 <= start + 169.0, "{start}");
         }
+    }
+
+    /// A portrait: a plain wall, a face of low contrast above, a suit of high contrast below.
+    #[test]
+    fn a_portrait_keeps_its_head() {
+        for size in [(600, 600), (600, 800), (600, 1000)] {
+            let mut rgb = Vec::new();
+            for y in 0..size.1 {
+                for x in 0..size.0 {
+                    let (u, v) = (f64::from(x) / 600.0, f64::from(y) / f64::from(size.1));
+                    let is_face = ((u - 0.5) / 0.16).powi(2) + ((v - 0.24) / 0.15).powi(2) < 1.0;
+                    let is_eye = (v - 0.22).abs() < 0.015 && ((u - 0.5).abs() - 0.06).abs() < 0.02;
+                    let is_suit = v > 0.45 && (u - 0.5).abs() < 0.4;
+                    let is_shirt = is_suit && (u - 0.5).abs() < 0.07;
+                    rgb.extend(if is_eye {
+                        [50, 40, 40]
+                    } else if is_face {
+                        [205, 165, 140]
+                    } else if is_shirt {
+                        [250, 250, 250]
+                    } else if is_suit {
+                        [30, 32, 45]
+                    } else {
+                        [170, 175, 180]
+                    });
+                }
+            }
+            let interest =
+                InterestMap::from_picture(&Picture::from_rgb(size.0, size.1, rgb).unwrap())
+                    .unwrap();
+            let height = 600.0 * 9.0 / 16.0;
+            let (_, top) = interest.best_corner((600.0, height));
+            let side = f64::from(size.1);
+            assert!(top <= 0.09 * side, "{size:?}: {top}");
+        }
+        // Under an empty sky the land is shown.
+        let land = InterestMap::from_picture(&patch((600, 600), 300, 540)).unwrap();
+        let (_, top) = land.best_corner((600.0, 337.5));
+        assert!(top + 337.5 >= 580.0, "{top}");
     }
 
     #[test]

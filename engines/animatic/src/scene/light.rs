@@ -17,7 +17,7 @@ pub(super) struct SceneLight {
     pub(super) sun: SceneColour,
     /// Where it stands: share of the width, and picture heights above the horizon.
     pub(super) sun_position: (f32, f32),
-    /// Its radius in picture heights.
+    /// Its radius in picture heights; 0 if clouds hide it.
     pub(super) sun_radius: f32,
     /// The air between here and the far layers.
     pub(super) haze: SceneColour,
@@ -62,6 +62,23 @@ impl SceneLight {
                 light.zenith = blend(light.zenith, grey, 0.5);
                 light.ground = scale_colour(light.ground, 0.85);
                 light.darkness *= 0.5;
+            }
+            SkyCondition::Stormy => {
+                // Colours of any hour become a dark grey that keeps a little of them.
+                let overcast = |colour: SceneColour| {
+                    let [r, g, b] = colour;
+                    let grey = 0.3 * r + 0.55 * g + 0.15 * b;
+                    scale_colour(blend(colour, [grey, grey, grey * 1.06], 0.86), 0.52)
+                };
+                light.zenith = scale_colour(overcast(light.zenith), 0.8);
+                light.middle = overcast(light.middle);
+                light.horizon = overcast(light.horizon);
+                light.haze = overcast(light.haze);
+                light.ground = scale_colour(overcast(light.ground), 1.1);
+                // The clouds hide the sun and the stars; only a paler patch is left.
+                light.sun = scale_colour(light.horizon, 1.2);
+                light.sun_radius = 0.0;
+                light.clouds = 1.0;
             }
             SkyCondition::Foggy => {
                 light.density = 0.92;

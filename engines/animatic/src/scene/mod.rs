@@ -2,8 +2,10 @@
 //!
 //! A scene is a backdrop in layers: a sky of the hour named, then land from far to near, each
 //! layer with less haze than the one behind it, and water that mirrors what stands behind it; or a
-//! room, with some of that outside its window. Every detail comes from noise seeded by the prompt
-//! and the seed, so two prompts look different and one prompt with one seed always looks the same.
+//! room, with some of that outside its window. What is drawn is decided once, when the scene is
+//! made ([`SceneSetting`]), and told from the same values. Every detail comes from noise seeded by
+//! the prompt and the seed, so two prompts look different and one prompt with one seed always
+//! looks the same.
 //!
 //! Subjects are not drawn: a prompt about a fox on a hill gets the hill.
 
@@ -14,118 +16,173 @@ mod light;
 pub(crate) mod noise;
 mod paint;
 mod room;
+mod scenery;
 mod sky;
 mod space;
 mod stage;
 
 use crate::layer::LayerSheet;
-use hour::{SkyCondition, TimeOfDay};
+pub(crate) use hour::{SkyCondition, TimeOfDay};
 use light::SceneLight;
+pub(crate) use scenery::{SceneElement, ScenePlace, Scenery};
 use stage::SceneStage;
 
 /// Everything to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scene {
+    setting: SceneSetting,
     hour: TimeOfDay,
-    weather: SkyCondition,
-    /// Each at most once, in the order of [`ScenePlace`].
-    places: Vec<ScenePlace>,
+    sky: SkyCondition,
+    /// Whether the prompt names no place that can be drawn.
+    is_assumed: bool,
     seed: u64,
 }
 
-/// What a scene can contain, back to front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ScenePlace {
+/// Where a scene is, and what of it is in the picture, back to front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SceneSetting {
+    /// Space has no horizon on which other places could stand, so it is drawn alone.
     Space,
-    Mountains,
-    City,
-    Forest,
-    Sea,
-    Desert,
-    Snow,
-    Meadow,
-    Room,
+    /// A room; outside its window are far places only.
+    Indoors {
+        view: Vec<ScenePlace>,
+    },
+    Outdoors {
+        places: Vec<ScenePlace>,
+    },
+}
+
+impl SceneSetting {
+    fn of(named: &[ScenePlace]) -> Self {
+        let has = |place| named.contains(&place);
+        let with = |places: &[ScenePlace]| -> Vec<ScenePlace> {
+            let kept = places.iter().filter(|place| has(**place));
+            kept.copied().collect()
+        };
+        if has(ScenePlace::Space) {
+            return Self::Space;
+        }
+        if has(ScenePlace::Room) {
+            let mut view = if has(ScenePlace::City) {
+                vec![ScenePlace::City]
+            } else if has(ScenePlace::Forest) {
+                vec![ScenePlace::Forest]
+            } else if has(ScenePlace::Snow) {
+                vec![ScenePlace::Mountains, ScenePlace::Snow]
+            } else {
+                vec![ScenePlace::Mountains]
+            };
+            view.extend(with(&[ScenePlace::Sea]));
+            view.sort_unstable();
+            return Self::Indoors { view };
+        }
+        let mut places = with(&[
+            ScenePlace::Mountains,
+            ScenePlace::City,
+            ScenePlace::Forest,
+            ScenePlace::Sea,
+        ]);
+        // The nearest ground covers all others, so only one is drawn. Snow lies on meadows.
+        let grounds = [ScenePlace::Snow, ScenePlace::Desert, ScenePlace::Meadow];
+        let ground = grounds.into_iter().find(|ground| has(*ground));
+        places.extend(ground);
+        if ground == Some(ScenePlace::Snow) {
+            places.extend(with(&[ScenePlace::Meadow]));
+        }
+        // Mountains alone would stand on nothing.
+        if places.is_empty() || places == [ScenePlace::Mountains] {
+            places = vec![ScenePlace::Mountains, ScenePlace::Meadow];
+        }
+        Self::Outdoors { places }
+    }
+
+    /// The places in the picture, back to front; a room is in front of its view.
+    fn places(&self) -> &[ScenePlace] {
+        match self {
+            Self::Space => &[ScenePlace::Space],
+            Self::Indoors { view } => view,
+            Self::Outdoors { places } => places,
+        }
+    }
 }
 
 impl Scene {
-    /// Reads a scene from a prompt. Other words still vary the picture.
-    pub(crate) fn from_prompt(prompt: &str, seed: u64) -> Self {
-        let words = words_of(prompt);
-        // "Room tone" is a sound.
-        let is_room_tone =
-            |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
-        let mut places: Vec<ScenePlace> = (0..words.len())
-            .filter(|i| !is_room_tone(*i))
-            .filter_map(|i| place(&words[i]))
-            .collect();
-        places.sort_unstable();
-        places.dedup();
-        if places.is_empty() {
-            places = vec![ScenePlace::Mountains, ScenePlace::Meadow];
-        }
+    /// Decides what is drawn of a prompt's scenery.
+    pub(crate) fn new(scenery: &Scenery, seed: u64) -> Self {
         Self {
-            hour: words.iter().find_map(|w| hour(w)).unwrap_or(TimeOfDay::Day),
-            weather: words
-                .iter()
-                .find_map(|w| weather(w))
-                .unwrap_or(SkyCondition::Fair),
-            places,
-            seed: seed_of(&words, seed),
+            setting: SceneSetting::of(&scenery.places),
+            hour: scenery.hour.unwrap_or(TimeOfDay::Day),
+            sky: scenery.sky.unwrap_or(SkyCondition::Fair),
+            is_assumed: scenery.places.is_empty(),
+            seed: seed_of(&scenery.words, seed),
         }
     }
 
-    /// What will be drawn, in words: `drawn scene: mountains and water at sunset`.
+    /// What is drawn, in words: `drawn scene: mountains and water at sunset`.
     pub(crate) fn describe(&self) -> String {
-        let names: Vec<&str> = self.places.iter().map(|p| p.name()).collect();
-        let list = match names.split_last() {
-            Some((last, [])) => (*last).to_owned(),
-            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-            None => String::new(),
+        let list = names(self.setting.places());
+        let place = match &self.setting {
+            SceneSetting::Space => return format!("drawn scene: {list}"),
+            SceneSetting::Indoors { .. } => format!("room with {list} outside its window"),
+            SceneSetting::Outdoors { .. } => list,
         };
-        if self.has(ScenePlace::Space) {
-            return format!("drawn scene: {list}");
-        }
         let hour = match self.hour {
             TimeOfDay::Dawn => "at dawn",
             TimeOfDay::Day => "by day",
             TimeOfDay::Sunset => "at sunset",
             TimeOfDay::Night => "at night",
         };
-        let weather = match self.weather {
+        let sky = match self.sky {
             SkyCondition::Fair => "",
             SkyCondition::Cloudy => ", cloudy",
+            SkyCondition::Stormy => ", stormy",
             SkyCondition::Foggy => ", foggy",
         };
-        format!("drawn scene: {list} {hour}{weather}")
+        let note = if self.is_assumed {
+            " (no place named)"
+        } else {
+            ""
+        };
+        format!("drawn scene: {place} {hour}{sky}{note}")
+    }
+
+    /// Whether an element is in the picture.
+    pub(crate) fn shows(&self, element: SceneElement) -> bool {
+        let is_space = self.setting == SceneSetting::Space;
+        match element {
+            SceneElement::Place(ScenePlace::Room) => {
+                matches!(self.setting, SceneSetting::Indoors { .. })
+            }
+            SceneElement::Place(place) => self.setting.places().contains(&place),
+            SceneElement::Hour(hour) => !is_space && self.hour == hour,
+            SceneElement::Sky(sky) => !is_space && self.sky == sky,
+        }
     }
 
     /// Draws the scene in sheets, farthest first.
     pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<LayerSheet> {
         let mut stage = SceneStage::new(width.max(2), height.max(2), self.seed);
-        // Space has no horizon on which other places could stand, so it is drawn alone.
-        if self.has(ScenePlace::Space) {
+        if self.setting == SceneSetting::Space {
             space::draw(&mut stage, self.seed);
+            return stage.into_sheets();
+        }
+        let light = SceneLight::for_hour(self.hour, self.sky, self.seed);
+        let indoors = matches!(self.setting, SceneSetting::Indoors { .. });
+        let horizon = if indoors {
+            room::HORIZON
         } else {
-            let light = SceneLight::for_hour(self.hour, self.weather, self.seed);
-            let indoors = self.has(ScenePlace::Room);
-            let horizon = if indoors {
-                room::HORIZON
-            } else {
-                self.horizon()
-            };
-            sky::draw(stage.canvas_at(0.0), &light, horizon, self.seed);
-            if indoors {
-                self.draw_view(&mut stage, &light, horizon);
-                room::draw(&mut stage, &light, self.seed);
-            } else {
-                self.draw_land(&mut stage, &light, horizon);
-            }
+            self.horizon()
+        };
+        sky::draw(stage.canvas_at(0.0), &light, horizon, self.seed);
+        self.draw_places(&mut stage, &light, horizon, indoors);
+        if indoors {
+            room::draw(&mut stage, &light, self.seed);
         }
         stage.into_sheets()
     }
 
     fn has(&self, place: ScenePlace) -> bool {
-        self.places.contains(&place)
+        self.setting.places().contains(&place)
     }
 
     /// Where the sky ends, as a share of the height from the top.
@@ -140,42 +197,52 @@ impl Scene {
         base + 0.04 * (noise::lattice(1, 1, self.seed) - 0.5)
     }
 
-    /// What is outside a room's window: far things only.
-    fn draw_view(&self, stage: &mut SceneStage, light: &SceneLight, horizon: f32) {
-        let snowy = self.has(ScenePlace::Snow);
-        if self.has(ScenePlace::City) {
-            land::city(stage, light, horizon, true, self.seed);
-        } else if self.has(ScenePlace::Forest) {
-            land::forest(stage, light, horizon, true, self.seed);
-        } else {
-            land::mountains(stage, light, horizon, snowy, self.seed);
-        }
-        if self.has(ScenePlace::Sea) {
-            ground::water(stage, light, horizon, self.seed);
-        }
-    }
-
-    fn draw_land(&self, stage: &mut SceneStage, light: &SceneLight, horizon: f32) {
+    fn draw_places(
+        &self,
+        stage: &mut SceneStage,
+        light: &SceneLight,
+        horizon: f32,
+        is_window: bool,
+    ) {
+        let seed = self.seed;
         // With water, a skyline stands on the far shore and the ground begins near the lower edge,
         // so that the water between them is not covered.
         let has_water = self.has(ScenePlace::Sea);
-        for place in &self.places {
-            let snowy = self.has(ScenePlace::Snow);
+        let is_far = has_water || is_window;
+        let snowy = self.has(ScenePlace::Snow);
+        for place in self.setting.places() {
             match place {
-                ScenePlace::Mountains => land::mountains(stage, light, horizon, snowy, self.seed),
-                ScenePlace::City => land::city(stage, light, horizon, has_water, self.seed),
-                ScenePlace::Forest => land::forest(stage, light, horizon, has_water, self.seed),
-                ScenePlace::Sea => ground::water(stage, light, horizon, self.seed),
-                ScenePlace::Desert => ground::dunes(stage, light, horizon, has_water, self.seed),
-                ScenePlace::Snow => ground::snow(stage, light, horizon, has_water, self.seed),
-                ScenePlace::Meadow => ground::meadow(stage, light, horizon, has_water, self.seed),
+                ScenePlace::Mountains => land::mountains(stage, light, horizon, snowy, seed),
+                ScenePlace::City => land::city(stage, light, horizon, is_far, seed),
+                ScenePlace::Forest => land::forest(stage, light, horizon, is_far, seed),
+                ScenePlace::Sea => ground::water(stage, light, horizon, seed),
+                ScenePlace::Desert => ground::dunes(stage, light, horizon, has_water, seed),
+                // Outside a window, snow is on the mountains only.
+                ScenePlace::Snow if is_window => {}
+                ScenePlace::Snow => ground::snow(stage, light, horizon, has_water, seed),
+                ScenePlace::Meadow if snowy => {}
+                ScenePlace::Meadow => ground::meadow(stage, light, horizon, has_water, seed),
                 ScenePlace::Space | ScenePlace::Room => {}
             }
         }
-        // Mountains alone would stand on nothing.
-        if self.places == [ScenePlace::Mountains] {
-            ground::meadow(stage, light, horizon, false, self.seed);
+    }
+}
+
+/// The places as a list in a sentence.
+fn names(places: &[ScenePlace]) -> String {
+    let is_snowy = places.contains(&ScenePlace::Snow);
+    let mut names = Vec::new();
+    for place in places {
+        match place {
+            ScenePlace::Meadow if is_snowy => names.push("snow-covered meadows"),
+            ScenePlace::Snow if places.contains(&ScenePlace::Meadow) => {}
+            other => names.push(other.name()),
         }
+    }
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -195,14 +262,6 @@ impl ScenePlace {
     }
 }
 
-fn words_of(prompt: &str) -> Vec<String> {
-    prompt
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
-}
-
 /// FNV-1a over the words, so that spacing, case and punctuation do not change the picture.
 fn seed_of(words: &[String], seed: u64) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -212,90 +271,33 @@ fn seed_of(words: &[String], seed: u64) -> u64 {
     hash
 }
 
-fn hour(word: &str) -> Option<TimeOfDay> {
-    Some(match word {
-        "dawn" | "sunrise" | "morning" | "daybreak" => TimeOfDay::Dawn,
-        "day" | "noon" | "midday" | "afternoon" | "sunny" | "daylight" => TimeOfDay::Day,
-        "sunset" | "dusk" | "evening" | "twilight" | "golden" => TimeOfDay::Sunset,
-        "night" | "midnight" | "moonlight" | "moonlit" | "moon" | "starry" | "stars"
-        | "nighttime" | "nocturnal" | "neon" => TimeOfDay::Night,
-        _ => return None,
-    })
-}
-
-fn weather(word: &str) -> Option<SkyCondition> {
-    Some(match word {
-        "cloudy" | "clouds" | "overcast" | "storm" | "stormy" | "rain" | "rainy" | "thunder" => {
-            SkyCondition::Cloudy
-        }
-        "fog" | "foggy" | "mist" | "misty" | "haze" | "hazy" => SkyCondition::Foggy,
-        _ => return None,
-    })
-}
-
-fn place(word: &str) -> Option<ScenePlace> {
-    Some(match word {
-        "space" | "galaxy" | "nebula" | "cosmos" | "cosmic" | "planet" | "planets" | "universe"
-        | "asteroid" | "spaceship" | "starship" | "orbital" | "interstellar" => ScenePlace::Space,
-        "mountain" | "mountains" | "peak" | "peaks" | "alps" | "alpine" | "ridge" | "summit"
-        | "cliff" | "cliffs" | "canyon" | "himalaya" | "volcano" => ScenePlace::Mountains,
-        "city" | "cities" | "skyline" | "town" | "street" | "streets" | "skyscraper"
-        | "skyscrapers" | "downtown" | "urban" | "neon" | "building" | "buildings"
-        | "metropolis" | "tokyo" | "manhattan" | "cyberpunk" => ScenePlace::City,
-        "forest" | "forests" | "woods" | "woodland" | "tree" | "trees" | "pine" | "pines"
-        | "jungle" | "rainforest" | "taiga" => ScenePlace::Forest,
-        "sea" | "ocean" | "beach" | "coast" | "shore" | "waves" | "lake" | "river" | "water"
-        | "harbor" | "harbour" | "bay" | "island" | "islands" | "fjord" | "lighthouse" | "boat"
-        | "ship" | "sailing" => ScenePlace::Sea,
-        "desert" | "deserts" | "dune" | "dunes" | "sahara" | "sand" | "sands" => ScenePlace::Desert,
-        "snow" | "snowy" | "winter" | "ice" | "icy" | "arctic" | "antarctic" | "glacier"
-        | "frozen" | "tundra" => ScenePlace::Snow,
-        "meadow" | "meadows" | "field" | "fields" | "grass" | "prairie" | "hill" | "hills"
-        | "valley" | "countryside" | "farm" | "steppe" | "savanna" | "garden" | "park" => {
-            ScenePlace::Meadow
-        }
-        "room" | "bedroom" | "livingroom" | "interior" | "indoors" | "kitchen" | "office"
-        | "apartment" | "attic" | "parlour" | "windowsill" => ScenePlace::Room,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn words_make_the_scene() {
-        for (prompt, expected) in [
-            (
-                "A lighthouse by the SEA at sunset",
-                "drawn scene: water at sunset",
-            ),
-            (
-                "snowy mountains at dawn",
-                "drawn scene: mountains and snow at dawn",
-            ),
-            ("neon city", "drawn scene: city at night"),
-            (
-                "misty pine forest by a lake",
-                "drawn scene: forest and water by day, foggy",
-            ),
-            ("a galaxy far away", "drawn scene: space"),
-            ("a quiet room at night", "drawn scene: room at night"),
-            ("hills with room tone", "drawn scene: meadows by day"),
-            ("a fox", "drawn scene: mountains and meadows by day"),
-        ] {
-            assert_eq!(
-                Scene::from_prompt(prompt, 0).describe(),
-                expected,
-                "{prompt}"
-            );
-        }
+    /// A scene of these places, at an hour.
+    fn scene(places: &[ScenePlace], hour: TimeOfDay, words: &str, seed: u64) -> Scene {
+        let places = places.iter().copied().map(SceneElement::Place);
+        let elements = places.chain([SceneElement::Hour(hour)]);
+        Scene::new(&Scenery::new(elements, words), seed)
     }
+
+    const PLACES: [ScenePlace; 9] = [
+        ScenePlace::Space,
+        ScenePlace::Mountains,
+        ScenePlace::City,
+        ScenePlace::Forest,
+        ScenePlace::Sea,
+        ScenePlace::Desert,
+        ScenePlace::Snow,
+        ScenePlace::Meadow,
+        ScenePlace::Room,
+    ];
 
     #[test]
     fn same_prompt_and_seed_same_picture_and_else_another() {
-        let draw = |prompt: &str, seed| Scene::from_prompt(prompt, seed).draw(96, 54);
+        let meadow = |words, seed| scene(&[ScenePlace::Meadow], TimeOfDay::Day, words, seed);
+        let draw = |words, seed| meadow(words, seed).draw(96, 54);
         assert!(draw("hills", 1) == draw("  Hills!", 1));
         assert!(draw("hills", 1) != draw("hills", 2));
         assert!(draw("a red fox", 1) != draw("a grey wolf", 1));
@@ -303,22 +305,71 @@ mod tests {
 
     #[test]
     fn every_place_and_hour_draws_something_with_depth() {
-        for place in [
-            "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow", "room",
-        ] {
-            for hour in ["dawn", "day", "sunset", "night"] {
-                let sheets = Scene::from_prompt(&format!("{place} {hour}"), 3).draw(160, 90);
+        for place in PLACES {
+            for hour in [
+                TimeOfDay::Dawn,
+                TimeOfDay::Day,
+                TimeOfDay::Sunset,
+                TimeOfDay::Night,
+            ] {
+                let sheets = scene(&[place], hour, "", 3).draw(160, 90);
                 let solid = |sheet: &LayerSheet| sheet.rgba.chunks_exact(4).all(|p| p[3] == 255);
-                assert!(solid(&sheets[0]), "{place} {hour} has a hole");
+                assert!(solid(&sheets[0]), "{place:?} {hour:?} has a hole");
                 let is_ordered = sheets.windows(2).all(|w| w[0].parallax < w[1].parallax);
-                assert!(is_ordered, "{place} {hour}");
+                assert!(is_ordered, "{place:?} {hour:?}");
                 let values: Vec<f64> = composite(&sheets).into_iter().map(f64::from).collect();
                 let count = f64::from(160 * 90 * 4);
                 let mean = values.iter().sum::<f64>() / count;
                 let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
-                assert!(variance > 100.0, "{place} {hour} is flat: {variance}");
+                assert!(variance > 100.0, "{place:?} {hour:?} is flat: {variance}");
             }
         }
+    }
+
+    /// Each place that a scene is said to show changes the picture, and no other one does.
+    #[test]
+    fn a_scene_shows_what_it_says() {
+        for first in PLACES {
+            for second in PLACES {
+                // Meadows under snow are the snowfield that is drawn anyway.
+                if (first, second) == (ScenePlace::Snow, ScenePlace::Meadow) {
+                    continue;
+                }
+                let draw = |places: &[ScenePlace]| {
+                    let scene = scene(places, TimeOfDay::Day, "", 5);
+                    let is_shown = scene.shows(SceneElement::Place(second));
+                    (composite(&scene.draw(96, 54)), is_shown, scene)
+                };
+                let (without, was_shown, _) = draw(&[first]);
+                let (with, is_shown, scene) = draw(&[first, second]);
+                let is_changed = without != with;
+                let is_newly_shown = is_shown && !was_shown;
+                assert!(
+                    !is_newly_shown || is_changed,
+                    "{first:?} and {second:?}: {}",
+                    scene.describe()
+                );
+                if !is_shown {
+                    assert!(!is_changed, "{first:?} hides {second:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stormy_sky_is_not_blue() {
+        let blueness = |sky| {
+            let elements = [SceneElement::Place(ScenePlace::Sea), SceneElement::Sky(sky)];
+            let scene = Scene::new(&Scenery::new(elements.into_iter(), "storm"), 2);
+            let picture = composite(&scene.draw(160, 90));
+            let sky = &picture[..160 * 40 * 4];
+            let blue_excess = sky
+                .chunks_exact(4)
+                .map(|p| i32::from(p[2]) - i32::from(p[0]));
+            blue_excess.sum::<i32>() / (160 * 40)
+        };
+        assert!(blueness(SkyCondition::Fair) > 40);
+        assert!(blueness(SkyCondition::Stormy) < 20);
     }
 
     /// The sheets composited.
@@ -339,8 +390,7 @@ mod tests {
     #[test]
     fn odd_sizes_are_drawn() {
         for (width, height) in [(2, 2), (2, 900), (900, 2), (0, 0)] {
-            let scene = Scene::from_prompt("sea city forest desert snow mountains", 1);
-            for sheet in scene.draw(width, height) {
+            for sheet in scene(&PLACES[1..7], TimeOfDay::Day, "", 1).draw(width, height) {
                 assert_eq!((sheet.width, sheet.height), (width.max(2), height.max(2)));
             }
         }

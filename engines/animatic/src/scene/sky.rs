@@ -22,10 +22,13 @@ pub(super) fn draw(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, s
         let warmth = 0.30 * (-sun_distance * 2.6).exp() + 0.45 * (-sun_distance * 11.0).exp();
         add(base, light.sun, warmth * (1.0 - 0.72 * light.darkness))
     });
-    if light.darkness > 0.1 {
-        stars(canvas, horizon, light.darkness, seed);
+    // In a storm neither stars nor the sun are seen.
+    if light.sun_radius > 0.0 {
+        if light.darkness > 0.1 {
+            stars(canvas, horizon, light.darkness, seed);
+        }
+        disc(canvas, light, sun);
     }
-    disc(canvas, light, sun);
     clouds(canvas, light, horizon, sun, seed);
 }
 

@@ -3,18 +3,33 @@
 //! The embedded font is Inter Display (its licence is next to it), which covers Latin, Greek and
 //! Cyrillic. Words are shaped, so pairs are kerned; lines are broken so that they come out about
 //! equally long, within the part of the frame that every screen shows; a soft shadow keeps them
-//! readable on any picture. Characters that the font lacks are left out and reported.
+//! readable on any picture. Characters that the font lacks are left out before.
 
 mod mask;
 mod typesetter;
 
 use swash::FontRef;
 
-use crate::limits::MAX_TITLES;
 use crate::options::RenderOptions;
 use crate::scene::noise::smoothstep;
 use mask::{OpacityMask, to_f32};
 use typesetter::{LEADING, TitleLine, TitleTypesetter};
+
+/// A text without the characters that the font lacks, and those characters, each once.
+pub(crate) fn covered_by_font(text: &str) -> (String, String) {
+    let (mut kept, mut missing) = (String::new(), String::new());
+    let font = FontRef::from_index(FONT, 0);
+    let has = |c: char| font.is_some_and(|font| font.charmap().map(c) != 0);
+    for c in text.chars() {
+        if c == ' ' || has(c) {
+            kept.push(c);
+        } else if !missing.contains(c) {
+            missing.push(c);
+        }
+    }
+    let kept: Vec<&str> = kept.split_whitespace().collect();
+    (kept.join(" "), missing)
+}
 
 /// Titles set for a shot.
 pub(crate) struct TitleOverlay {
@@ -26,11 +41,10 @@ pub(crate) struct TitleOverlay {
     /// Frames of the shot, and frames per second.
     frames: f32,
     fps: f32,
-    /// Characters that the font lacks.
-    missing: Vec<char>,
 }
 
 impl TitleOverlay {
+    /// Sets titles whose characters the font has.
     pub(crate) fn typeset(words: &[String], options: &RenderOptions) -> Self {
         let mut titles = Self {
             letters: Vec::new(),
@@ -39,27 +53,16 @@ impl TitleOverlay {
             width: options.width as usize,
             frames: to_f32(options.frames() as usize),
             fps: to_f32(options.fps as usize),
-            missing: Vec::new(),
         };
         let Some(font) = FontRef::from_index(FONT, 0) else {
             return titles;
         };
-        let covered: Vec<String> = words
-            .iter()
-            .take(MAX_TITLES)
-            .map(|text| titles.drop_missing(&font, text))
-            .collect();
         let mut setter = TitleTypesetter::new(font);
-        let lines = setter.break_lines(&covered, (options.width, options.height));
+        let lines = setter.break_lines(words, (options.width, options.height));
         if !lines.is_empty() {
             titles.print(&mut setter, &lines, options.height as usize);
         }
         titles
-    }
-
-    /// Characters of the titles that the font lacks.
-    pub(crate) fn missing(&self) -> &[char] {
-        &self.missing
     }
 
     /// Whether a frame shows the titles exactly as the previous one does.
@@ -101,18 +104,6 @@ impl TitleOverlay {
         let fade = (length * 0.15).min(0.8);
         let fade_in = smoothstep(delay, delay + fade, seconds);
         fade_in * smoothstep(delay, delay + fade, length - seconds)
-    }
-
-    fn drop_missing(&mut self, font: &FontRef<'_>, text: &str) -> String {
-        let mut kept = String::new();
-        for c in text.chars() {
-            if c == ' ' || font.charmap().map(c) != 0 {
-                kept.push(c);
-            } else if !self.missing.contains(&c) {
-                self.missing.push(c);
-            }
-        }
-        kept.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn print(&mut self, setter: &mut TitleTypesetter<'_>, lines: &[TitleLine], height: usize) {
@@ -222,11 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn characters_missing_in_the_font_are_reported_and_not_drawn() {
-        let mixed = titles(&["Café 夜 №5"], (480, 480));
-        assert_eq!(mixed.missing(), ['夜']);
-        assert!(!mixed.letters.is_empty());
-        assert!(titles(&["夜夜"], (480, 480)).letters.is_empty());
+    fn characters_missing_in_the_font_are_left_out() {
+        let (shown, missing) = covered_by_font("Café 夜 №5 夜");
+        assert_eq!((shown.as_str(), missing.as_str()), ("Café №5", "夜"));
+        assert_eq!(covered_by_font("夜夜"), (String::new(), "夜".to_owned()));
+        assert!(!titles(&["Café №5"], (480, 480)).letters.is_empty());
+        assert!(titles(&[""], (480, 480)).letters.is_empty());
     }
 
     #[test]

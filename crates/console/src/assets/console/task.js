@@ -241,7 +241,7 @@ function TaskResult({ task }) {
 }
 
 function TaskInput({ task }) {
-  const { input } = task;
+  const { input, output } = task;
   if (!input) return html`<p class="muted">The input is not recorded.</p>`;
   const options = { ...input.provider_options, ...input.options };
   const pictures = [
@@ -253,12 +253,19 @@ function TaskInput({ task }) {
     <${Facts}
       facts=${[
         ["Prompt", input.prompt],
+        ["Understood", output?.direction?.join(", ")],
+        ["Without effect", output?.not_understood?.join(", ")],
         ["Negative prompt", input.negative_prompt],
         ["Model", task.model],
         ["Title", input.title],
         ["Length", input.seconds && `${input.seconds} s`],
         ["Size", input.size],
-        ["Seed", input.seed === null || input.seed === undefined ? "" : String(input.seed)],
+        [
+          "Seed",
+          input.seed === null || input.seed === undefined
+            ? ""
+            : `${input.seed}${input.seed_drawn ? " (drawn at random)" : ""}`,
+        ],
         ["Sound", input.audio === undefined || input.audio === null ? "" : input.audio ? "with" : "without"],
         ["Song", input.clip && html`<a href=${`/console/library/clips/${input.clip.id}`}>the clip</a>`],
         [

@@ -78,7 +78,7 @@ fn a_child_makes_the_same_video() {
             video.width,
             video.height,
             video.milliseconds,
-            video.direction.clone(),
+            video.reading.clone(),
         )
     };
     assert_eq!(facts(&in_process), facts(&in_child));

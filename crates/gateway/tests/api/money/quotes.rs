@@ -47,7 +47,11 @@ async fn a_quote_equals_what_the_request_holds_and_costs() {
         gateway.reconfigure(&format!(
             "[models.{model}]\nprice = {{ unit = \"{unit}\", usd = \"{usd}\" }}\n"
         ));
-        let quoted = quote(&gateway, endpoint, &body).await;
+        let mut quoted = quote(&gateway, endpoint, &body).await;
+        for reading in ["direction", "not_understood"] {
+            let told = quoted.as_object_mut().unwrap().remove(reading);
+            assert_eq!(told.is_some(), endpoint != MUSIC);
+        }
         let expected = json!({
             "object": "quote", "endpoint": endpoint, "model": model, "unit": unit,
             "unit_price_usd": usd, "quantity": quantity, "cost_usd": cost, "reserve_usd": cost,

@@ -65,6 +65,59 @@ async fn a_video_task_shows_its_order_and_key() {
     gateway.stop().await;
 }
 
+/// Orders a video and waits for its record.
+async fn film(gateway: &TestGateway, body: &Value) -> Value {
+    let answer = gateway.post("/v1/videos", body).await;
+    gateway.finished(answer.header("x-task-id").unwrap()).await
+}
+
+#[tokio::test]
+async fn a_film_without_a_seed_gets_one_that_is_kept() {
+    let gateway = TestGateway::start().await;
+    let mut body = videos_order();
+    body.as_object_mut().unwrap().remove("seed");
+    let (first, second) = (film(&gateway, &body).await, film(&gateway, &body).await);
+    let seed = |task: &Value| task["input"]["seed"].as_u64().unwrap();
+    assert_ne!(seed(&first), seed(&second));
+    assert_eq!(first["input"]["seed_drawn"], true);
+    let poster = async |task: &Value| {
+        let url = task["poster_url"].as_str().unwrap();
+        gateway.without_key().get(url).await.bytes
+    };
+    assert_ne!(poster(&first).await, poster(&second).await);
+    body["seed"] = seed(&first).into();
+    let repeated = film(&gateway, &body).await;
+    assert_eq!(seed(&repeated), seed(&first));
+    assert_eq!(repeated["input"].get("seed_drawn"), None);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_record_and_its_quote_say_what_the_prompt_means() {
+    let gateway = TestGateway::start().await;
+    for (prompt, left, first) in [
+        (
+            "a cat playing piano",
+            json!(["cat", "piano"]),
+            "nothing in the prompt was understood",
+        ),
+        ("ein Wald im Nebel, static", json!([]), "static camera"),
+    ] {
+        let mut body = videos_order();
+        body["prompt"] = prompt.into();
+        let request = json!({"endpoint": "/v1/videos", "body": body});
+        let quote = gateway.post("/v1/quote", &request).await.ok();
+        let output = film(&gateway, &body).await["output"].take();
+        assert_eq!(output["not_understood"], left);
+        assert_eq!(output["direction"][0], first);
+        assert_eq!(
+            (&quote["direction"], &quote["not_understood"]),
+            (&output["direction"], &output["not_understood"])
+        );
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_separation_task_shows_its_clip() {
     let gateway = TestGateway::start().await;

@@ -398,7 +398,8 @@ fn write_video(
         width: video.width,
         height: video.height,
         milliseconds: video.milliseconds,
-        direction: video.direction,
+        direction: video.reading.direction,
+        not_understood: video.reading.not_understood,
         fingerprint: video.fingerprint,
         is_marked: video.is_marked,
     })

@@ -215,6 +215,7 @@ enum ChildMessage {
         height: u32,
         milliseconds: u64,
         direction: Vec<String>,
+        not_understood: Vec<String>,
         fingerprint: PerceptualFingerprint,
         is_marked: bool,
     },

@@ -22,6 +22,7 @@ use super::{
     cover_large, flac,
 };
 use crate::engines::animatic_engine::MadeVideo;
+use crate::engines::animatic_engine::PromptReading;
 use crate::engines::clip::{self, COVER_SIDES, MadeClip, engine_failure};
 use crate::engines::film_scan::{self, FilmScan};
 use crate::engines::retouch::RetouchOptions;
@@ -68,6 +69,7 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
+        not_understood,
         fingerprint,
         is_marked,
     } = message
@@ -83,7 +85,10 @@ pub fn make_video(
         width,
         height,
         milliseconds,
-        direction,
+        reading: PromptReading {
+            direction,
+            not_understood,
+        },
         fingerprint,
         is_marked,
     })
