@@ -23,6 +23,8 @@ use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretSource};
 
 /// A dollar a day.
+/// Longest time for which an order can wait for approval: its price is held all the while.
+const MAX_APPROVAL_TTL: Duration = Duration::from_hours(30 * 24);
 const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
 /// Placeholder for a provider's secret, which the command does not need.
 const UNREAD_SECRET: &str = "unread";
@@ -183,6 +185,8 @@ impl Config {
             },
             cancel_policy: settings.cancel_policy.unwrap_or_default(),
             cancel_allowance: settings.cancel_allowance.unwrap_or(CANCEL_ALLOWANCE),
+            approval_ttl: settings.approval_ttl.unwrap_or(Duration::from_hours(24)),
+            approval_by_others: settings.approval_by_others.unwrap_or(false),
             log_format: settings.log_format.unwrap_or(LogFormat::Auto),
             log: settings.log.unwrap_or_else(|| "info".into()),
             program: process::this_program(),
@@ -241,6 +245,9 @@ impl Config {
         }
         if self.wait_limit.is_zero() {
             return Err(wrong("wait_limit", "must be greater than zero"));
+        }
+        if !(Duration::from_secs(1)..=MAX_APPROVAL_TTL).contains(&self.approval_ttl) {
+            return Err(wrong("approval_ttl", "must be from a second to 30 days"));
         }
         if self.media_ttl < Duration::from_secs(1) {
             return Err(wrong("media_ttl", "must be at least a second"));

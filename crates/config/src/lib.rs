@@ -215,6 +215,11 @@ pub struct Config {
     /// provider.
     #[serde(serialize_with = "values::dollars")]
     pub cancel_allowance: MicroDollars,
+    /// How long an order waits for approval.
+    #[serde(serialize_with = "values::time")]
+    pub approval_ttl: Duration,
+    /// Whether a key may not approve the orders that it placed.
+    pub approval_by_others: bool,
     pub log_format: LogFormat,
     /// The log filter.
     pub log: String,

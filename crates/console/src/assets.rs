@@ -74,6 +74,7 @@ pub const ASSETS: &[StaticAsset] = &[
     asset_file!("console/router.js", JS),
     asset_file!("console/api.js", JS),
     asset_file!("console/act.js", JS),
+    asset_file!("console/approval.js", JS),
     asset_file!("console/ui.js", JS),
     asset_file!("console/follow.js", JS),
     asset_file!("console/create.js", JS),

@@ -46,6 +46,7 @@ scopes! {
     Admin = Some(Scope::Admin);
     TasksRead = Some(Scope::TasksRead);
     TasksCancel = Some(Scope::TasksCancel);
+    Approve = Some(Scope::Approve);
     WebhooksManage = Some(Scope::WebhooksManage);
 }
 

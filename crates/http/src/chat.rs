@@ -481,10 +481,12 @@ fn data(value: &impl serde::Serialize) -> Event {
 }
 
 fn still_running(task: &Task) -> Error {
-    let message = format!(
-        "The video is not finished yet. Task {} continues; see /v1/tasks/{}.",
-        task.id, task.id
-    );
+    let state = if task.awaits_approval() {
+        "The order waits for approval. Task"
+    } else {
+        "The video is not finished yet. Task"
+    };
+    let message = format!("{state} {} continues; see /v1/tasks/{}.", task.id, task.id);
     Error::retry_later(ErrorCode::StillRunning, message, 5).with_task(task.id)
 }
 

@@ -124,7 +124,9 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
         .routes(routes!(tasks::attempts))
-        .routes(routes!(tasks::cancel));
+        .routes(routes!(tasks::cancel))
+        .routes(routes!(tasks::approve))
+        .routes(routes!(tasks::reject));
     let webhooks = OpenApiRouter::new()
         .routes(routes!(webhooks::create, webhooks::list))
         .routes(routes!(webhooks::secret))

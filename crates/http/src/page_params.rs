@@ -14,7 +14,7 @@ use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::submission::SubmissionFilter;
-use mediagate_model::task::{MediaKind, TaskState};
+use mediagate_model::task::{ApprovalState, MediaKind, TaskState};
 use mediagate_model::webhook::DeliveryState;
 use mediagate_store::tasks::PageQuery;
 
@@ -152,6 +152,11 @@ impl WordValue for MediaKind {
 impl WordValue for TaskState {
     const WORDS: &'static [&'static str] =
         &["queued", "running", "succeeded", "failed", "cancelled"];
+}
+
+impl WordValue for ApprovalState {
+    const WORDS: &'static [&'static str] =
+        &["pending", "approved", "rejected", "expired", "cancelled"];
 }
 
 impl WordValue for DeliveryState {

@@ -1,4 +1,4 @@
-//! `/v1/tasks`: reading, following and cancelling tasks of every kind.
+//! `/v1/tasks`: reading, following, approving and cancelling tasks of every kind.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
-use crate::auth::{AllowedCaller, TasksCancel, TasksRead};
+use crate::auth::{AllowedCaller, Approve, CurrentSecret, TasksCancel, TasksRead};
 use crate::context::RequestContext;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
@@ -20,7 +20,7 @@ use crate::page_params::{ErrorCodeField, ListPage, TimeField, WordField};
 use crate::query::Query;
 use crate::wire::list::List;
 use mediagate_core::app::App;
-use mediagate_core::domain::tasks;
+use mediagate_core::domain::tasks::{self, ApprovalDecision};
 use mediagate_core::limits::{OpenKind, count_during};
 use mediagate_core::records::Links;
 use mediagate_core::records::attempt::AttemptView;
@@ -29,7 +29,7 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, KeyId, RequestId, TaskId};
 use mediagate_model::money::MicroDollars;
-use mediagate_model::task::{MediaKind, Task, TaskEvent, TaskState};
+use mediagate_model::task::{ApprovalState, MediaKind, Task, TaskEvent, TaskState};
 use mediagate_store::tasks::{PageQuery, TaskFilter};
 
 parameters! {
@@ -39,6 +39,8 @@ parameters! {
         kind: WordField<MediaKind>,
         /// `queued`, `running`, `succeeded`, `failed` or `cancelled`
         status: WordField<TaskState>,
+        /// `pending`, `approved`, `rejected`, `expired` or `cancelled`: only tasks whose order needed approval
+        approval: WordField<ApprovalState>,
         /// A model's name
         model: OptionalText<200>,
         /// The id of an API key
@@ -61,6 +63,7 @@ impl TaskParameters {
         let filter = TaskFilter {
             kind: self.kind,
             state: self.status,
+            approval: self.approval,
             model: self.model,
             key: self.key,
             error: self.error,
@@ -281,6 +284,46 @@ pub(super) async fn cancel(
         Json(view(&app, &allowed.links, &task).await?),
     )
         .into_response())
+}
+
+/// Approve an order that waits for approval: it is sent as soon as its model has room.
+///
+/// The account is charged at most the price that was held when the order was accepted. A key that
+/// also has the scope `admin` may decide about orders of every account.
+#[utoipa::path(post, path = "/v1/tasks/{id}/approve", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The approved task", body = TaskView)))]
+pub(super) async fn approve(
+    allowed: AllowedCaller<CurrentSecret<Approve>>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    decide(&app, &allowed, &id, ApprovalDecision::Approve).await
+}
+
+/// Reject an order that waits for approval: its task ends as cancelled, and nothing is charged.
+#[utoipa::path(post, path = "/v1/tasks/{id}/reject", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The rejected task", body = TaskView)))]
+pub(super) async fn reject(
+    allowed: AllowedCaller<CurrentSecret<Approve>>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    decide(&app, &allowed, &id, ApprovalDecision::Reject).await
+}
+
+async fn decide(
+    app: &App,
+    allowed: &AllowedCaller<CurrentSecret<Approve>>,
+    id: &str,
+    decision: ApprovalDecision,
+) -> Result<Response, ErrorResponse> {
+    let (id, caller) = (parse(id)?, &allowed.caller);
+    let is_operator = caller.key.may(Scope::Admin);
+    let account = (!is_operator).then_some(caller.account.id);
+    let task = tasks::decide(app, account, id, decision, allowed.actor()).await?;
+    Ok((task_id_header(id), Json(view(app, &allowed.links, &task).await?)).into_response())
 }
 
 /// The id of a task in a path.

@@ -141,6 +141,9 @@ pub enum Scope {
     TasksCancel,
     #[strum(serialize = "webhooks:manage")]
     WebhooksManage,
+    /// Approve and reject orders that wait for approval.
+    #[strum(serialize = "approve")]
+    Approve,
     #[strum(serialize = "admin")]
     Admin,
 }
@@ -148,10 +151,11 @@ pub enum Scope {
 impl Scope {
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The scopes of a key created without any: all but `admin`.
+    /// The scopes of a key created without any: all but `admin` and `approve`.
     pub fn default_scopes() -> Vec<Self> {
         let all = Self::ALL.iter().copied();
-        all.filter(|scope| *scope != Self::Admin).collect()
+        all.filter(|scope| !matches!(scope, Self::Admin | Self::Approve))
+            .collect()
     }
 
     pub const fn name(self) -> &'static str {
@@ -199,6 +203,8 @@ pub struct ApiKey {
     pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
+    /// Orders that reserve more than this wait for approval; none do if `None`.
+    pub approve_above: Option<MicroDollars>,
     /// Whether it refuses requests that a chat interface sends on its own, for titles and tags.
     pub refuses_housekeeping: bool,
     pub created_at: Timestamp,
@@ -207,9 +213,11 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// `admin` includes every scope.
+    /// `admin` includes every scope but `approve`: who runs the gateway need not be who approves
+    /// what is spent.
     pub fn may(&self, scope: Scope) -> bool {
-        self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
+        let is_included = scope != Scope::Approve && self.scopes.contains(&Scope::Admin);
+        is_included || self.scopes.contains(&scope)
     }
 
     /// Whether the key may use this model.

@@ -63,6 +63,8 @@ codes! {
     AddressNotAllowed = "address_not_allowed", 403, Permission;
     /// The key was rotated, and the request requires the new key.
     FormerApiKey = "former_api_key", 403, Permission;
+    /// The order is the approver's own, and `approval_by_others` is set.
+    ApprovalByOthers = "approval_by_others", 403, Permission;
     /// A write request with a session lacks its CSRF token.
     CsrfTokenRequired = "csrf_token_required", 403, Permission;
     /// There is no model with this name.
@@ -96,6 +98,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict", 409, Conflict;
     /// The task has already ended.
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
+    /// The task does not wait for approval: nobody asked for it, or it was decided or cancelled.
+    ApprovalNotPending = "approval_not_pending", 409, Conflict;
     /// The account has reached the maximum number of these objects, or of rotations of a webhook's
     /// secret within 24 hours.
     LimitReached = "limit_reached", 409, Conflict;
@@ -152,6 +156,10 @@ codes! {
     SubmissionUnconfirmed = "submission_unconfirmed", 424, Provider;
     /// The task was cancelled while the client waited for it.
     TaskCancelled = "cancelled", 409, Conflict;
+    /// The order was rejected instead of approved.
+    ApprovalRejected = "approval_rejected", 409, Conflict;
+    /// Nobody approved the order within `approval_ttl`.
+    ApprovalExpired = "approval_expired", 409, Conflict;
     /// The key's limit of requests per minute is exceeded, or the limit of provenance checks
     /// without a key.
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
@@ -530,71 +538,4 @@ impl fmt::Display for Error {
 impl StdError for Error {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_found_by_their_names() {
-        for code in ErrorCode::ALL {
-            assert_eq!(ErrorCode::from_name(code.name()), Some(*code));
-        }
-    }
-
-    #[test]
-    fn a_retry_is_advised_exactly_where_it_can_help() {
-        for code in ErrorCode::ALL {
-            let advised = Error::plain(*code, "").retry_after().is_some();
-            assert_eq!(advised, matches!(code.status(), 429 | 500 | 503), "{code}");
-        }
-    }
-
-    #[test]
-    fn asking_again_for_what_a_failed_task_did_not_make_is_never_advised() {
-        for code in ErrorCode::ALL {
-            let message = String::new();
-            let error = Error::NotMade {
-                code: *code,
-                message,
-            };
-            let error = error.with_task(TaskId::new());
-            assert_eq!(error.code(), *code);
-            assert!(!error.retryable(), "{code}");
-            let status = if code.retryable() { 409 } else { code.status() };
-            assert_eq!(error.status(), status, "{code}");
-        }
-    }
-
-    #[test]
-    fn all_faults_are_named_and_the_first_is_the_param() {
-        let fault = |param: &str| FieldError {
-            code: ErrorCode::MissingField,
-            param: param.into(),
-            message: "is required.".into(),
-        };
-        let error = Error::Invalid(vec![fault("model"), fault("messages")]);
-        assert_eq!(
-            error.message(),
-            "model: is required. messages: is required."
-        );
-        assert_eq!(error.param(), Some("model"));
-    }
-
-    #[test]
-    fn of_many_faults_twenty_are_named() {
-        let fault = |number| FieldError {
-            code: ErrorCode::MissingField,
-            param: format!("a[{number}]"),
-            message: "is required.".into(),
-        };
-        let message = Error::Invalid((0..16_000).map(fault).collect()).message();
-        assert_eq!(message.matches("is required.").count(), 20);
-        assert!(message.ends_with("And 15980 more."), "{message}");
-    }
-
-    #[test]
-    fn the_cause_of_an_error_is_not_shown() {
-        let error = Error::internal("password=hunter2").with_task(TaskId::new());
-        assert!(!error.to_string().contains("hunter2"));
-        assert!(error.internal_cause().is_some());
-    }
-}
+mod tests;

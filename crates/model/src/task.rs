@@ -3,6 +3,7 @@
 //! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs`
 //! has each API's words for its states.
 
+mod approval;
 mod video_job;
 
 use std::fmt;
@@ -12,6 +13,7 @@ pub use orders::{MediaKind, StemTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use approval::{ApprovalState, TaskApproval};
 pub use video_job::{JobPicture, VideoJob};
 
 use crate::clock::Timestamp;
@@ -305,6 +307,8 @@ pub struct Task {
     pub tariff: Option<Tariff>,
     /// What was charged, once settled.
     pub bill: Option<Bill>,
+    /// The approval that it needs, or needed; `None` if it needs none.
+    pub approval: Option<TaskApproval>,
     /// The request that created it.
     pub request: TaskRequest,
     /// An earlier task of the same API key with the same order, within 24 hours.
@@ -335,6 +339,12 @@ impl Task {
     /// The kind of media that it makes.
     pub const fn kind(&self) -> MediaKind {
         self.payload.kind()
+    }
+
+    /// Whether it waits for approval: until then nothing of it is begun or sent.
+    pub fn awaits_approval(&self) -> bool {
+        self.approval
+            .is_some_and(|approval| approval.state == ApprovalState::Pending)
     }
 
     /// The reservation while the task is open, then what was charged. A cancelled task whose

@@ -27,6 +27,9 @@ pub enum EventType {
     TaskFailed,
     #[strum(serialize = "task.cancelled")]
     TaskCancelled,
+    /// A task was accepted that waits for approval.
+    #[strum(serialize = "task.approval_requested")]
+    ApprovalRequested,
     /// Another endpoint of the account was disabled because it does not respond.
     #[strum(serialize = "endpoint.disabled")]
     EndpointDisabled,
@@ -43,9 +46,20 @@ impl EventType {
     /// Whether it is about a task.
     pub const fn is_of_task(self) -> bool {
         match self {
-            Self::TaskSucceeded | Self::TaskFailed | Self::TaskCancelled => true,
+            Self::TaskSucceeded
+            | Self::TaskFailed
+            | Self::TaskCancelled
+            | Self::ApprovalRequested => true,
             Self::EndpointDisabled | Self::Test => false,
         }
+    }
+
+    /// Whether it reports the end of a task, which happens once.
+    pub const fn is_task_end(self) -> bool {
+        matches!(
+            self,
+            Self::TaskSucceeded | Self::TaskFailed | Self::TaskCancelled
+        )
     }
 
     /// The event at a task's end; `None` while it is open.

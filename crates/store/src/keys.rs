@@ -28,6 +28,7 @@ record! {
         max_running: "max_running",
         budget: "budget_micros",
         budget_period: "budget_period",
+        approve_above: "approve_above_micros",
         refuses_housekeeping: "refuse_housekeeping",
         created_at: "created_at",
         expires_at: "expires_at",
@@ -88,8 +89,8 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     sql!(
         "UPDATE api_keys SET name = :name, scopes = :scopes, models = :models, networks = :networks, rpm = :rpm,
          max_running = :max_running,
-                budget_micros = :budget, budget_period = :budget_period, expires_at = :expires_at,
-                refuse_housekeeping = :refuses_housekeeping WHERE id = :id",
+                budget_micros = :budget, budget_period = :budget_period, approve_above_micros = :approve_above,
+                expires_at = :expires_at, refuse_housekeeping = :refuses_housekeeping WHERE id = :id",
         id = key.id,
         name = &key.name,
         scopes = &key.scopes,
@@ -99,6 +100,7 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
         max_running = key.max_running,
         budget = key.budget,
         budget_period = key.budget_period,
+        approve_above = key.approve_above,
         expires_at = key.expires_at,
         refuses_housekeeping = key.refuses_housekeeping
     )

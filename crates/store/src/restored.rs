@@ -4,14 +4,13 @@
 //! unheld tasks skips these.
 
 use crate::statement::sql;
-use crate::{Conn, DatabaseLocation, StoreError, meta, workers};
+use crate::workers::{self, APPROVAL_HOLDER, RESTORED_HOLDER, placeholders};
+use crate::{Conn, DatabaseLocation, StoreError, meta};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::TaskId;
 
 /// The name of the worker that holds tasks of a restored backup.
-pub const HOLDER: &str = "restored";
-/// The year 9999.
-const NEVER_EXPIRES: Timestamp = Timestamp::from_seconds(253_370_764_800);
+pub const HOLDER: &str = RESTORED_HOLDER;
 
 /// The database's identity, and how many marks were written to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +51,12 @@ pub fn set_location(conn: &mut Conn<'_>, location: &DatabaseLocation) -> Result<
 pub fn has_live_workers(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let now = workers::now(conn, now)?;
     sql!(
-        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > :now AND name <> :holder LIMIT 1",
-        now,
-        holder = HOLDER
+        concat!(
+            "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > :now AND name NOT IN ",
+            placeholders!(),
+            " LIMIT 1"
+        ),
+        now
     )
     .exists(conn)
 }
@@ -67,8 +69,7 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
 /// Holds the open tasks for hosted providers whose resumption would send an order: those with no
 /// submission, and those whose latest one was refused or was being sent. Returns how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
-    // Without an unexpired row any process would free these tasks as those of a dead worker.
-    workers::register(conn, HOLDER, NEVER_EXPIRES)?;
+    workers::register_placeholder(conn, HOLDER)?;
     sql!(
         "UPDATE tasks SET lease_owner = :holder WHERE state IN ('queued', 'running') AND provider <> 'embedded'
          AND COALESCE((SELECT state FROM submissions WHERE task_id = tasks.id ORDER BY attempt DESC LIMIT 1), 'refused')
@@ -90,12 +91,13 @@ pub fn held_tasks(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)
         })
 }
 
-/// Releases a task to the workers. Returns whether it was held.
+/// Releases a task to the workers, or to those who may approve it. Returns whether it was held.
 pub fn release_task(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = sql!(
-        "UPDATE tasks SET lease_owner = NULL, due_at = :now WHERE id = :id AND lease_owner = :holder
-         AND state IN ('queued', 'running')",
+        "UPDATE tasks SET lease_owner = CASE approval_state WHEN 'pending' THEN :approval ELSE NULL END, due_at = :now
+         WHERE id = :id AND lease_owner = :holder AND state IN ('queued', 'running')",
         id,
+        approval = APPROVAL_HOLDER,
         holder = HOLDER,
         now
     )

@@ -17,7 +17,9 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
-use mediagate_model::task::{Task, TaskEvent, TaskFailure, TaskRequest, TaskResult, TaskState};
+use mediagate_model::task::{
+    ApprovalState, Task, TaskApproval, TaskEvent, TaskFailure, TaskRequest, TaskResult, TaskState,
+};
 
 record! {
     request_columns for TaskRequest of "tasks" {
@@ -44,6 +46,7 @@ record! {
         money: "money",
         tariff: "tariff",
         bill: "bill",
+        approval: approval("approval_state", "approval_expires_at", "approval_decided_at"),
         request: ..request_columns!(),
         identical_task: "identical_task_id",
         callback: "callback",
@@ -89,12 +92,14 @@ macro_rules! never_begun {
 }
 
 mod all_accounts;
+mod approval;
 mod claims;
 mod fair_queue;
 mod list;
 
 pub use crate::page::PageQuery;
 pub use all_accounts::{page_of_all, search_of_all};
+pub use approval::{approve, expired_approvals, refuse_approval};
 pub use claims::{
     DueWork, SendPermission, any_due, any_due_after, claim_sent, claim_upstream, count_waiting,
     due_work, held_by, lock, lock_held, lock_to_send, models_due, models_waiting, open_of_key,
@@ -110,12 +115,19 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     insert_held(conn, task, None)
 }
 
-/// Inserts a task as `insert` does, claimed by this owner if one is given.
+/// Inserts a task as `insert` does, claimed by this owner if one is given. A task that waits for
+/// approval is held until then instead.
 pub fn insert_held(
     conn: &mut Conn<'_>,
     task: &Task,
     owner: Option<&str>,
 ) -> Result<(), StoreError> {
+    let owner = if task.awaits_approval() {
+        Some(approval::register_holder(conn)?)
+    } else {
+        owner
+    };
+    let approval = task.approval;
     insert!(conn, "tasks" {
         "id": task.id,
         "account_id": task.account,
@@ -135,6 +147,8 @@ pub fn insert_held(
         "reserved_micros": task.cost,
         "money": task.money,
         "tariff": task.tariff,
+        "approval_state": approval.map(|approval| approval.state),
+        "approval_expires_at": approval.map(|approval| approval.expires_at),
         "callback": task.callback,
         "origin": task.request.origin,
         "trace": task.trace,
@@ -284,7 +298,9 @@ pub fn finish(
             "UPDATE tasks SET state = :state, cost_micros = :cost, output = :output, error_code = :code,
              error_message = :message,
                     finished_at = :now, progress = CASE :state WHEN 'succeeded' THEN 100 ELSE progress END,
-                    event_seq = event_seq + 1, lease_owner = NULL, money = :money, bill = :bill
+                    event_seq = event_seq + 1, lease_owner = NULL, money = :money, bill = :bill,
+                    approval_decided_at = CASE approval_state WHEN 'pending' THEN :now ELSE approval_decided_at END,
+                    approval_state = CASE approval_state WHEN 'pending' THEN 'cancelled' ELSE approval_state END
              WHERE id = :id AND state IN ('queued', 'running') AND (CAST(:owner AS TEXT) IS NULL
              OR lease_owner = :owner)
              RETURNING ",
@@ -470,6 +486,18 @@ fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     )
     .execute(conn)?;
     Ok(())
+}
+
+fn approval(
+    state: Option<ApprovalState>,
+    expires_at: Option<Timestamp>,
+    decided_at: Option<Timestamp>,
+) -> Option<TaskApproval> {
+    Some(TaskApproval {
+        state: state?,
+        expires_at: expires_at?,
+        decided_at,
+    })
 }
 
 fn failure(code: Option<String>, message: Option<String>) -> Option<TaskFailure> {

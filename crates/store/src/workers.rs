@@ -11,6 +11,21 @@ use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
+/// The name of the placeholder worker that holds tasks of a restored backup.
+pub(crate) const RESTORED_HOLDER: &str = "restored";
+/// The name of the placeholder worker that holds tasks which wait for approval.
+pub(crate) const APPROVAL_HOLDER: &str = "approval";
+/// The names of both, for an `IN`: they are no processes, and the tasks that they hold use no slot.
+macro_rules! placeholders {
+    () => {
+        "('restored', 'approval')"
+    };
+}
+pub(crate) use placeholders;
+
+/// The year 9999: when the lease of a placeholder ends.
+const NEVER_EXPIRES: Timestamp = Timestamp::from_seconds(253_370_764_800);
+
 /// How long the row of a dead worker is kept: longer than one of its transactions can last.
 const DEAD_ROW_TTL: Duration = Duration::from_mins(1);
 
@@ -32,6 +47,19 @@ pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(),
          ON CONFLICT (name) DO UPDATE SET held_until = excluded.held_until",
         name,
         until
+    )
+    .execute(conn)?;
+    Ok(())
+}
+
+/// Registers a placeholder worker. Its lease never ends, otherwise any process would free the tasks
+/// that it holds as those of a dead worker.
+pub(crate) fn register_placeholder(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
+    sql!(
+        "INSERT INTO workers (name, held_until, models) VALUES (:name, :until, '[]')
+         ON CONFLICT (name) DO NOTHING",
+        name,
+        until = NEVER_EXPIRES
     )
     .execute(conn)?;
     Ok(())

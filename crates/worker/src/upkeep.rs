@@ -61,6 +61,8 @@ enum UpkeepJob {
     LeftoverMoney,
     /// Cancels unsent tasks of keys that have ended.
     EndedKeys,
+    /// Ends tasks that nobody approved in time.
+    Approvals,
     /// Looks for the jobs of submissions with an unknown outcome.
     UnclearSubmissions,
     /// Removes expired intents.
@@ -84,6 +86,7 @@ impl UpkeepJob {
         Self::Ledger,
         Self::LeftoverMoney,
         Self::EndedKeys,
+        Self::Approvals,
         Self::UnclearSubmissions,
         Self::Intents,
         Self::Records,
@@ -100,6 +103,7 @@ impl UpkeepJob {
             Self::Ledger => "ledger",
             Self::LeftoverMoney => "left-over",
             Self::EndedKeys => "ended-keys",
+            Self::Approvals => "approvals",
             Self::UnclearSubmissions => "unclear",
             Self::Intents => "intents",
             Self::Records => "records",
@@ -115,7 +119,7 @@ impl UpkeepJob {
             Self::Media => Duration::from_secs(10),
             Self::Orphans => Duration::from_hours(6),
             Self::Ledger => Duration::from_hours(1),
-            Self::LeftoverMoney | Self::EndedKeys => Duration::from_secs(5),
+            Self::LeftoverMoney | Self::EndedKeys | Self::Approvals => Duration::from_secs(5),
             Self::UnclearSubmissions => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
             Self::AccountLogs => half_of(app.config.audit_ttl),
@@ -132,6 +136,7 @@ impl UpkeepJob {
             Self::Ledger => ledger::check_recent(app).await,
             Self::LeftoverMoney => upstream::release_left_over(app).await,
             Self::EndedKeys => keys::cancel_left_over(app).await,
+            Self::Approvals => tasks::end_expired_approvals(app).await,
             Self::UnclearSubmissions => upstream::recheck_unclear(app).await,
             Self::Intents => app.intents.forget_old().await,
             Self::Records => tasks::remove_expired(app).await,
@@ -236,6 +241,9 @@ async fn run_if_due(app: &App, kind: UpkeepJob) {
         return;
     }
     if matches!(kind, UpkeepJob::EndedKeys) && !keys::has_left_over(app).await {
+        return;
+    }
+    if matches!(kind, UpkeepJob::Approvals) && !tasks::has_expired_approvals(app).await {
         return;
     }
     let interval = kind.interval(app);

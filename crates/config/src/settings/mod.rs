@@ -305,6 +305,18 @@ pub struct Settings {
     )]
     #[serde(deserialize_with = "some_dollars")]
     pub cancel_allowance: Option<MicroDollars>,
+    /// How long an order waits for approval [default: 24h]
+    #[arg(long, env = "MEDIAGATE_APPROVAL_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub approval_ttl: Option<Duration>,
+    /// Whether a key may not approve the orders that it placed [default: false]
+    #[arg(
+        long,
+        env = "MEDIAGATE_APPROVAL_BY_OTHERS",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub approval_by_others: Option<bool>,
     /// Log format [default: auto]
     #[arg(
         long,

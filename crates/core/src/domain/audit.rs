@@ -102,7 +102,7 @@ impl ChangeAuthor {
             let code = ErrorCode::RateLimitExceeded;
             return Err(Error::retry_later(code, message, seconds.saturating_add(1)));
         }
-        self.insert(conn, action, target, values, now)
+        self.note_once(conn, action, target, values, now)
     }
 
     /// Like [`Self::note`], for what must not be refused: without an entry if there were too many.
@@ -116,7 +116,7 @@ impl ChangeAuthor {
     ) -> Result<(), Error> {
         match self.wait(conn, now)? {
             Some(_) => Ok(()),
-            None => self.insert(conn, action, target, values, now),
+            None => self.note_once(conn, action, target, values, now),
         }
     }
 
@@ -131,7 +131,8 @@ impl ChangeAuthor {
         Ok(earlier.map(|at| at.plus(HOUR).since(now)))
     }
 
-    fn insert(
+    /// Like [`Self::note`], without its limit: for what can be done only once to each task.
+    pub fn note_once(
         &self,
         conn: &mut Conn<'_>,
         action: &'static str,

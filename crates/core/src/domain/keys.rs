@@ -54,7 +54,7 @@ pub const DEFAULT_MAX_RUNNING: u32 = 100;
 pub struct NewKey {
     /// Display name.
     pub name: String,
-    /// All but `admin` if empty.
+    /// All but `admin` and `approve` if empty.
     pub scopes: Vec<Scope>,
     /// Models it may use; all if `None`.
     pub models: Option<Vec<String>>,
@@ -68,6 +68,8 @@ pub struct NewKey {
     pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
+    /// Orders that reserve more than this wait for approval; none do if `None`.
+    pub approve_above: Option<MicroDollars>,
     /// Whether to refuse the requests that a chat interface sends on its own, for titles and tags.
     pub refuses_housekeeping: bool,
     /// Never if `None`. An instant, not a lifetime: creating the account takes time, which would be
@@ -113,6 +115,7 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
         max_running: new.max_running.unwrap_or(DEFAULT_MAX_RUNNING),
         budget: new.budget,
         budget_period: new.budget_period,
+        approve_above: new.approve_above,
         refuses_housekeeping: new.refuses_housekeeping,
         created_at: app.clock.now(),
         expires_at: new.expires_at,

@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 use crate::app::{App, AppParts, Ctx};
 use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
-use crate::domain::{ledger, storage_room};
+use crate::domain::{ledger, storage_room, webhooks};
 use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
 use crate::pricing::{OrderQuotation, QuotedQuantity};
@@ -27,7 +27,7 @@ use mediagate_model::intent::{IntentResult, StoredAnswer};
 use mediagate_model::media::Asset;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Task, TaskPayload, TaskRequest, TaskState};
+use mediagate_model::task::{Task, TaskApproval, TaskPayload, TaskRequest, TaskState};
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
 use mediagate_telemetry::traces;
@@ -70,6 +70,22 @@ impl TaskDraft {
         !self.assets.is_empty() || tasks.any(|task| task.expected_bytes.is_some())
     }
 
+    /// Makes its tasks wait for approval until `expires_at` if together they reserve more than the
+    /// key may order without.
+    fn request_approval(&mut self, key: &ApiKey, expires_at: Timestamp) {
+        let reserved = self.tasks.iter().map(|task| task.reserved);
+        let price = reserved.fold(MicroDollars::ZERO, MicroDollars::plus);
+        if key.approve_above.is_some_and(|limit| price > limit) {
+            for task in &mut self.tasks {
+                task.approval = Some(TaskApproval::pending_until(expires_at));
+            }
+        }
+    }
+
+    fn awaits_approval(&self) -> bool {
+        self.tasks.iter().any(Task::awaits_approval)
+    }
+
     /// Notes the task of an earlier, identical order.
     #[must_use]
     pub fn with_attempt(mut self, attempt: &IntentAttempt) -> Self {
@@ -80,8 +96,8 @@ impl TaskDraft {
     }
 }
 
-/// Writes the draft, its reservations and its intent in one transaction, wakes the workers and
-/// returns the tasks. Continues if the caller disconnects.
+/// Writes the draft, its reservations and its intent in one transaction, wakes the workers, unless
+/// its tasks wait for approval, and returns the tasks. Continues if the caller disconnects.
 pub async fn accept(
     app: &App,
     caller: &Caller,
@@ -93,18 +109,24 @@ pub async fn accept(
     }
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
-    let (account, limit) = (caller.account.id, app.config.storage_limit);
     let span = TraceSpan::begin("accept", SpanKind::Internal);
     let acceptance = async move {
         let mut draft = draft;
+        let now = app.clock.now();
+        draft.request_approval(&key, now.plus(app.config.approval_ttl));
+        let awaits_approval = draft.awaits_approval();
         // Claimed before the write, because the lease is part of the rows that are inserted.
-        let mut claim = app.process.local_dispatch.claim(&mut draft.tasks);
+        let mut claim = if awaits_approval {
+            None
+        } else {
+            app.process.local_dispatch.claim(&mut draft.tasks)
+        };
         let owner = claim.as_ref().map(TaskClaim::owner);
         let draft = Arc::new(draft);
         let result = IntentResult::Tasks(draft.tasks.iter().map(|task| task.id).collect());
-        let rows = draft.clone();
+        let (rows, shared_app) = (draft.clone(), app.clone());
         let write = record.make(result, draft.answer.as_ref(), move |conn| {
-            write_draft(conn, account, &key, &rows, owner.as_deref(), limit)
+            write_draft(conn, &shared_app, &key, &rows, owner.as_deref(), now)
         });
         let outcome = write.await;
         // Repeats of this request wait for this result. If the outcome of the write is open, none
@@ -125,6 +147,10 @@ pub async fn accept(
         // Announced after the commit: a worker that is woken before it would find nothing.
         for task in &tasks {
             announce(&app, task, claim.is_some());
+        }
+        if awaits_approval {
+            // The request for approval goes to the account's webhook endpoints.
+            app.bell.ring_for_deliveries();
         }
         if let Some(claim) = claim {
             claim.start(tasks.clone());
@@ -147,11 +173,11 @@ pub async fn accept(
 /// Writes all of a draft but its intent.
 fn write_draft(
     conn: &mut Conn<'_>,
-    account: AccountId,
+    app: &App,
     key: &ApiKey,
     draft: &TaskDraft,
     owner: Option<&str>,
-    storage_limit: ByteSize,
+    now: Timestamp,
 ) -> Result<(), Error> {
     write(conn, key, &draft.tasks, owner)?;
     for asset in &draft.assets {
@@ -160,10 +186,15 @@ fn write_draft(
     // Checked after the inserts, so that the sum includes them: if only one of two orders fits, only
     // one passes. The check before its pictures were received may be out of date.
     if draft.stores_files() {
-        storage_room::check_order(conn, account, &draft.tasks, storage_limit)?;
+        let limit = app.config.storage_limit;
+        storage_room::check_order(conn, key.account, &draft.tasks, limit)?;
     }
     for (clip, position) in draft.clips.iter().zip(0..) {
         store::clips::insert(conn, clip, position)?;
+    }
+    // Last, because an event shows the pictures and clips of its task.
+    for task in draft.tasks.iter().filter(|task| task.awaits_approval()) {
+        webhooks::events::approval_requested(conn, app, task, now)?;
     }
     Ok(())
 }
@@ -171,8 +202,9 @@ fn write_draft(
 fn announce(app: &AppParts, task: &Task, is_claimed: bool) {
     counters::task_accepted(task);
     tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
-    // This process starts the task itself. Waking others would cost each of them a useless look-up.
-    if is_claimed {
+    // This process starts the task itself, or nobody may start it yet. Waking others would cost each
+    // of them a useless look-up.
+    if is_claimed || task.awaits_approval() {
         return;
     }
     if task.provider == EMBEDDED {
@@ -259,6 +291,7 @@ pub fn task(app: &AppParts, caller: &Caller, request: &TaskRequest, new: NewTask
         money: hold.money,
         tariff: hold.tariff,
         bill: None,
+        approval: None,
         provider: match new.model.routes().first() {
             // Replaced by the provider that accepts it.
             Some(route) => route.provider.clone(),

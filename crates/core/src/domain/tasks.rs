@@ -1,4 +1,4 @@
-//! Reading tasks, waiting for them, cancelling them.
+//! Reading tasks, waiting for them, approving and cancelling them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,14 @@ use mediagate_store::{self as store, Conn, StoreError};
 use mediagate_telemetry::counters;
 
 mod abandonment;
+mod approval;
 mod cancel;
 mod task_waiter;
 
 pub use abandonment::abandon;
+pub use approval::{
+    ApprovalDecision, decide, end_expired_approvals, has_expired_approvals,
+};
 pub use cancel::{JobOutcome, cancel, cancel_with_key, settle_job};
 pub use task_waiter::{TaskWaiter, next_events, wait};
 

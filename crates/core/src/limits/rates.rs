@@ -149,6 +149,7 @@ mod tests {
             max_running: 1,
             budget: None,
             budget_period: None,
+            approve_above: None,
             refuses_housekeeping: false,
             created_at: Timestamp::from_seconds(0),
             expires_at: None,

@@ -112,6 +112,7 @@ fn task(payload: TaskPayload, quotation: &OrderQuotation) -> Task {
         tariff: hold.tariff,
         bill: None,
         request: RequestId::generate().into(),
+        approval: None,
         identical_task: None,
         callback: None,
         trace: None,

@@ -11,7 +11,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::media::Asset;
 use mediagate_model::money::ChargeState;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Task, TaskPayload, TaskResult, TaskState};
+use mediagate_model::task::{Task, TaskApproval, TaskPayload, TaskResult, TaskState};
 
 /// A task in its current state.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,6 +58,9 @@ pub struct TaskView {
     /// The result.
     #[schema(required = true)]
     pub output: Option<TaskOutput>,
+    /// The approval that the order needs, or needed. Absent if it needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalView>,
     /// Id of the request that created the task.
     pub request_id: String,
     /// Id of an earlier task, if this one repeats its order: the same API key ordered the same
@@ -73,6 +76,18 @@ pub struct TaskView {
     /// The handle of the account. Present only for operators, in `/v1/admin/tasks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+}
+
+/// The approval of an order. Its price is the task's `billing.reserved_usd`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApprovalView {
+    /// `pending`, `approved`, `rejected`, `expired` or `cancelled`.
+    pub state: &'static str,
+    /// Time at which the task ends if nobody has decided.
+    pub expires_at: String,
+    /// Time at which it was approved, rejected or cancelled, or expired. Null while it is pending.
+    #[schema(required = true)]
+    pub decided_at: Option<String>,
 }
 
 /// The API key of a task.
@@ -161,11 +176,22 @@ impl TaskView {
             },
             poster_url: poster(links, task, &extras.clips),
             output: TaskOutput::new(links, task, &extras.clips),
+            approval: task.approval.map(ApprovalView::new),
             request_id: task.request.id.to_string(),
             identical_task: task.identical_task.map(|id| id.to_string()),
             callback_url: links.callback(task).filter(|_| links.shows_made()),
             user: user.filter(|_| links.shows_made()),
             account: None,
+        }
+    }
+}
+
+impl ApprovalView {
+    fn new(approval: TaskApproval) -> Self {
+        Self {
+            state: approval.state.name(),
+            expires_at: approval.expires_at.rfc3339(),
+            decided_at: approval.decided_at.map(Timestamp::rfc3339),
         }
     }
 }

@@ -87,7 +87,7 @@ pub(super) struct KeyCreateArgs {
     /// Display name
     #[arg(long)]
     name: String,
-    /// Scope of the key; repeat for several [default: all but admin]
+    /// Scope of the key; repeat for several [default: all but admin and approve]
     #[arg(long = "scope", value_name = "SCOPE", value_parser = one_of::<Scope>(all_scopes()))]
     scopes: Vec<Scope>,
     /// Lifetime, for example 30d
@@ -105,6 +105,9 @@ pub(super) struct KeyCreateArgs {
     /// How often the budget renews, in UTC [default: never]
     #[arg(long, value_name = "PERIOD", requires = "budget", value_parser = one_of::<BudgetPeriod>(PERIODS))]
     budget_period: Option<BudgetPeriod>,
+    /// Price in US dollars above which orders wait for approval [default: none does]
+    #[arg(long, value_name = "USD", value_parser = amount::positive)]
+    approve_above: Option<MicroDollars>,
     /// Reject requests that a chat interface sends on its own: titles, tags, follow-up questions
     #[arg(long)]
     refuse_housekeeping: bool,
@@ -144,6 +147,9 @@ pub(super) struct KeyUpdateArgs {
     /// How often the budget renews, in UTC
     #[arg(long, value_name = "PERIOD|none", value_parser = one_of::<OptionalPeriod>(PERIODS.into_iter().chain(["none"])))]
     budget_period: Option<OptionalPeriod>,
+    /// Price in US dollars above which orders wait for approval, or none
+    #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
+    approve_above: Option<amount::OptionalLimit>,
     /// Whether to reject requests that a chat interface sends on its own
     #[arg(long, value_name = "true|false")]
     refuse_housekeeping: Option<bool>,
@@ -228,6 +234,7 @@ impl KeyUpdateArgs {
             max_running: self.max_running,
             budget: self.budget.map(|limit| limit.0),
             budget_period: self.budget_period.map(|renewal| renewal.0),
+            approve_above: self.approve_above.map(|limit| limit.0),
             refuses_housekeeping: self.refuse_housekeeping,
             expires_at: match self.expires {
                 Some(OptionalLifetime(Some(length))) => Some(Some(expiry(now, length)?)),
@@ -341,6 +348,7 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
         max_running: args.max_running,
         budget: args.budget,
         budget_period: args.budget_period,
+        approve_above: args.approve_above,
         refuses_housekeeping: args.refuse_housekeeping,
         expires_at,
     };
@@ -493,9 +501,9 @@ fn state(key: &ApiKey, now: Timestamp) -> String {
 
 fn scopes(key: &ApiKey) -> String {
     if key.scopes == Scope::default_scopes() {
-        return "all but admin".into();
+        return "all but admin and approve".into();
     }
-    if key.scopes.len() == Scope::default_scopes().len() + 1 {
+    if key.scopes.len() == Scope::ALL.len() {
         return "all".into();
     }
     key.scopes

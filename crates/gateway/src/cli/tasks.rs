@@ -1,5 +1,5 @@
-//! `mediagate tasks`: list, show and cancel tasks of every account; works while a server is running
-//! on the same data.
+//! `mediagate tasks`: list, show, approve and cancel tasks of every account; works while a server is
+//! running on the same data.
 
 use clap::{Args, Subcommand};
 
@@ -7,16 +7,17 @@ use crate::cli::command_line::one_of;
 use crate::cli::{CliError, accounts, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
+use mediagate_core::domain::accounts as all_accounts;
 use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::tasks::{self, ApprovalDecision};
 use mediagate_core::domain::webhooks::delivery_log;
-use mediagate_core::domain::{accounts as all_accounts, tasks};
 use mediagate_core::records::task::TaskView;
 use mediagate_core::records::{Links, MediaGrant};
 use mediagate_http::wire::admin::tasks::AdminTask;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::TaskId;
 use mediagate_model::search_terms;
-use mediagate_model::task::{MediaKind, Task, TaskState};
+use mediagate_model::task::{ApprovalState, MediaKind, Task, TaskState};
 use mediagate_store::tasks::{PageQuery, TaskFilter};
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +26,16 @@ pub(super) enum TasksCommand {
     List(TaskListArgs),
     /// Show a task as JSON, with its attempts and webhook deliveries
     Show {
+        /// Id of the task
+        id: TaskId,
+    },
+    /// Approve an order that waits for approval
+    Approve {
+        /// Id of the task
+        id: TaskId,
+    },
+    /// Reject an order that waits for approval; its task ends as cancelled
+    Reject {
         /// Id of the task
         id: TaskId,
     },
@@ -49,6 +60,9 @@ pub(super) struct TaskListArgs {
     /// Only tasks in this state
     #[arg(long, value_parser = one_of::<TaskState>(["queued", "running", "succeeded", "failed", "cancelled"]))]
     status: Option<TaskState>,
+    /// Only tasks whose approval is in this state
+    #[arg(long, value_parser = one_of::<ApprovalState>(["pending", "approved", "rejected", "expired", "cancelled"]))]
+    approval: Option<ApprovalState>,
     /// Only tasks of this kind
     #[arg(long, value_parser = one_of::<MediaKind>(["video", "music"]))]
     kind: Option<MediaKind>,
@@ -66,6 +80,12 @@ pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Re
         match command {
             TasksCommand::List(args) => list(&app, args, json).await,
             TasksCommand::Show { id } => show_task(&app, *id).await,
+            TasksCommand::Approve { id } => {
+                decide(&app, *id, ApprovalDecision::Approve, json).await
+            }
+            TasksCommand::Reject { id } => {
+                decide(&app, *id, ApprovalDecision::Reject, json).await
+            }
             TasksCommand::Cancel { id, abandon } => cancel(&app, *id, *abandon, json).await,
         }
     })
@@ -114,6 +134,7 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
     let filter = TaskFilter {
         kind: args.kind,
         state: args.status,
+        approval: args.approval,
         model: args.model.clone(),
         provider: args.provider.clone(),
         ..TaskFilter::default()
@@ -153,6 +174,27 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         ]);
     }
     say(&table.to_string())
+}
+
+async fn decide(
+    app: &App,
+    id: TaskId,
+    decision: ApprovalDecision,
+    json: bool,
+) -> Result<(), CliError> {
+    let author = ChangeAuthor::command(match decision {
+        ApprovalDecision::Approve => "tasks approve",
+        ApprovalDecision::Reject => "tasks reject",
+    });
+    let task = tasks::decide(app, None, id, decision, author).await?;
+    if json {
+        return show::json(&view(app, &task).await?);
+    }
+    let price = task.reserved;
+    match decision {
+        ApprovalDecision::Approve => say(&format!("Approved {id}, at most {price} USD.")),
+        ApprovalDecision::Reject => say(&format!("Rejected {id}. {price} USD were released.")),
+    }
 }
 
 async fn cancel(app: &App, id: TaskId, abandon: bool, json: bool) -> Result<(), CliError> {

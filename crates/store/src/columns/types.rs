@@ -20,7 +20,7 @@ use mediagate_model::music::{ClipUpstream, PersonaUpstream, RecordingNotes};
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::provenance::{Provenance, ResultKind};
 use mediagate_model::submission::SubmissionState;
-use mediagate_model::task::{MediaKind, StemTarget, TaskPayload, TaskResult, TaskState};
+use mediagate_model::task::{ApprovalState, MediaKind, StemTarget, TaskPayload, TaskResult, TaskState};
 use mediagate_model::webhook::{
     AttemptError, DeliveryState, DisableReason, EventType, SignatureScheme,
 };
@@ -184,8 +184,8 @@ macro_rules! names {
 }
 
 names! {
-    ActorKind::name, AttemptError::name, BudgetPeriod::name, DeliveryState::name, DisableReason::name, EntryKind::name,
-    EventType::name, MediaKind::name, MediaType::extension, ChargeState::name, ResultKind::into_str, SignatureScheme::name,
+    ActorKind::name, ApprovalState::name, AttemptError::name, BudgetPeriod::name, DeliveryState::name, DisableReason::name,
+    EntryKind::name, EventType::name, MediaKind::name, MediaType::extension, ChargeState::name, ResultKind::into_str, SignatureScheme::name,
     SubmissionState::name, TaskState::name,
 }
 

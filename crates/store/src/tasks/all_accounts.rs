@@ -93,6 +93,8 @@ fn accounts_with(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<Account
             "SELECT id FROM accounts WHERE ",
             has!("error", "error_code"),
             " AND ",
+            has!("approval", "approval_state"),
+            " AND ",
             has!("key", "key_id"),
             " AND ",
             has!("model", "model"),
@@ -102,6 +104,7 @@ fn accounts_with(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<Account
             has!("kind", "kind")
         ),
         error = &filter.error,
+        approval = &filter.approval,
         key = &filter.key,
         model = &filter.model,
         state = &filter.state,

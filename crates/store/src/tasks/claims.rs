@@ -278,7 +278,7 @@ pub enum SendPermission {
 }
 
 /// Like [`lock_held`], for a task that is about to be sent: its key must not have ended, unless its
-/// tasks continue.
+/// tasks continue. A task that waits for approval is held by nobody who could send it.
 pub fn lock_to_send(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -289,7 +289,8 @@ pub fn lock_to_send(
         ($lock:literal) => {
             concat!(
                 "SELECT ", key_end_columns!(), " FROM tasks JOIN api_keys k ON k.id = tasks.key_id
-                 WHERE tasks.id = :id AND tasks.lease_owner = :owner AND tasks.state IN ('queued', 'running')", $lock
+                 WHERE tasks.id = :id AND tasks.lease_owner = :owner AND tasks.state IN ('queued', 'running')
+                   AND COALESCE(tasks.approval_state, '') <> 'pending'", $lock
             )
         };
     }

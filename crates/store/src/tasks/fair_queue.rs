@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::append_event;
 use crate::columns::{TableRecord as _, saturated};
 use crate::conn::to_json;
-use crate::restored::HOLDER;
 use crate::statement::{dialect_sql, sql};
+use crate::workers::placeholders;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AccountId;
@@ -301,19 +301,31 @@ fn due_accounts(waiting: Vec<WaitingRow>, model: usize) -> Vec<WaitingAccount> {
     waiting.collect()
 }
 
-/// How many tasks of these models, a JSON array, each account has in progress. Tasks that wait for
-/// the operator use no slot.
+/// The workers whose tasks use slots. Tasks that a placeholder holds wait for the operator, or for
+/// approval.
+macro_rules! live_workers {
+    () => {
+        concat!(
+            "(SELECT name FROM workers WHERE held_until > 0 AND name NOT IN ",
+            placeholders!(),
+            ")"
+        )
+    };
+}
+
+/// How many tasks of these models, a JSON array, each account has in progress.
 fn slots_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
     let held = dialect_sql!(
         conn,
-        "SELECT account_id, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
-         AND name <> :holder)
-         AND model IN (SELECT value FROM json_each(:models)) GROUP BY account_id",
-        "SELECT account_id, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
-         AND name <> :holder)
-         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) GROUP BY account_id",
-        models,
-        holder = HOLDER
+        concat!(
+            "SELECT account_id, COUNT(*) AS count FROM tasks WHERE lease_owner IN ", live_workers!(), "
+             AND model IN (SELECT value FROM json_each(:models)) GROUP BY account_id"
+        ),
+        concat!(
+            "SELECT account_id, COUNT(*) AS count FROM tasks WHERE lease_owner IN ", live_workers!(), "
+             AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) GROUP BY account_id"
+        ),
+        models
     )
     .all(conn, |row| {
         Ok((row.field("account_id")?, saturated(row.field("count")?)))
@@ -322,7 +334,6 @@ fn slots_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u3
 }
 
 /// How many tasks of each of a queue's models are held by a process that has yet to send them.
-/// Tasks that wait for the operator are not counted.
 pub fn count_unsent(
     conn: &mut Conn<'_>,
     queue: &FairQueue,
@@ -331,18 +342,15 @@ pub fn count_unsent(
     let counts = dialect_sql!(
         conn,
         concat!(
-            "SELECT model, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
-             AND name <> :holder)
+            "SELECT model, COUNT(*) AS count FROM tasks WHERE lease_owner IN ", live_workers!(), "
              AND model IN (SELECT value FROM json_each(:models)) AND ", unsent!(), " GROUP BY model"
         ),
         concat!(
-            "SELECT model, COUNT(*) AS count FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0
-             AND name <> :holder)
+            "SELECT model, COUNT(*) AS count FROM tasks WHERE lease_owner IN ", live_workers!(), "
              AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(:models AS TEXT) AS JSONB))) AND ", unsent!(), "
              GROUP BY model"
         ),
-        models = &models,
-        holder = HOLDER
+        models = &models
     )
     .all(conn, |row| {
         Ok((row.field("model")?, saturated(row.field("count")?)))

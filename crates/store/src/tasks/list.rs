@@ -15,7 +15,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
 use mediagate_model::search_terms;
-use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskState};
+use mediagate_model::task::{ApprovalState, MediaKind, Task, TaskPayload, TaskState};
 
 /// Declares the filter. A field with a column is compared with it: such a line is all that the
 /// lists need for another condition.
@@ -91,6 +91,8 @@ filter! {
     error: ErrorCode = "error_code",
     /// Only those that this provider accepted.
     provider: String = "provider",
+    /// Only those whose approval is in this state.
+    approval: ApprovalState = "approval_state",
 }
 
 pub(super) use {conditions, filtered};
@@ -174,6 +176,7 @@ pub fn page(
     let sql = match index {
         IndexChoice::Words => list!(direction, words),
         IndexChoice::Nothing => list!(direction, ""),
+        IndexChoice::Approval => list!(direction, " AND approval_state = :approval"),
         IndexChoice::Error => list!(direction, " AND error_code = :error"),
         IndexChoice::Key => list!(direction, " AND key_id = :key"),
         IndexChoice::State => list!(direction, " AND state = :state"),
@@ -264,6 +267,7 @@ pub(crate) fn first_id(time: Timestamp) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum IndexChoice {
     Words,
+    Approval,
     Error,
     Key,
     Model,
@@ -311,6 +315,11 @@ fn choose_index(
         IndexChoice::Kind
     };
     let conditions: Vec<(IndexChoice, [&'static str; 2], SqlValue<'_>)> = [
+        (
+            IndexChoice::Approval,
+            count!("approval_state = :value"),
+            SqlValue::from(&filter.approval),
+        ),
         (
             IndexChoice::Error,
             count!("error_code = :value"),

@@ -12,12 +12,14 @@ pub use super::claims::{
     DeliveryCandidate, LanesWithRoom, SendCapacity, candidates, claim, free_others,
 };
 
-/// Inserts an event. Returns false if its task already has one.
+/// Inserts an event. Returns false if it reports the end of a task and that was reported before.
 pub fn insert_event(conn: &mut Conn<'_>, event: &WebhookEvent) -> Result<bool, StoreError> {
+    // The column is unique. Other events about a task have it only in their deliveries.
+    let ended_task = event.task.filter(|_| event.kind.is_task_end());
     let inserted = insert!(conn, "webhook_events" {
         "id": event.id,
         "account_id": event.account,
-        "task_id": event.task,
+        "task_id": ended_task,
         "type": event.kind,
         "body": event.body,
         "created_at": event.created_at,

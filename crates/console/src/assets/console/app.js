@@ -53,9 +53,11 @@ const ICON = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=ic
 // A phone's bar has room for this many entries; the others are behind "More".
 const IN_BAR = 4;
 
-/** Whether the key has a scope. */
+/** Whether the key has a scope; `admin` includes all but `approve`. */
 const hasScope = (account, scope) =>
-  !scope || account.key.scopes.includes(scope) || account.key.scopes.includes("admin");
+  !scope ||
+  account.key.scopes.includes(scope) ||
+  (scope !== "approve" && account.key.scopes.includes("admin"));
 
 function Console() {
   const [state, setState] = useState(

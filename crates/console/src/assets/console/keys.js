@@ -30,9 +30,10 @@ const SCOPES = [
   "tasks:read",
   "tasks:cancel",
   "webhooks:manage",
+  "approve",
   "admin",
 ];
-const DEFAULT_SCOPES = SCOPES.slice(0, -1);
+const DEFAULT_SCOPES = SCOPES.slice(0, -2);
 
 export function Keys({ account, query, hasScope, refresh }) {
   return hasScope("admin")
@@ -303,6 +304,7 @@ function KeyDialog({ apiKey, close, onDone }) {
     scopes: apiKey.scopes || DEFAULT_SCOPES,
     budget_usd: apiKey.budget_usd || "",
     budget_period: apiKey.budget_period || "",
+    approve_above_usd: apiKey.approve_above_usd || "",
     rpm: String(apiKey.rpm || ""),
     max_running: String(apiKey.max_running || ""),
     models: (apiKey.models || []).join(", "),
@@ -323,6 +325,7 @@ function KeyDialog({ apiKey, close, onDone }) {
         scopes: form.scopes,
         budget_usd: form.budget_usd.trim() || none,
         budget_period: form.budget_period || none,
+        approve_above_usd: form.approve_above_usd.trim() || none,
         rpm: form.rpm ? Number(form.rpm) : none,
         max_running: form.max_running ? Number(form.max_running) : none,
         models: list(form.models).length ? list(form.models) : none,
@@ -340,6 +343,7 @@ function KeyDialog({ apiKey, close, onDone }) {
     "account",
     "budget_usd",
     "budget_period",
+    "approve_above_usd",
     "rpm",
     "max_running",
     "models",
@@ -404,6 +408,11 @@ function KeyDialog({ apiKey, close, onDone }) {
             <option value="month">every month</option>
           </select>
         <//>
+        ${text("approve_above_usd", "Approval above, in USD", {
+          mode: "decimal",
+          placeholder: "never",
+          hint: "Dearer orders wait for approval.",
+        })}
         ${text("rpm", "Requests per minute", { mode: "numeric", placeholder: "600" })}
         ${text("max_running", "Maximum open tasks", { mode: "numeric", placeholder: "100" })}
         ${text("models", "Allowed models", { placeholder: "all" })}

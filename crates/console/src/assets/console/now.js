@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { call, follow } from "./api.js";
+import { PendingOrders } from "./approval.js";
 import { AuditTarget } from "./audit.js";
 import { BarChart } from "./chart.js";
 import { affectedProcesses, isClosed, stateText } from "./providers.js";
@@ -34,6 +35,10 @@ const PARTS = {
     events: ["task"],
     read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal),
   },
+  approvals: {
+    events: ["task", "change"],
+    read: (signal) => get("/v1/admin/tasks?status=queued&approval=pending&order=asc&limit=20", signal),
+  },
   tasks: { events: ["task"], read: async (signal) => (await get("/v1/admin/tasks?limit=15", signal)).data },
   hours: {
     events: ["task"],
@@ -48,9 +53,9 @@ const PARTS = {
   changes: { events: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
 };
 
-const readAll = (names, signal) => Promise.all(names.map(async (name) => [name, await PARTS[name].read(signal)]));
+const readAll = (names, signal = undefined) => Promise.all(names.map(async (name) => [name, await PARTS[name].read(signal)]));
 
-export function Overview() {
+export function Overview({ hasScope }) {
   const [newer, setNewer] = useState(/** @type {Record<string, any>} */ ({}));
   const [isLost, setLost] = useState(false);
   const state = useLoad(async (signal) => {
@@ -97,7 +102,18 @@ export function Overview() {
           </p>
         `
       }
-      <${Loader} load=${state}>${(loaded) => html`<${HealthFigures} overview=${{ ...loaded, ...newer }} />`}<//>
+      <${Loader} load=${state}>
+        ${(loaded) => html`
+          <${HealthFigures}
+            overview=${{ ...loaded, ...newer }}
+            mayDecide=${hasScope("approve")}
+            onDecided=${async () => {
+              const updates = await readAll(["approvals", "tasks"]).catch(() => []);
+              setNewer((before) => ({ ...before, ...Object.fromEntries(updates) }));
+            }}
+          />
+        `}
+      <//>
     </div>
   `;
 }
@@ -155,7 +171,7 @@ const problemText = (route) =>
       ? "paused by an operator"
       : `${stateText(route.breaker.state)}${affectedProcesses(route)}`;
 
-function HealthFigures({ overview }) {
+function HealthFigures({ overview, mayDecide, onDecided }) {
   const sum = (pick) => overview.routes.reduce((total, route) => total + pick(route), 0);
   const waiting = overview.unconfirmed.data.filter((submission) => submission.state !== "ended");
   const faults = overview.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
@@ -196,6 +212,17 @@ function HealthFigures({ overview }) {
           </p>
         `,
       )}
+      ${
+        overview.approvals.data.length > 0 &&
+        html`
+          <${PendingOrders}
+            tasks=${overview.approvals.data}
+            hasMore=${overview.approvals.has_more}
+            mayDecide=${mayDecide}
+            onDone=${onDecided}
+          />
+        `
+      }
       <${HourChart} hours=${overview.hours} />
       ${
         waiting.length > 0 &&

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { ActionButton, useAction } from "./act.js";
 import { ApiError, safeUrl, call, follow, origin } from "./api.js";
+import { ApprovalButtons, isPending } from "./approval.js";
 import { ResultFiles } from "./create.js";
 import {
   CodeBlock,
@@ -12,6 +13,7 @@ import {
   PageHeader,
   Loader,
   ProgressBar,
+  RelativeTime,
   StatusBadge,
   Tabs,
   timeOfDay,
@@ -87,6 +89,7 @@ function TaskDetails({ task, hasScope, isLost, reload, path }) {
   const title = taskTitle(task);
   return html`
     <${PageHeader} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
+      ${isPending(task) && hasScope("approve") && html`<${ApprovalButtons} task=${task} onDone=${reload} />`}
       ${
         isOpen &&
         hasScope("tasks:cancel") &&
@@ -110,6 +113,15 @@ function TaskDetails({ task, hasScope, isLost, reload, path }) {
       <span class="fine mono">${task.id}</span>${" "}
       <${CopyButton} text=${task.id} label="Copy the id" />
     </p>
+    ${
+      isPending(task) &&
+      html`
+        <p class="notice">
+          This order waits for approval. Nothing is sent before. Its price is ${usd(task.billing.reserved_usd)}, and it
+          ends <${RelativeTime} time=${task.approval.expires_at} /> if nobody decides.
+        </p>
+      `
+    }
     ${
       task.identical_task &&
       html`

@@ -160,6 +160,7 @@ pub struct KeyChanges {
     pub max_running: Option<u32>,
     pub budget: Option<Option<MicroDollars>>,
     pub budget_period: Option<Option<BudgetPeriod>>,
+    pub approve_above: Option<Option<MicroDollars>>,
     pub refuses_housekeeping: Option<bool>,
     pub expires_at: Option<Option<Timestamp>>,
 }
@@ -185,6 +186,7 @@ impl KeyChanges {
         set(&mut key.max_running, self.max_running);
         set(&mut key.budget, self.budget);
         set(&mut key.budget_period, self.budget_period);
+        set(&mut key.approve_above, self.approve_above);
         set(&mut key.refuses_housekeeping, self.refuses_housekeeping);
         set(&mut key.expires_at, self.expires_at);
     }
@@ -501,6 +503,7 @@ fn audit_value(key: &ApiKey, account: &str) -> Value {
         "max_running": key.max_running,
         "budget_usd": key.budget.map(|budget| budget.to_string()),
         "budget_period": key.budget_period.map(BudgetPeriod::name),
+        "approve_above_usd": key.approve_above.map(|amount| amount.to_string()),
         "refuse_housekeeping": key.refuses_housekeeping,
         "expires_at": key.expires_at.map(Timestamp::rfc3339),
     })

@@ -38,14 +38,14 @@ use mediagate_telemetry::counters;
 
 /// The operator's rules for a task whose job its provider may continue.
 #[derive(Debug, Clone, Copy)]
-struct CancelRules {
+pub(super) struct CancelRules {
     policy: CancelPolicy,
     /// The most that may be refunded to an account per day for jobs that continue.
     allowance: MicroDollars,
 }
 
 impl CancelRules {
-    fn of(app: &App) -> Self {
+    pub(super) fn of(app: &App) -> Self {
         Self {
             policy: app.config.cancel_policy,
             allowance: app.config.cancel_allowance,
@@ -68,14 +68,26 @@ enum HoldDecision {
 
 /// Why a task is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CancelCause {
+pub(super) enum CancelCause {
     /// Its owner or the operator wants it.
     Request,
     /// Its API key has ended.
     KeyEnd(KeyEndReason),
+    /// It was rejected instead of approved.
+    Rejection,
+    /// Nobody approved it in time.
+    ApprovalExpiry,
 }
 
 impl CancelCause {
+    const fn code(self) -> ErrorCode {
+        match self {
+            Self::Request | Self::KeyEnd(_) => ErrorCode::TaskCancelled,
+            Self::Rejection => ErrorCode::ApprovalRejected,
+            Self::ApprovalExpiry => ErrorCode::ApprovalExpired,
+        }
+    }
+
     /// The beginning of the message for a task that no provider is working on.
     const fn opening(self) -> &'static str {
         match self {
@@ -86,13 +98,18 @@ impl CancelCause {
             Self::KeyEnd(KeyEndReason::Expired) => {
                 "The task was cancelled because its API key has expired."
             }
+            Self::Rejection => "The order was rejected. Nothing was sent.",
+            Self::ApprovalExpiry => "The order was not approved in time. Nothing was sent.",
         }
     }
 
     /// Like [`Self::opening`], for a task that a provider is working on.
     const fn opening_at_work(self) -> &'static str {
         match self {
-            Self::Request => "The task was cancelled while its provider was working on it.",
+            // A task that waits for approval is at no provider.
+            Self::Request | Self::Rejection | Self::ApprovalExpiry => {
+                "The task was cancelled while its provider was working on it."
+            }
             Self::KeyEnd(_) => {
                 "The task was cancelled, because its API key has ended, while its provider was working on it."
             }
@@ -182,7 +199,7 @@ fn is_begun_or_sent(conn: &mut Conn<'_>, task: &Task) -> Result<bool, Error> {
 }
 
 /// Ends a task as cancelled. Returns whether this call ended it.
-fn end(
+pub(super) fn end(
     conn: &mut Conn<'_>,
     app: &App,
     task: &Task,
@@ -200,7 +217,7 @@ fn end(
 /// Tells everyone concerned that a task was cancelled. Called after the commit, so that whoever is
 /// woken finds it cancelled: its worker, the process that follows its job, and the sender of
 /// webhooks.
-fn announce(app: &App, task: &Task) {
+pub(super) fn announce(app: &App, task: &Task) {
     counters::task_ended(task, TaskState::Cancelled);
     tracing::info!(task_id = %task.id, money = task.money.name(), "task cancelled");
     app.bell.call_off(task.id);
@@ -271,7 +288,7 @@ fn ending(task: &Task, hold: HoldDecision, cause: CancelCause) -> TaskEnding {
         bill: None,
         output: None,
         failure: Some(TaskFailure {
-            code: ErrorCode::TaskCancelled,
+            code: cause.code(),
             message,
         }),
     }

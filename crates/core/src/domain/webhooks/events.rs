@@ -71,6 +71,32 @@ pub fn task_ended(
     Ok(())
 }
 
+/// Records the event and its deliveries for a task that waits for approval. Called after everything
+/// else about the task is written.
+pub fn approval_requested(
+    conn: &mut Conn<'_>,
+    app: &App,
+    task: &Task,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let kind = EventType::ApprovalRequested;
+    let listeners = listening_endpoints(conn, task.account, kind, now)?;
+    if listeners.is_empty() {
+        return Ok(());
+    }
+    let extras = tasks::task_extras(conn, task)?;
+    let links = app.links(origin(app, task));
+    let links = links.with_media(MediaGrant::cleared());
+    let view = TaskView::new(&links, task, &extras);
+    let mut event = event(task.account, Some(task.id), kind, view, now)?;
+    // The task's callback is part of the body.
+    if task.callback.is_some() {
+        event.body = encrypt(app, task.account, &event.body)?;
+    }
+    deliveries::insert_event(conn, &event)?;
+    insert_deliveries(conn, &event, &listeners)
+}
+
 fn encrypt(app: &App, account: AccountId, plain: &str) -> Result<String, Error> {
     callback_urls::encrypt(&app.secrets.seal, account, plain).map_err(Error::internal)
 }

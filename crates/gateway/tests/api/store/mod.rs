@@ -24,6 +24,7 @@ macro_rules! on_both {
 }
 
 mod accounting;
+mod approvals;
 mod contract;
 mod intents;
 mod key_ends;
@@ -86,6 +87,7 @@ fn key(account: AccountId) -> ApiKey {
         max_running: 3,
         budget: Some(MicroDollars::new(25_000_000)),
         budget_period: None,
+        approve_above: Some(MicroDollars::new(1_000_000)),
         refuses_housekeeping: true,
         created_at: at(0),
         expires_at: Some(at(1000)),
@@ -149,6 +151,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         }),
         bill: None,
         request: RequestId::generate().into(),
+        approval: None,
         identical_task: None,
         callback: None,
         trace: None,

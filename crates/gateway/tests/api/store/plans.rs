@@ -53,12 +53,13 @@ const GROWING_TABLES: [&str; 19] = [
 ];
 
 /// Indexes that stay small, however much is stored: work that waits or is held.
-const SMALL: [&str; 17] = [
+const SMALL: [&str; 18] = [
     "tasks_open",
     "tasks_free",
     "tasks_free_upstream",
     "tasks_free_begun",
     "tasks_held",
+    "tasks_pending_approval",
     "tasks_cancelled_and_held",
     "tasks_cancelled_and_held_of",
     "submissions_stray",
@@ -139,6 +140,7 @@ async fn record_statements() -> StatementLog {
     super::intents::all_on_sqlite().await;
     super::money::all_on_sqlite().await;
     super::accounting::all_on_sqlite().await;
+    super::approvals::all_on_sqlite().await;
     super::records::all_on_sqlite().await;
     super::upkeep::all_on_sqlite().await;
     super::rates::all_on_sqlite().await;

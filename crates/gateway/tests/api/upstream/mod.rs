@@ -3,6 +3,7 @@
 //! The settings are read from a file, as an operator writes them; what arrived
 //! at a provider is in the simulator's journal.
 
+mod approval;
 mod attempts;
 mod cancel;
 mod changes;

@@ -26,13 +26,17 @@ request! {
         name: RequiredField<LineText<100>>,
         /// Handle of the account. The account is created if it does not exist. Default: `default`.
         account: OptionalText<40>,
-        /// The key's scopes. Default: all scopes except `admin`, which includes all others.
+        /// The key's scopes. Default: all scopes except `approve`, and `admin`, which includes all
+        /// others but `approve`.
         scopes: ListField<Scope>,
         /// Spending limit in US dollars, as a string.
         budget_usd: AmountField<false>,
         /// Period after which the budget renews: `day`, `week` or `month`, in UTC. Default: it
         /// never renews.
         budget_period: PeriodField,
+        /// Price in US dollars, as a string, above which orders wait for approval. Default: no order
+        /// does.
+        approve_above_usd: AmountField<false>,
         /// Maximum number of requests per minute. Default: 600.
         rpm: IntegerField<1, MAX_LIMIT>,
         /// Maximum number of open tasks. Default: 100.
@@ -62,6 +66,9 @@ request! {
         /// Period after which the budget renews: `day`, `week` or `month`, in UTC. The key must
         /// have a budget.
         budget_period: PeriodField,
+        /// Price in US dollars, as a string, above which orders wait for approval. Orders that
+        /// wait already are not changed.
+        approve_above_usd: AmountField<false>,
         /// Maximum number of requests per minute. Null for 600.
         rpm: IntegerField<1, MAX_LIMIT>,
         /// Maximum number of open tasks. Null for 100.
@@ -118,6 +125,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             max_running: request.max_running.and_then(to_u32),
             budget: request.budget_usd,
             budget_period: request.budget_period,
+            approve_above: request.approve_above_usd,
             refuses_housekeeping: request.refuse_housekeeping.unwrap_or(false),
             expires_at: request.expires_at,
         };
@@ -143,6 +151,7 @@ pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
             ),
             budget: or_removed(body, "budget_usd", request.budget_usd),
             budget_period: or_removed(body, "budget_period", request.budget_period),
+            approve_above: or_removed(body, "approve_above_usd", request.approve_above_usd),
             refuses_housekeeping: request.refuse_housekeeping,
             expires_at: or_removed(body, "expires_at", request.expires_at),
         })

@@ -47,6 +47,9 @@ pub struct AdminKey {
     /// renews.
     #[schema(required = true)]
     pub budget_period: Option<&'static str>,
+    /// Price above which orders wait for approval. Null if no order does.
+    #[schema(required = true)]
+    pub approve_above_usd: Option<String>,
     /// Amount that can still be reserved within the budget. Null if there is no budget.
     #[schema(required = true)]
     pub available_usd: Option<String>,
@@ -159,6 +162,7 @@ impl AdminKey {
             scopes: key.scopes.iter().copied().map(Scope::name).collect(),
             budget_usd: text(money.budget),
             budget_period: money.period.map(BudgetPeriod::name),
+            approve_above_usd: text(key.approve_above),
             available_usd: text(money.available()),
             spent_usd: money.spent.to_string(),
             period_spent_usd: money.period.map(|_| money.counted.to_string()),
