@@ -40,6 +40,10 @@ pub const POINTS: &[(&str, &str)] = &[
         "a persona is on disk; its caller has no answer yet",
     ),
     (
+        "task-approved",
+        "the approval of a task is on disk; no worker has been woken for it yet",
+    ),
+    (
         "submission-intended",
         "a submission is on disk; its order has not been sent yet",
     ),

@@ -113,6 +113,38 @@ test("a provider that refuses is shown, paused and resumed", () =>
     await page.locator("tbody tr", { hasText: /pause/ }).first().waitFor();
   }));
 
+test("an order above the limit of its key waits in the overview until it is approved or rejected", () =>
+  visit("approval", async (page) => {
+    const limited = await program.call("POST", "/v1/admin/keys", { name: "Editor", approve_above_usd: "1.00" });
+    const order = async (prompt) => {
+      const response = await fetch(`${program.url}/v1/videos`, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${limited.key}`, "Content-Type": "application/json" },
+        body: JSON.stringify({ model: "veo", prompt, seconds: "4" }),
+      });
+      return response.headers.get("x-task-id");
+    };
+    const [first, second] = [await order("A dear lighthouse"), await order("A dear harbour")];
+    await page.goto("/console/now");
+    const table = page.getByRole("table", { name: "Orders that wait for approval" });
+    const row = (prompt) => table.locator("tbody tr", { hasText: prompt });
+    await row("A dear lighthouse").getByText("1.60 USD").waitFor();
+    await row("A dear lighthouse").getByText("Editor").waitFor();
+    await assertAccessible(page);
+    await shoot(page, "console approval");
+    await page.getByRole("button", { name: "Reject A dear harbour" }).click();
+    await row("A dear harbour").waitFor({ state: "detached" });
+    assert.equal((await program.call("GET", `/v1/tasks/${second}`)).error.code, "approval_rejected");
+    await page.goto(`/console/tasks/${first}`);
+    await page.getByText("This order waits for approval").waitFor();
+    await page.getByRole("button", { name: "Approve A dear lighthouse" }).click();
+    await page.getByText("This order waits for approval").waitFor({ state: "detached" });
+    await until(async () => (await program.call("GET", `/v1/tasks/${first}`)).status === "succeeded");
+    await page.goto("/console/now");
+    await page.getByRole("heading", { name: "Newest tasks of all accounts" }).waitFor();
+    await table.waitFor({ state: "detached" });
+  }));
+
 test("charges and provider costs are shown for every account", () =>
   visit("margin", async (page) => {
     const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt: "A fair price", seconds: "4" });

@@ -12,6 +12,7 @@
 //! run           a gateway that crashes, restarts and is checked once idle
 //! stage         its data, its keys, the address at which callers find it
 //! intent        what callers want
+//! approver      decides about orders that wait for approval
 //! callers       how they behave; tries: outcomes of requests; sdk: the official SDK
 //! faults        faults of the providers
 //! check         what must hold
@@ -49,6 +50,7 @@
     reason = "a task that a test spawns ends with the test's runtime"
 )]
 
+mod approver;
 #[path = "../api/support/balancer.rs"]
 mod balancer;
 #[path = "../api/support/bucket.rs"]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use simulator::{JobPlan, RequestRole};
 use tokio::time::Instant;
 
+use crate::approver::{Approver, Decisions};
 use crate::callers::{Caller, CallerHistory, SeenTasks};
 use crate::check::{self, Facts, Violations, views::Views};
 use crate::dice::Dice;
@@ -35,6 +36,9 @@ pub(crate) struct Run {
     pub(crate) histories: Vec<CallerHistory>,
     pub(crate) seen_tasks: SeenTasks,
     pub(crate) cancelled_tasks: Vec<(String, String)>,
+    /// What was decided about orders that waited for approval.
+    decisions: Decisions,
+    _approver: Approver,
     pub(crate) totals: Totals,
     pub(crate) http: reqwest::Client,
     pub(crate) violations: Violations,
@@ -54,7 +58,15 @@ pub(crate) struct Run {
 const ERRORS: usize = 50;
 
 impl Run {
-    pub(crate) fn new(stage: Stage, dice: Dice) -> Self {
+    pub(crate) fn new(stage: Stage, mut dice: Dice) -> Self {
+        let decisions = Decisions::default();
+        let approver = Approver::start(
+            client(),
+            stage.address.clone(),
+            stage.approver.clone(),
+            dice.fork(),
+            decisions.clone(),
+        );
         Self {
             stage,
             server: None,
@@ -63,6 +75,8 @@ impl Run {
             histories: Vec::new(),
             seen_tasks: SeenTasks::default(),
             cancelled_tasks: Vec::new(),
+            decisions,
+            _approver: approver,
             totals: Totals::default(),
             http: client(),
             violations: Violations::default(),
@@ -207,6 +221,10 @@ impl Run {
     pub(crate) async fn check(&mut self, views: &Views) {
         let facts = Facts::read(&self.stage).await;
         let violations = check::check_all(&facts, &self.histories, &self.cancelled_tasks, views);
+        let decisions = std::mem::take(&mut *self.decisions.lock().unwrap());
+        self.totals.decisions += decisions.len() as u64;
+        let trusts_clocks = !self.stage.had_a_wrong_clock;
+        check::approvals::check(&facts, &decisions, trusts_clocks, &mut self.violations);
         self.violations.0.extend(violations.0);
         check::webhooks::check(&self.stage, &facts, &mut self.violations).await;
         self.verify().await;

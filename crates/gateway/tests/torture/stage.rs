@@ -22,6 +22,8 @@ use crate::{settings, sound};
 pub(crate) const PREPAID: &str = "prepaid";
 /// What a key with a budget may spend.
 const BUDGET: &str = "6.00";
+/// The price above which orders of the first key wait for approval: films of `film-safe` cost more.
+const APPROVE_ABOVE: &str = "0.36";
 /// What the prepaid account is given at a time.
 pub(crate) const CREDIT: &str = "5.00";
 
@@ -70,6 +72,8 @@ pub(crate) struct Stage {
     pub(crate) folder: TempDir,
     pub(crate) database: Database,
     pub(crate) keys: Vec<Key>,
+    /// A key that approves and rejects the orders of every account.
+    pub(crate) approver: String,
     pub(crate) address: PublishedAddress,
     pub(crate) recording: Vec<u8>,
     /// Receives the webhook of every task's end.
@@ -114,6 +118,7 @@ impl Stage {
             folder,
             database,
             keys: Vec::new(),
+            approver: String::new(),
             address: PublishedAddress::none(),
             recording: sound::wav(1, 1),
             receiver: Arc::new(
@@ -141,6 +146,7 @@ impl Stage {
             database: Database::Sqlite(folder.path().join("data/mediagate.db")),
             folder,
             keys: self.keys.clone(),
+            approver: self.approver.clone(),
             address: PublishedAddress::none(),
             recording: self.recording.clone(),
             receiver: self.receiver.clone(),
@@ -259,10 +265,13 @@ impl Stage {
         self.command_output(&args).await
     }
 
-    /// Three keys: one without bounds, one with a budget on the same account,
-    /// and one of a prepaid account.
+    /// Three keys: one whose dearest orders wait for approval, one with a budget on the same account,
+    /// and one of a prepaid account. And one that approves.
     async fn make_keys(&mut self, base: &str) {
-        let unlimited = self.key(&["--account", "torture"]).await;
+        let unlimited = self
+            .key(&["--account", "torture", "--approve-above", APPROVE_ABOVE])
+            .await;
+        self.approver = self.key(&["--scope", "admin", "--scope", "approve"]).await;
         let limited = self
             .key(&["--account", "torture", "--budget", BUDGET])
             .await;

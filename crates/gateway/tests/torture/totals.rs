@@ -34,6 +34,8 @@ pub(crate) struct Totals {
     pub(crate) joins: u64,
     pub(crate) unprovable: u64,
     pub(crate) cancelled_tasks: u64,
+    /// Orders that were approved or rejected.
+    pub(crate) decisions: u64,
     pub(crate) submissions: u64,
     pub(crate) repeats: u64,
     pub(crate) faults: Counts,
@@ -109,6 +111,7 @@ impl Totals {
             ("answers replayed", self.replays),
             ("hang-ups that prove nothing", self.unprovable),
             ("cancelled", self.cancelled_tasks),
+            ("approved or rejected", self.decisions),
             ("submissions upstream", self.submissions),
             ("repeated with their key", self.repeats),
         ];

@@ -6,9 +6,6 @@ import { safeUrl } from "./api.js";
 import { ErrorNotice, RelativeTime, Table, shortId, usd } from "./ui.js";
 import { taskTitle } from "./tasks.js";
 
-/** Whether a task waits for approval. */
-export const isPending = (task) => task.approval?.state === "pending" && task.status === "queued";
-
 /** The buttons for a task that waits for approval. `onDone` runs after a decision, and after one that was refused. */
 export function ApprovalButtons({ task, onDone }) {
   const action = useAction();

@@ -31,6 +31,7 @@ import {
   ProgressBar,
   StatusBadge,
   Tabs,
+  isPending,
   priceText,
   isEnded,
   sizeText,
@@ -839,9 +840,11 @@ function OrderProgress({ state, retry, kind }) {
                     phase === "uploading"
                       ? "Uploading and decoding the song"
                       : task
-                        ? task.status === "queued"
-                          ? "Waiting in the queue"
-                          : "In progress"
+                        ? isPending(task)
+                          ? "Waiting for approval"
+                          : task.status === "queued"
+                            ? "Waiting in the queue"
+                            : "In progress"
                         : "Sending"
                   }
                 </strong>

@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { ActionButton, useAction } from "./act.js";
 import { ApiError, safeUrl, call, follow, origin } from "./api.js";
-import { ApprovalButtons, isPending } from "./approval.js";
+import { ApprovalButtons } from "./approval.js";
 import { ResultFiles } from "./create.js";
 import {
   CodeBlock,
@@ -19,6 +19,7 @@ import {
   timeOfDay,
   isEnded,
   durationText,
+  isPending,
   useLoad,
   usd,
 } from "./ui.js";

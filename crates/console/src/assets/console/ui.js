@@ -164,6 +164,9 @@ export function ProgressBar({ task }) {
   `;
 }
 
+/** Whether a task waits for approval. */
+export const isPending = (/** @type {any} */ task) => task.status === "queued" && task.approval?.state === "pending";
+
 /** How long ago; the exact time as its title. */
 export function RelativeTime({ time }) {
   if (!time) return "–";

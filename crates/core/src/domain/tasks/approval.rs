@@ -10,6 +10,7 @@ use serde_json::json;
 use super::cancel::{self, CancelCause, CancelRules};
 use super::{by_id_any_account, not_found};
 use crate::app::{App, Ctx};
+use crate::crash;
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::keys;
 use mediagate_model::catalog::EMBEDDED;
@@ -123,6 +124,7 @@ fn not_pending(task: &Task) -> Error {
 
 /// Wakes the workers, and whoever follows the task. Called after the commit.
 fn announce_approval(app: &App, task: &Task) {
+    crash::point("task-approved");
     tracing::info!(task_id = %task.id, model = %task.model, "task approved");
     app.bell.ring_underway(task.id);
     if task.provider == EMBEDDED {

@@ -2,6 +2,7 @@
 //! the providers' own records and what callers received.
 
 mod answers;
+pub(crate) mod approvals;
 mod intents;
 mod lifecycle;
 mod money;
@@ -46,6 +47,10 @@ pub(crate) struct Task {
     pub(crate) finished_at: Option<i64>,
     pub(crate) prompt: String,
     pub(crate) has_picture: bool,
+    /// The state of its approval; empty if it needed none.
+    pub(crate) approval: String,
+    /// When somebody decided about it.
+    pub(crate) approved_at: Option<i64>,
 }
 
 impl Task {
@@ -130,6 +135,8 @@ impl Facts {
             "error_code",
             "payload",
             "finished_at",
+            "approval_state",
+            "approval_decided_at",
         ];
         let mut tasks = HashMap::new();
         let mut tasks_by_tag: HashMap<_, Vec<_>> = HashMap::new();
@@ -143,7 +150,15 @@ impl Facts {
             }
             tasks.insert(task.id.clone(), task);
         }
-        let columns = &["id", "task_id", "provider", "endpoint", "state", "handle"];
+        let columns = &[
+            "id",
+            "task_id",
+            "provider",
+            "endpoint",
+            "state",
+            "handle",
+            "created_at",
+        ];
         let mut submissions: HashMap<_, Vec<_>> = HashMap::new();
         for row in database.table("submissions", columns, "").await {
             submissions
@@ -271,6 +286,8 @@ fn task(row: &Row) -> Task {
         finished_at: row.number("finished_at"),
         prompt: payload["prompt"].as_str().unwrap_or_default().to_owned(),
         has_picture: payload["picture"].is_string(),
+        approval: row.text("approval_state").to_owned(),
+        approved_at: row.number("approval_decided_at"),
     }
 }
 
