@@ -220,6 +220,11 @@ impl ApiKey {
         is_included || self.scopes.contains(&scope)
     }
 
+    /// Whether an order that reserves this much waits for approval.
+    pub fn needs_approval(&self, reserve: MicroDollars) -> bool {
+        self.approve_above.is_some_and(|limit| reserve > limit)
+    }
+
     /// Whether the key may use this model.
     pub fn may_use(&self, model: &str) -> bool {
         self.models

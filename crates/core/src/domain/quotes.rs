@@ -58,6 +58,8 @@ pub struct Quote {
     pub available: bool,
     /// Whether the key's budget and the account can cover `reserve` now.
     pub affordable: bool,
+    /// Whether it would wait for approval.
+    pub needs_approval: bool,
     /// Why nothing would be made, if that is the case.
     pub note: Option<String>,
     /// Whether a provider charges if it refuses the content; `None` if no provider is involved.
@@ -146,6 +148,7 @@ fn free_quote() -> Quote {
         routes: Vec::new(),
         available: true,
         affordable: true,
+        needs_approval: false,
         note: None,
         refusals: None,
         reading: None,
@@ -191,6 +194,7 @@ async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Re
         reserve,
         available: routes.iter().any(|route| route.available),
         affordable: is_affordable(app, caller, reserve).await?,
+        needs_approval: caller.key.needs_approval(reserve),
         note: None,
         reading,
         routes,

@@ -74,8 +74,7 @@ impl TaskDraft {
     /// key may order without.
     fn request_approval(&mut self, key: &ApiKey, expires_at: Timestamp) {
         let reserved = self.tasks.iter().map(|task| task.reserved);
-        let price = reserved.fold(MicroDollars::ZERO, MicroDollars::plus);
-        if key.approve_above.is_some_and(|limit| price > limit) {
+        if key.needs_approval(reserved.fold(MicroDollars::ZERO, MicroDollars::plus)) {
             for task in &mut self.tasks {
                 task.approval = Some(TaskApproval::pending_until(expires_at));
             }

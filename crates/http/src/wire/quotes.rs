@@ -47,6 +47,9 @@ pub struct QuoteObject {
     pub available: bool,
     /// Whether the key's budget and the account currently cover `reserve_usd`.
     pub affordable: bool,
+    /// True if the order would wait for approval before anything is sent; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_approval: Option<bool>,
     /// Why the request would produce no result, if that is the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -108,6 +111,7 @@ impl QuoteObject {
             routes,
             available: quote.available,
             affordable: quote.affordable,
+            needs_approval: quote.needs_approval.then_some(true),
             note: quote.note.clone(),
             direction: reading.map(|reading| reading.direction.clone()),
             not_understood: reading.map(|reading| reading.not_understood.clone()),

@@ -316,7 +316,9 @@ function OrderForm({ model, models, query, hasScope }) {
                     ? ""
                     : quote.data && !quote.data.affordable
                       ? "The price exceeds the remaining budget."
-                      : ""
+                      : quote.data?.needs_approval
+                        ? "This order waits until somebody approves it."
+                        : ""
               }
             </span>
           </div>

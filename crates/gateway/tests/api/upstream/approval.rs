@@ -96,6 +96,12 @@ async fn check_approval(postgres: bool) {
     };
     let other = replica.as_ref().unwrap_or(&gateway);
     let caller = limited(&gateway, &[]).await;
+    for (seconds, expected) in [("8", None), ("12", Some(&json!(true)))] {
+        let body = json!({"model": "film", "prompt": "a dear lake", "seconds": seconds});
+        let quote = json!({"endpoint": "/v1/videos", "body": body});
+        let quote = caller.post("/v1/quote", &quote).await.ok();
+        assert_eq!(quote.get("needs_approval"), expected, "{quote}");
+    }
     // Up to the limit nobody is asked.
     let cheap = order(&caller, 8).await;
     let dear = order(&caller, 12).await;

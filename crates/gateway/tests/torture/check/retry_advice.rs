@@ -5,9 +5,10 @@ use crate::callers::CallerHistory;
 use crate::tries::Answer;
 
 /// Errors that a retry does not resolve and that these callers can meet: the budget is used up,
-/// the key has another body, the task was rejected or cancelled, the provider rejected it, or its acceptance is
-/// unknown.
-const FINAL: [&str; 7] = [
+/// the key has another body, the order was rejected, or was accepted by a clock far behind and has
+/// expired, the task was cancelled, the provider rejected it, or its acceptance is unknown.
+const FINAL: [&str; 8] = [
+    "approval_expired",
     "approval_rejected",
     "budget_exceeded",
     "cancelled",
