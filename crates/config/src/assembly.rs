@@ -1,7 +1,7 @@
 //! Assembly of the configuration from its sources and the defaults, and its validation.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,11 @@ use mediagate_model::database::DatabaseOptions;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretSource};
 
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// A dollar a day.
+const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
 /// Longest time for which an order can wait for approval: its price is held all the while.
 const MAX_APPROVAL_TTL: Duration = Duration::from_hours(30 * 24);
-const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
 /// Placeholder for a provider's secret, which the command does not need.
 const UNREAD_SECRET: &str = "unread";
 /// Placeholder for a URL that the command cannot read and does not need.
@@ -117,9 +118,7 @@ impl Config {
             .unwrap_or_else(|| PathBuf::from("./mediagate-data"));
         let config = Self {
             path: settings.config,
-            listen: settings
-                .listen
-                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+            listen: settings.listen.unwrap_or(DEFAULT_LISTEN),
             models_folder: settings
                 .models_folder
                 .unwrap_or_else(|| data.join("models")),

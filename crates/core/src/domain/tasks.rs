@@ -24,9 +24,7 @@ mod cancel;
 mod task_waiter;
 
 pub use abandonment::abandon;
-pub use approval::{
-    ApprovalDecision, decide, end_expired_approvals, has_expired_approvals,
-};
+pub use approval::{ApprovalDecision, decide, end_expired_approvals, has_expired_approvals};
 pub use cancel::{JobOutcome, cancel, cancel_with_key, settle_job};
 pub use task_waiter::{TaskWaiter, next_events, wait};
 

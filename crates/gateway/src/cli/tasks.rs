@@ -83,9 +83,7 @@ pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Re
             TasksCommand::Approve { id } => {
                 decide(&app, *id, ApprovalDecision::Approve, json).await
             }
-            TasksCommand::Reject { id } => {
-                decide(&app, *id, ApprovalDecision::Reject, json).await
-            }
+            TasksCommand::Reject { id } => decide(&app, *id, ApprovalDecision::Reject, json).await,
             TasksCommand::Cancel { id, abandon } => cancel(&app, *id, *abandon, json).await,
         }
     })

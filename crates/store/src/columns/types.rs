@@ -20,7 +20,9 @@ use mediagate_model::music::{ClipUpstream, PersonaUpstream, RecordingNotes};
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::provenance::{Provenance, ResultKind};
 use mediagate_model::submission::SubmissionState;
-use mediagate_model::task::{ApprovalState, MediaKind, StemTarget, TaskPayload, TaskResult, TaskState};
+use mediagate_model::task::{
+    ApprovalState, MediaKind, StemTarget, TaskPayload, TaskResult, TaskState,
+};
 use mediagate_model::webhook::{
     AttemptError, DeliveryState, DisableReason, EventType, SignatureScheme,
 };

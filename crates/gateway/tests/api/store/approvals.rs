@@ -78,7 +78,12 @@ async fn nothing_claims_a_task_before_its_approval(db: Fixture) {
                 (ApprovalState::Approved, Some(at(60)), 2)
             );
             assert_eq!(tasks::approve(conn, task.id, at(50), at(60))?, None);
-            assert!(!tasks::refuse_approval(conn, task.id, ApprovalState::Rejected, at(60))?);
+            assert!(!tasks::refuse_approval(
+                conn,
+                task.id,
+                ApprovalState::Rejected,
+                at(60)
+            )?);
             let events = tasks::events_after(conn, task.id, 1)?;
             assert_eq!(events.len(), 1);
             assert_eq!(events[0].state, TaskState::Queued);
@@ -121,7 +126,10 @@ async fn a_task_that_ends_is_no_longer_pending(db: Fixture) {
         ] {
             let ended = tasks::finish(conn, task.id, None, &ending, at(6))?.unwrap();
             let approval = ended.approval.unwrap();
-            assert_eq!((approval.state, approval.decided_at), (state, Some(at(decided))));
+            assert_eq!(
+                (approval.state, approval.decided_at),
+                (state, Some(at(decided)))
+            );
             assert_eq!(tasks::approve(conn, task.id, at(50), at(50))?, None);
         }
         assert_eq!(tasks::expired_approvals(conn, at(100), 9)?, []);

@@ -128,7 +128,11 @@ async fn check_approval(postgres: bool) {
     for client in [&caller, &operator] {
         let refused = decide(client, &dear, "approve").await;
         refused.refused(403, "insufficient_scope");
-        assert!(refused.message().contains("approve"), "{}", refused.message());
+        assert!(
+            refused.message().contains("approve"),
+            "{}",
+            refused.message()
+        );
     }
     let stranger = approver(&gateway, "strangers").await;
     for decision in ["approve", "reject"] {
@@ -140,7 +144,9 @@ async fn check_approval(postgres: bool) {
         base: other.client.base.clone(),
         ..boss
     };
-    decide(&boss, &cheap, "approve").await.refused(409, "approval_not_pending");
+    decide(&boss, &cheap, "approve")
+        .await
+        .refused(409, "approval_not_pending");
 
     // Of many approvals at once one counts.
     let answers = futures_util::future::join_all((0..8).map(|_| decide(&boss, &dear, "approve")));
@@ -154,7 +160,11 @@ async fn check_approval(postgres: bool) {
     }
     let ended = finished(&caller, &dear).await;
     assert_eq!(
-        (&ended["status"], &ended["cost_usd"], &ended["approval"]["state"]),
+        (
+            &ended["status"],
+            &ended["cost_usd"],
+            &ended["approval"]["state"]
+        ),
         (&json!("succeeded"), &json!("1.20"), &json!("approved"))
     );
     assert_eq!(submissions(&simulator), 2);
@@ -207,7 +217,10 @@ async fn whatever_is_not_approved_ends_unsent() {
         let task = view(&caller, &rejected).await;
         assert_unsent(&task, "approval_rejected", "rejected");
         let message = task["error"]["message"].as_str().unwrap();
-        assert!(message.contains("The 1.20 USD held for it were released."), "{message}");
+        assert!(
+            message.contains("The 1.20 USD held for it were released."),
+            "{message}"
+        );
         let cancelled = order(&caller, 12).await;
         decide(&caller, &cancelled, "cancel").await.ok();
         assert_unsent(&view(&caller, &cancelled).await, "cancelled", "cancelled");
@@ -257,7 +270,8 @@ async fn the_approved_price_is_charged_whatever_the_settings_say_by_then() {
     for price in ["0.50", "0.01"] {
         gateway.reconfigure(&one_provider(&simulator));
         let task = order(&caller, 12).await;
-        gateway.reconfigure(&(acme.clone() + &film(route).replace("\"0.10\"", &format!("{price:?}"))));
+        gateway
+            .reconfigure(&(acme.clone() + &film(route).replace("\"0.10\"", &format!("{price:?}"))));
         decide(&boss, &task, "approve").await.ok();
         let ended = finished(&caller, &task).await;
         assert_eq!(
@@ -307,7 +321,11 @@ async fn a_chat_waits_for_its_approval_as_for_a_long_task() {
     };
     let answer = ask().await;
     answer.refused(503, "still_running");
-    assert!(answer.message().contains("waits for approval"), "{}", answer.message());
+    assert!(
+        answer.message().contains("waits for approval"),
+        "{}",
+        answer.message()
+    );
     let task = answer.header("x-task-id").unwrap().to_owned();
     decide(&boss, &task, "approve").await.ok();
     finished(&caller, &task).await;
@@ -349,10 +367,14 @@ async fn an_order_for_an_engine_waits_too() {
         let gateway = builder.start().await;
         let caller = limited(&gateway, &[]).await;
         let boss = approver(&gateway, "default").await;
-        let answer = caller.post("/v1/videos", &crate::support::videos_order()).await;
+        let answer = caller
+            .post("/v1/videos", &crate::support::videos_order())
+            .await;
         let task = answer.header("x-task-id").unwrap();
         // An order that needs no approval overtakes it.
-        let free = gateway.post("/v1/videos", &crate::support::videos_order()).await;
+        let free = gateway
+            .post("/v1/videos", &crate::support::videos_order())
+            .await;
         let free = free.header("x-task-id").unwrap();
         assert_eq!(gateway.finished(free).await["status"], "succeeded");
         let waiting = view(&caller, task).await;
@@ -398,7 +420,10 @@ async fn webhooks_tell_that_an_order_waits() {
         let posted = receiver.wait_for_count(2).await;
         let event: Value = serde_json::from_str(&posted[1].body).unwrap();
         assert_eq!(event["type"], "task.succeeded");
-        let log = gateway.get(&format!("/v1/tasks/{task}/deliveries")).await.ok();
+        let log = gateway
+            .get(&format!("/v1/tasks/{task}/deliveries"))
+            .await
+            .ok();
         assert_eq!(log["data"].as_array().unwrap().len(), 2, "{log}");
         gateway.stop().await;
     }
@@ -459,14 +484,19 @@ async fn the_limit_of_a_key_is_changed_and_removed() {
     assert!(!scopes.contains(&json!("approve")), "{scopes:?}");
     let caller = gateway.with_key(key["key"].as_str().unwrap());
     let waiting = order(&caller, 4).await;
-    assert_eq!(view(&caller, &waiting).await["approval"]["state"], "pending");
+    assert_eq!(
+        view(&caller, &waiting).await["approval"]["state"],
+        "pending"
+    );
     let path = format!("/v1/admin/keys/{}", key["id"].as_str().unwrap());
     let change = async |body: Value| {
         let request = operator.request(Method::PATCH, &path).json(&body);
         operator.send(request).await
     };
     let refused = change(json!({"approve_above_usd": "dear"})).await;
-    refused.refused(400, "invalid_value").on_param("approve_above_usd");
+    refused
+        .refused(400, "invalid_value")
+        .on_param("approve_above_usd");
     let changed = change(json!({"approve_above_usd": null})).await.ok();
     assert_eq!(changed["approve_above_usd"], Value::Null);
     // The change reaches every process within two seconds, and not what waits already.
@@ -476,7 +506,10 @@ async fn the_limit_of_a_key_is_changed_and_removed() {
         task.get("approval").is_none().then_some(())
     })
     .await;
-    assert_eq!(view(&caller, &waiting).await["approval"]["state"], "pending");
+    assert_eq!(
+        view(&caller, &waiting).await["approval"]["state"],
+        "pending"
+    );
     let entries = audit_entries(&operator, "key.update").await;
     assert_eq!(entries[0]["before"]["approve_above_usd"], "0.00");
 }
