@@ -55,9 +55,7 @@ const IN_BAR = 4;
 
 /** Whether the key has a scope; `admin` includes all but `approve`. */
 const hasScope = (account, scope) =>
-  !scope ||
-  account.key.scopes.includes(scope) ||
-  (scope !== "approve" && account.key.scopes.includes("admin"));
+  !scope || account.key.scopes.includes(scope) || (scope !== "approve" && account.key.scopes.includes("admin"));
 
 function Console() {
   const [state, setState] = useState(

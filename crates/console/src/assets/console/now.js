@@ -53,7 +53,8 @@ const PARTS = {
   changes: { events: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
 };
 
-const readAll = (names, signal = undefined) => Promise.all(names.map(async (name) => [name, await PARTS[name].read(signal)]));
+const readAll = (names, /** @type {AbortSignal | undefined} */ signal = undefined) =>
+  Promise.all(names.map(async (name) => [name, await PARTS[name].read(signal)]));
 
 export function Overview({ hasScope }) {
   const [newer, setNewer] = useState(/** @type {Record<string, any>} */ ({}));
