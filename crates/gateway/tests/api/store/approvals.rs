@@ -28,13 +28,13 @@ fn pending_pair(conn: &mut Conn<'_>) -> Result<[Task; 2], StoreError> {
     for task in &pair {
         tasks::insert(conn, task)?;
     }
-    workers::register(conn, "w", at(1_000_000))?;
     Ok(pair)
 }
 
 /// Whether any statement finds a task to claim at this second.
 fn claims_any(conn: &mut Conn<'_>, second: i64) -> Result<bool, StoreError> {
     let now = at(second);
+    workers::register(conn, "w", at(1_000_000))?;
     let queue = FairQueue {
         name: "film".into(),
         models: vec!["film".into()],
@@ -59,6 +59,7 @@ fn claims_any(conn: &mut Conn<'_>, second: i64) -> Result<bool, StoreError> {
 async fn nothing_claims_a_task_before_its_approval(db: Fixture) {
     db.write(|conn| {
         let [embedded, hosted] = pending_pair(conn)?;
+        assert!(!restored::has_live_workers(conn, at(1))?);
         assert!(!claims_any(conn, 50)?);
         // Nor does anything free them as tasks of a dead process, or fail them as stranded.
         assert_eq!(workers::free_unknown(conn)?, 0);
@@ -69,7 +70,6 @@ async fn nothing_claims_a_task_before_its_approval(db: Fixture) {
             models: vec!["film".into()],
         };
         assert!(tasks::count_unsent(conn, &queue)?.is_empty());
-        assert!(!restored::has_live_workers(conn, at(1_000_001))?);
         for task in [&embedded, &hosted] {
             let approved = tasks::approve(conn, task.id, at(50), at(60))?.unwrap();
             let approval = approved.approval.unwrap();

@@ -339,12 +339,14 @@ async fn a_chat_waits_for_its_approval_as_for_a_long_task() {
 #[tokio::test]
 async fn several_films_of_one_order_are_priced_together() {
     let simulator = simulator().await;
-    let gateway = start(&simulator, "", false).await;
+    let gateway = start(&simulator, "wait_limit = \"300ms\"\n", false).await;
     let caller = limited(&gateway, &[]).await;
     let boss = approver(&gateway, "default").await;
     // 0.80 USD each.
-    let body = json!({"model": "film", "prompt": "a lake", "seconds": "8", "n": 2});
-    caller.post("/v1/videos", &body).await.ok();
+    let body = json!({"model": "film", "video": {"seconds": 8}, "n": 2,
+        "messages": [{"role": "user", "content": "a lake"}]});
+    let answer = caller.post("/v1/chat/completions", &body).await;
+    answer.refused(503, "still_running");
     let list = caller.get("/v1/tasks?approval=pending").await.ok();
     let tasks = list["data"].as_array().unwrap();
     assert_eq!(tasks.len(), 2, "{list}");
