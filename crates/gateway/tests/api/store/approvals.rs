@@ -1,5 +1,6 @@
 //! Tasks that wait for approval: no statement claims them before.
 
+use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::TaskId;
 use mediagate_model::task::{ApprovalState, Task, TaskApproval, TaskState};
 use mediagate_store::tasks::{DueWork, FairQueue, PageQuery, TaskFilter};
@@ -162,23 +163,38 @@ async fn tasks_are_listed_by_their_approval(db: Fixture) {
         let account = pair[0].account;
         tasks::insert(conn, &task((account, pair[0].key), at(2)))?;
         tasks::approve(conn, pair[0].id, at(50), at(60))?;
-        let page = PageQuery {
-            after: None,
-            limit: 9,
-            ascending: true,
+        let bounded = TaskFilter {
+            since: Some(Timestamp::from_seconds(0)),
+            until: Some(at(1_000_000_000)),
+            ..TaskFilter::default()
         };
+        let mut queries = Vec::new();
+        for filter in [TaskFilter::default(), bounded] {
+            for ascending in [true, false] {
+                let page = PageQuery {
+                    after: None,
+                    limit: 9,
+                    ascending,
+                };
+                queries.push((filter.clone(), page));
+            }
+        }
         for (state, expected) in [
             (ApprovalState::Approved, vec![pair[0].id]),
             (ApprovalState::Pending, vec![pair[1].id]),
             (ApprovalState::Rejected, vec![]),
         ] {
-            let filter = TaskFilter {
-                approval: Some(state),
-                ..TaskFilter::default()
-            };
             let ids = |tasks: Vec<Task>| tasks.iter().map(|task| task.id).collect::<Vec<TaskId>>();
-            assert_eq!(ids(tasks::page(conn, account, &filter, page)?), expected);
-            assert_eq!(ids(tasks::page_of_all(conn, &filter, page)?), expected);
+            for (bounds, page) in &queries {
+                let filter = TaskFilter {
+                    approval: Some(state),
+                    ..bounds.clone()
+                };
+                let own = tasks::page(conn, account, &filter, *page)?;
+                assert_eq!(ids(own), expected);
+                let all = tasks::page_of_all(conn, &filter, *page)?;
+                assert_eq!(ids(all), expected);
+            }
         }
         Ok(())
     })
