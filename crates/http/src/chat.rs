@@ -20,6 +20,7 @@ use crate::error::ErrorResponse;
 use crate::event_stream;
 use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::chat::{ChatOrder, ChatRequest};
+use crate::orders::terms::cost_limit;
 use crate::tasks::created_tasks_headers;
 use crate::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
@@ -57,18 +58,19 @@ pub(super) async fn complete(
     } = new_order;
     let (chat_order, fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let ChatOrder {
-        order,
+        mut order,
         stream,
         include_usage,
         token_limit,
     } = chat_order;
+    order.terms.limit_cost(cost_limit(&context.headers)?);
     let open = app
         .limits
         .open_requests
         .enter(&context.caller, OpenKind::Order);
     let open = open.map_err(|error| too_many.get_or_insert(error)).ok();
     let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
-    let idempotent_request = idempotent_request.with_stream(stream);
+    let idempotent_request = idempotent_request.with_stream(stream).for_order();
     let creation = ChatCreation {
         app: &app,
         context: &context,

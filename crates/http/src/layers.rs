@@ -230,6 +230,7 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
                 REQUEST_ID,
                 HeaderName::from_static("x-task-id"),
                 HeaderName::from_static("x-cost-usd"),
+                HeaderName::from_static("x-budget-remaining-usd"),
                 super::idempotency::REPLAYED,
                 header::RETRY_AFTER,
                 HeaderName::from_static("x-should-retry"),
@@ -242,11 +243,12 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
 /// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with
 /// `x-stainless-`, and a new SDK version may add more.
 fn may_be_sent(name: &str) -> bool {
-    const NAMES: [&str; 7] = [
+    const NAMES: [&str; 8] = [
         "authorization",
         "content-type",
         "idempotency-key",
         "x-request-id",
+        "x-max-cost-usd",
         "openai-organization",
         "openai-project",
         "openai-beta",

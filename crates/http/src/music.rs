@@ -22,6 +22,7 @@ use crate::idempotency::{
 };
 use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
+use crate::orders::terms::cost_limit;
 use crate::page_params::NewestPage;
 use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
@@ -55,8 +56,10 @@ pub(super) async fn submit(
     let NewOrder {
         context, too_many, ..
     } = new_order;
-    let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let (mut order, fingerprint, _) = Fingerprint::read::<MusicOrder>(&app, body).await?;
+    order.terms_mut().limit_cost(cost_limit(&context.headers)?);
     let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let idempotent_request = idempotent_request.for_order();
     let creation = MusicCreation {
         app: &app,
         context: &context,

@@ -13,6 +13,7 @@ use crate::context::RequestContext;
 use crate::error::ErrorResponse;
 use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::persona::PersonaRequest;
+use crate::orders::terms::cost_limit;
 use crate::page_params::NewestPage;
 use crate::query::Query;
 use crate::tasks::cost;
@@ -41,11 +42,12 @@ pub(super) async fn create(
     let NewOrder {
         context, too_many, ..
     } = new_order;
-    let (new_persona, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let (mut new_persona, fingerprint, _) = Fingerprint::read::<NewPersona>(&app, body).await?;
+    new_persona.terms.limit_cost(cost_limit(&context.headers)?);
     let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
     // A hosted provider may make the persona, and no task would record that. So the intent is on
     // disk before anything is sent.
-    let idempotent_request = idempotent_request.with_reservation();
+    let idempotent_request = idempotent_request.with_reservation().for_order();
     let creation = PersonaCreation {
         app: &app,
         context: &context,

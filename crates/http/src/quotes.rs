@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use serde_json::Value;
 
 use crate::auth::{AllowedCaller, AnyKey};
@@ -9,10 +10,11 @@ use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::{AnyObject, RequiredField, TextField};
 use crate::fields::{self, request};
-use crate::orders;
+use crate::orders::{self, terms::cost_limit};
 use crate::wire::quotes::QuoteObject;
 use mediagate_core::app::App;
 use mediagate_core::domain::keys;
+use mediagate_core::domain::order_terms::OrderTerms;
 use mediagate_core::domain::quotes::{self, QuotedOrder};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::{Error, ErrorCode, FieldError};
@@ -35,6 +37,7 @@ request! {
 pub(super) async fn quote(
     allowed: AllowedCaller<AnyKey>,
     State(app): State<App>,
+    headers: HeaderMap,
     body: JsonBody,
 ) -> Result<Json<QuoteObject>, ErrorResponse> {
     let caller = &allowed.caller;
@@ -44,11 +47,16 @@ pub(super) async fn quote(
     });
     // The order can contain a picture, so its share of memory is kept until the quote is made.
     let ((path, order), _memory) = read.await?;
+    let mut terms = OrderTerms {
+        max_cost: order.max_cost(),
+    };
+    terms.limit_cost(cost_limit(&headers)?);
     let quote = quotes::quote(&app, caller, order).await;
     let quote = quote.map_err(inside_body)?;
     let shows_providers =
         app.models.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
-    Ok(Json(QuoteObject::new(path, &quote, shows_providers)))
+    let object = QuoteObject::new(path, &quote, shows_providers);
+    Ok(Json(object.with_limit(&quote, terms.max_cost)))
 }
 
 /// The endpoint, and the order in the body.

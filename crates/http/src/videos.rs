@@ -21,6 +21,7 @@ use crate::idempotency::{
     self, Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer,
 };
 use crate::media;
+use crate::orders::terms::cost_limit;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
 use crate::page_params::{ListPage, WordField, WordValue};
 use crate::query::Query;
@@ -63,7 +64,7 @@ pub(super) async fn create(
     let NewOrder {
         context, too_many, ..
     } = new_order;
-    let (order, fingerprint, memory) = if is_multipart(&context.headers) {
+    let (mut order, fingerprint, memory) = if is_multipart(&context.headers) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
         let order = read_form(&form, files)?;
@@ -73,7 +74,9 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
     };
+    order.terms.limit_cost(cost_limit(&context.headers)?);
     let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let idempotent_request = idempotent_request.for_order();
     let creation = VideoCreation {
         app: &app,
         context: &context,

@@ -301,6 +301,8 @@ pub struct Caller {
     /// The key that authenticated the request.
     pub key: ApiKey,
     pub account: Account,
+    /// Whether the account has a budget or is prepaid.
+    pub account_is_limited: bool,
     pub credential: CallerCredential,
 }
 

@@ -55,6 +55,8 @@ codes! {
     RevokedApiKey = "revoked_api_key", 401, Authentication;
     /// The key's budget, or the account's budget or credit, does not cover the price.
     BudgetExceeded = "budget_exceeded", 402, Budget;
+    /// The order may cost more than its `max_cost_usd`.
+    CostLimit = "cost_limit", 402, Budget;
     /// The key lacks the scope named in the message.
     InsufficientScope = "insufficient_scope", 403, Permission;
     /// The key may not use this model.

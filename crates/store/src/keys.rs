@@ -6,9 +6,9 @@ use crate::conn::to_json;
 use crate::money_columns::period_starts;
 use crate::page::PageQuery;
 use crate::statement::{dialect_sql, sql};
-use crate::{Conn, Row, SqlValue, StoreError};
+use crate::{Conn, Row, SqlValue, StoreError, accounts};
 use mediagate_model::account::{
-    Account, ApiKey, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney, KeyRecord, Scope,
+    ApiKey, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney, KeyRecord, Scope,
     TasksAtEnd,
 };
 use mediagate_model::clock::Timestamp;
@@ -163,18 +163,11 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
     let Some((key, credential)) = key_and_credential else {
         return Ok(None);
     };
-    let account = sql!(
-        concat!(
-            "SELECT ",
-            account_columns!(),
-            " FROM accounts WHERE id = :account"
-        ),
-        account = key.account
-    )
-    .one(conn, Account::from_row)?;
-    Ok(account.map(|account| Caller {
+    let account = accounts::account_and_is_limited(conn, key.account)?;
+    Ok(account.map(|(account, account_is_limited)| Caller {
         key,
         account,
+        account_is_limited,
         credential,
     }))
 }

@@ -57,10 +57,11 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
     if secret != key.sha256 {
         return Ok(None);
     }
-    let account = super::accounts::account_by_id(conn, key.account)?;
-    Ok(account.map(|account| Caller {
+    let account = super::accounts::account_and_is_limited(conn, key.account)?;
+    Ok(account.map(|(account, account_is_limited)| Caller {
         key,
         account,
+        account_is_limited,
         credential: CallerCredential::Session { until },
     }))
 }

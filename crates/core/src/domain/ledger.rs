@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::app::{App, Ctx};
+use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
@@ -69,6 +70,31 @@ pub fn check_reserve(
         key.held = key.held.plus(cost);
     }
     check(&LedgerSums { key, account }, cost)
+}
+
+/// What can still be reserved with a key: the least that its budget and its account allow. `None` if
+/// neither has a limit, or if the database does not answer: the caller has its order already.
+pub async fn remaining_budget(app: &Ctx, caller: &Caller) -> Option<MicroDollars> {
+    if caller.key.budget.is_none() && !caller.account_is_limited {
+        return None;
+    }
+    let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());
+    let read = app.store.read(move |conn| -> Result<_, Error> {
+        let account = store::ledger::of_account(conn, account)?;
+        let key = store::ledger::of_key(conn, key, now)?;
+        let limits = [
+            account.and_then(|money| money.available()),
+            key.and_then(|money| money.available()),
+        ];
+        Ok(limits.into_iter().flatten().min())
+    });
+    match read.await {
+        Ok(remaining) => remaining.map(|amount| amount.max(MicroDollars::ZERO)),
+        Err(error) => {
+            tracing::warn!(%error, "what is left of a budget could not be read");
+            None
+        }
+    }
 }
 
 /// Checks the sums, which include `cost`, against the limits.

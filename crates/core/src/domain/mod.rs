@@ -16,6 +16,7 @@ pub mod ledger;
 pub mod media_copy;
 pub mod music;
 pub mod operator;
+pub mod order_terms;
 pub mod personas;
 pub mod pictures;
 pub mod provenance;

@@ -8,6 +8,7 @@ use crate::app::{App, AppParts, Ctx};
 use crate::catalog::Catalog;
 use crate::crash;
 use crate::domain::assets;
+use crate::domain::order_terms::OrderTerms;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::storage_room;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
@@ -189,6 +190,7 @@ pub struct SeparationOrder {
     pub make_instrumental: bool,
     /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
+    pub terms: OrderTerms,
 }
 
 /// A separation that can be accepted: one queued task with its clips.
@@ -198,9 +200,11 @@ pub async fn draft(
     request: &TaskRequest,
     order: SeparationOrder,
 ) -> Result<TaskDraft, Error> {
+    let terms = order.terms.clone();
     let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
     let task = task_acceptance::task(app, caller, request, new);
     Ok(TaskDraft {
+        terms,
         clips: stem_clips(&task, &job.title, &job.outputs),
         tasks: vec![task],
         ..TaskDraft::default()

@@ -6,6 +6,7 @@ use crate::app::{App, Ctx};
 use crate::crash;
 use crate::domain::assets::{self, AssetLifetime};
 use crate::domain::music;
+use crate::domain::order_terms::OrderTerms;
 use crate::domain::provenance::marking;
 use crate::domain::storage_room;
 use crate::intents::AcceptanceGuard;
@@ -38,6 +39,7 @@ pub struct NewPersona {
     pub clips: Vec<ClipId>,
     /// Whether the owner asked for it to be public.
     pub is_public: bool,
+    pub terms: OrderTerms,
 }
 
 /// Creates a persona. Returns it with its clips, the root first. Continues if the caller

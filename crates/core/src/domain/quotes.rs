@@ -5,6 +5,7 @@
 
 use crate::app::{App, Ctx};
 use crate::domain::music::{self, SeparationOrder};
+use crate::domain::order_terms::{CostLimit, OrderTerms};
 use crate::domain::personas::{self, NewPersona};
 use crate::domain::routing;
 use crate::domain::songs::{self, SongOrder};
@@ -35,6 +36,20 @@ pub enum QuotedOrder {
     Song(Box<SongOrder>),
     Persona(NewPersona),
     Upload,
+}
+
+impl QuotedOrder {
+    /// The most that its caller would pay.
+    pub fn max_cost(&self) -> Option<CostLimit> {
+        let terms: Option<&OrderTerms> = match self {
+            Self::Video(order) | Self::ShortAnswer(order) => Some(&order.terms),
+            Self::Separation(order) => Some(&order.terms),
+            Self::Song(order) => Some(&order.terms),
+            Self::Persona(new) => Some(&new.terms),
+            Self::Upload => None,
+        };
+        terms.and_then(|terms| terms.max_cost)
+    }
 }
 
 /// What the request would cost, and where it would be sent.

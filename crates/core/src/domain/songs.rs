@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::domain::music;
+use crate::domain::order_terms::OrderTerms;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::callbacks::CallbackUrl;
 use crate::pricing::{OrderedWork, QuotedQuantity};
@@ -42,6 +43,7 @@ pub struct SongOrder {
     pub persona: Option<PersonaId>,
     /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
+    pub terms: OrderTerms,
 }
 
 /// An order that can be accepted: one queued task with its clips.
@@ -51,10 +53,12 @@ pub async fn draft(
     request: &TaskRequest,
     order: SongOrder,
 ) -> Result<TaskDraft, Error> {
+    let terms = order.terms.clone();
     let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
     let task = task_acceptance::task(app, caller, request, new);
     let clips = job.outputs.iter().map(|id| clip(&task, *id, &job.title));
     Ok(TaskDraft {
+        terms,
         clips: clips.collect(),
         tasks: vec![task],
         ..TaskDraft::default()

@@ -13,6 +13,7 @@ use tracing::Instrument as _;
 use crate::app::{App, AppParts, Ctx};
 use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
+use crate::domain::order_terms::OrderTerms;
 use crate::domain::{ledger, storage_room, webhooks};
 use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
@@ -55,6 +56,7 @@ impl NewTask {
 #[derive(Debug, Clone, Default)]
 pub struct TaskDraft {
     pub tasks: Vec<Task>,
+    pub terms: OrderTerms,
     /// The clips they will make, in order.
     pub clips: Vec<Clip>,
     /// Files they need, already stored.
@@ -64,6 +66,12 @@ pub struct TaskDraft {
 }
 
 impl TaskDraft {
+    /// What all of its tasks reserve.
+    fn cost(&self) -> MicroDollars {
+        let amounts = self.tasks.iter().map(|task| task.reserved);
+        amounts.fold(MicroDollars::ZERO, MicroDollars::plus)
+    }
+
     /// Whether it or its tasks store anything.
     fn stores_files(&self) -> bool {
         let mut tasks = self.tasks.iter();
@@ -178,6 +186,8 @@ fn write_draft(
     owner: Option<&str>,
     now: Timestamp,
 ) -> Result<(), Error> {
+    // The prices may have changed since the order was checked. These are those that are reserved.
+    draft.terms.check_cost(draft.cost())?;
     write(conn, key, &draft.tasks, owner)?;
     for asset in &draft.assets {
         store::assets::insert(conn, asset)?;
@@ -232,6 +242,13 @@ pub fn write(
         store::tasks::insert_held(conn, task, owner)?;
     }
     ledger::reserve(conn, tasks)
+}
+
+/// Refuses an order that may cost more than its caller will pay, before its files are stored.
+pub fn check_cost(app: &AppParts, terms: &OrderTerms, new: &[NewTask]) -> Result<(), Error> {
+    let now = app.clock.now();
+    let amounts = new.iter().map(|task| task.quotation(now).reserve());
+    terms.check_cost(amounts.fold(MicroDollars::ZERO, MicroDollars::plus))
 }
 
 /// Refuses an order of more tasks than the key may ever have open at once. Waiting for other tasks

@@ -45,6 +45,7 @@ pub async fn draft(
         storage_room::check(app, caller.account.id, 0).await?;
     }
     let (new_tasks, pictures) = prepare(app, caller, &order, OrderPurpose::Order).await?;
+    task_acceptance::check_cost(app, &order.terms, &new_tasks)?;
     if !pictures.is_empty() {
         let size = pictures.iter().map(SpooledPicture::size_bytes).sum();
         storage_room::check(app, caller.account.id, size).await?;
@@ -56,6 +57,7 @@ pub async fn draft(
     let tasks = new_tasks.into_iter();
     let tasks = tasks.map(|new| task_acceptance::task(app, caller, request, new));
     Ok(TaskDraft {
+        terms: order.terms,
         tasks: tasks.collect(),
         assets: stored,
         ..TaskDraft::default()
@@ -83,6 +85,7 @@ pub async fn prepare(
     // get that far.
     if purpose == OrderPurpose::Order && order.every_picture().next().is_some() {
         let minimum = least_cost(app, &model, order)?;
+        order.terms.check_cost(minimum)?;
         task_acceptance::check_limits(app, caller, order.count, minimum).await?;
     }
     let sources = fetch_pictures(app, caller.account.id, &model, order, purpose).await?;

@@ -8,7 +8,7 @@ mod watched_body;
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
 use crate::context::RequestContext;
@@ -16,6 +16,7 @@ pub(super) use creation::{Creation, CreationOutcome};
 pub(super) use fingerprint::Fingerprint;
 use mediagate_core::app::App;
 use mediagate_core::crash;
+use mediagate_core::domain::ledger;
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_core::intents::{
     self, ExistingResult, IntentAttempt, IntentCloseTime, IntentRequest, Lookup,
@@ -30,6 +31,8 @@ use stored_answer::{mark_replayed, replay, store_response};
 use watched_body::watch;
 
 pub(super) const KEY: &str = "idempotency-key";
+/// In this header the answer to an order says what is left of the caller's budgets.
+const REMAINING_BUDGET: &str = "x-budget-remaining-usd";
 /// In this header the official SDKs count their retries.
 const RETRY_COUNT: &str = "x-stainless-retry-count";
 
@@ -69,6 +72,8 @@ pub(super) struct IdempotentRequest<'a> {
     reserve: bool,
     /// Set if the request is refused before anything is done for it.
     refusal: Option<Error>,
+    /// Whether it is an order, whose answer shows what is left to spend.
+    is_order: bool,
 }
 
 /// An answer, and whether it is final for its intent.
@@ -131,7 +136,16 @@ impl<'a> IdempotentRequest<'a> {
             },
             reserve: false,
             refusal: too_many,
+            is_order: false,
         })
+    }
+
+    /// A request that may cost something: the answer shows what is left to spend afterwards.
+    pub(super) fn for_order(self) -> Self {
+        Self {
+            is_order: true,
+            ..self
+        }
     }
 
     /// A request that may be answered by a stream, which no stored answer is.
@@ -150,6 +164,23 @@ impl<'a> IdempotentRequest<'a> {
 
     /// Answers the request, which makes something unless an earlier request did.
     pub(super) async fn answer<C: Creation>(
+        self,
+        creation: C,
+        order: C::Order,
+    ) -> Result<Response, Error> {
+        let (app, caller, is_order) = (self.app, self.request.caller.clone(), self.is_order);
+        let mut response = self.make_or_repeat(creation, order).await?;
+        if is_order {
+            let remaining = ledger::remaining_budget(app, &caller).await;
+            let value = remaining.and_then(|amount| HeaderValue::try_from(amount.to_string()).ok());
+            if let Some(value) = value {
+                response.headers_mut().insert(REMAINING_BUDGET, value);
+            }
+        }
+        Ok(response)
+    }
+
+    async fn make_or_repeat<C: Creation>(
         mut self,
         creation: C,
         order: C::Order,

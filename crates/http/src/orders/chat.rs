@@ -12,6 +12,7 @@ use utoipa::openapi::schema::Object;
 
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields};
+use super::terms::TermsFields;
 use super::video_fields::{
     AspectRatio, LabelField, MAX_PROMPT, PictureField, PictureList, ProviderOptions,
     ResolutionField, SecondsField, SeedField, SizeField,
@@ -109,6 +110,7 @@ request! {
         /// Options of the stream.
         stream_options: StreamOptions,
         + aliases: AliasFields,
+        + terms: TermsFields,
     }
 }
 
@@ -297,6 +299,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         },
         count: count.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         callback,
+        terms: request.terms.into_terms(),
         params: ParamNames {
             seconds: seconds_param,
             provider_options: options_param,

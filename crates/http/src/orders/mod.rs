@@ -14,6 +14,7 @@ pub mod persona;
 pub mod provenance;
 mod separation;
 mod song;
+pub mod terms;
 pub mod upload;
 pub mod video_fields;
 pub mod videos;

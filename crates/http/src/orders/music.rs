@@ -10,12 +10,14 @@ use utoipa::{PartialSchema, ToSchema};
 use super::callback::CallbackFields;
 use super::separation::SeparationFields;
 use super::song::{SongDescription, SongFields};
+use super::terms::TermsFields;
 use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
 use crate::fields::request::{SchemaList, merge_objects, reference};
 use crate::fields::types::OptionalText;
 use crate::fields::{self, BodyFields, refuse_unknown, request};
 use mediagate_core::app::App;
 use mediagate_core::domain::music::SeparationOrder;
+use mediagate_core::domain::order_terms::OrderTerms;
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::songs::SongOrder;
 use mediagate_core::records::music::GEN_STEM;
@@ -45,6 +47,7 @@ impl SubmitRequest {
             SubmitTask::object(),
             SeparationFields::object(),
             CallbackFields::object(),
+            TermsFields::object(),
         ];
         merge_objects("A separation of a clip.", parts)
     }
@@ -55,6 +58,7 @@ impl SubmitRequest {
             SongFields::object(),
             SongDescription::object(),
             CallbackFields::object(),
+            TermsFields::object(),
         ];
         let description = "A song, or another music task of a provider. Fields that are not \
                            listed are passed to the provider.";
@@ -88,6 +92,15 @@ pub enum MusicOrder {
     Separation(SeparationOrder),
     /// Another task of the music API.
     Song(SongOrder),
+}
+
+impl MusicOrder {
+    pub fn terms_mut(&mut self) -> &mut OrderTerms {
+        match self {
+            Self::Separation(order) => &mut order.terms,
+            Self::Song(order) => &mut order.terms,
+        }
+    }
 }
 
 impl ApiOrder for MusicOrder {

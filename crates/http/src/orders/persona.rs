@@ -2,13 +2,15 @@
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::openapi::schema::Object;
 use utoipa::openapi::{RefOr, Schema};
 
+use super::terms::TermsFields;
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, RequiredField, TextField, text, texts};
 use crate::fields::{self, BodyFields, FieldType, refuse_unknown, request};
+use mediagate_core::app::App;
 use mediagate_core::domain::personas::{MAX_CLIPS, NewPersona};
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;
@@ -28,6 +30,7 @@ request! {
         clips: PersonaClips,
         /// Whether the persona should be public. Default: false.
         is_public: BooleanField,
+        + terms: TermsFields,
     }
 }
 
@@ -52,8 +55,19 @@ impl ApiOrder for NewPersona {
                 description: request.description.unwrap_or_default(),
                 clips: request.clips.unwrap_or_default(),
                 is_public: request.is_public.unwrap_or(false),
+                terms: request.terms.into_terms(),
             })
         })
+    }
+
+    fn identity(&self, _: &App) -> Option<Value> {
+        Some(json!({
+            "root_clip": self.root_clip,
+            "name": self.name,
+            "description": self.description,
+            "clips": self.clips,
+            "is_public": self.is_public,
+        }))
     }
 }
 
@@ -134,8 +148,6 @@ impl FieldType for PersonaClips {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const ID: &str = "0193a000-0000-7000-8000-000000000020";

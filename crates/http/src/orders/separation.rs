@@ -5,6 +5,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
 use super::music::MAX_TITLE;
+use super::terms::TermsFields;
 use crate::fields::types::{BooleanField, IdField, OptionalText, TextField, text};
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::music::SeparationOrder;
@@ -42,6 +43,7 @@ request! {
 
 pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<SeparationOrder> {
     let callback = CallbackFields::read(body).single_callback(body);
+    let terms = TermsFields::read(body).into_terms();
     Some(SeparationOrder {
         model: request.mv,
         source: request.continue_clip_id?,
@@ -52,6 +54,7 @@ pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<
         generation_type: request.generation_type.unwrap_or_default(),
         make_instrumental: request.make_instrumental.unwrap_or(false),
         callback,
+        terms,
     })
 }
 

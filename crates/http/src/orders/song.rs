@@ -4,6 +4,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
 use super::music::{MAX_TITLE, SubmissionMembers, is_absent, is_nothing};
+use super::terms::{self, TermsFields};
 use crate::fields::types::{BooleanField, IdField, NumberField, OptionalText, TextField, texts};
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::songs::SongOrder;
@@ -102,7 +103,9 @@ pub(super) fn order(
     }
     // The rest reaches the provider as it is, because providers know more fields than are listed
     // here.
-    members.retain(|name, value| !GATEWAY_MEMBERS.contains(&name.as_str()) && !value.is_null());
+    let is_ours =
+        |name: &str| GATEWAY_MEMBERS.contains(&name) || terms::NAMES.contains(&name);
+    members.retain(|name, value| !is_ours(name) && !value.is_null());
     let single_clips = [
         ("continue_clip_id", request.continue_clip_id),
         ("cover_clip_id", request.cover_clip_id),
@@ -125,6 +128,7 @@ pub(super) fn order(
             .collect(),
         persona: request.persona_id,
         callback: CallbackFields::read(body).single_callback(body),
+        terms: TermsFields::read(body).into_terms(),
     }
 }
 

@@ -9,6 +9,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields, NamedPictures};
+use super::terms::TermsFields;
 use super::video_fields::{
     AspectRatio, LabelField, MAX_ADDRESS, MAX_PROMPT, MAX_REFERENCES, PictureField, PictureList,
     ProviderOptions, ResolutionField, SecondsField, SeedField, SizeField,
@@ -72,6 +73,7 @@ request! {
         /// Same as `n`. A name used by other services.
         num_videos: SingleVideo,
         + aliases: AliasFields,
+        + terms: TermsFields,
     }
 }
 
@@ -235,6 +237,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         },
         count: 1,
         callback,
+        terms: request.terms.into_terms(),
         params: ParamNames {
             seconds: seconds_param,
             aspect_ratio: aspect_ratio_param,

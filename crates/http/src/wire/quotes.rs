@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use mediagate_core::domain::order_terms::CostLimit;
 use mediagate_core::domain::quotes::{Quote, RouteQuote};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::price::Price;
@@ -50,6 +51,12 @@ pub struct QuoteObject {
     /// True if the order would wait for approval before anything is sent; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_approval: Option<bool>,
+    /// The most that the request may cost, in US dollars, if it states a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<String>,
+    /// Whether `reserve_usd` is within `max_cost_usd`. If not, the request would be rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_max_cost: Option<bool>,
     /// Why the request would produce no result, if that is the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -112,9 +119,21 @@ impl QuoteObject {
             available: quote.available,
             affordable: quote.affordable,
             needs_approval: quote.needs_approval.then_some(true),
+            max_cost_usd: None,
+            within_max_cost: None,
             note: quote.note.clone(),
             direction: reading.map(|reading| reading.direction.clone()),
             not_understood: reading.map(|reading| reading.not_understood.clone()),
+        }
+    }
+
+    /// Shows the limit of the request, and whether its price is within it.
+    #[must_use]
+    pub fn with_limit(self, quote: &Quote, limit: Option<CostLimit>) -> Self {
+        Self {
+            max_cost_usd: limit.map(|limit| limit.amount.to_string()),
+            within_max_cost: limit.map(|limit| limit.allows(quote.reserve)),
+            ..self
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A video order, independent of the API that it came through.
 
+use crate::domain::order_terms::OrderTerms;
 use crate::domain::pictures::PictureSource;
 use crate::domain::webhooks::callbacks::CallbackUrl;
 use mediagate_model::task::VideoOptions;
@@ -34,6 +35,7 @@ pub struct VideoOrder {
     pub is_housekeeping: bool,
     /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
+    pub terms: OrderTerms,
     /// The API's field names.
     pub params: ParamNames,
 }

@@ -4,6 +4,7 @@
 mod account;
 mod budgets;
 mod commands;
+mod cost_limits;
 mod prices;
 mod quotes;
 mod usage;
