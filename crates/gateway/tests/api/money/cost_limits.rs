@@ -6,11 +6,9 @@ use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::RequestRole;
 
 use super::{PRICES, quote, quote_request, rows, verify_and_stop, videos};
 use crate::support::{Answer, Client, TestGateway, sound, videos_order};
-use crate::upstream::{gateway as hosted_gateway, provider, request_count, simulator};
 
 const CHAT: &str = "/v1/chat/completions";
 const MUSIC: &str = "/musicgen/submit/music";
@@ -176,29 +174,6 @@ async fn a_refused_order_may_be_sent_again_with_a_higher_limit() {
     post(&other).await.refused(409, "idempotency_conflict");
     let tasks = gateway.get("/v1/tasks").await.ok();
     assert_eq!(tasks["data"].as_array().unwrap().len(), 1);
-    verify_and_stop(gateway).await;
-}
-
-#[tokio::test]
-async fn a_song_has_a_limit_that_its_provider_never_sees() {
-    let simulator = simulator().await;
-    let toml = provider("acme", "suno-family", &simulator, "")
-        + "[models.singer]\nkind = \"music\"\nprice = { unit = \"task\", usd = \"0.20\" }\n\
-           routes = [{ provider = \"acme\", model = \"chirp-auk\" }]\n";
-    let gateway = hosted_gateway(&toml).await;
-    let song = json!({"prompt": "rain", "mv": "singer", "task": "generate"});
-    let answer = gateway.post(MUSIC, &with(&song, "0.19")).await;
-    answer.refused(402, "cost_limit").on_param("max_cost_usd");
-    assert!(answer.message().contains("0.20 USD"), "{}", answer.message());
-    post_with_header(&gateway, MUSIC, &song, "0.19")
-        .await
-        .refused(402, "cost_limit");
-    assert_eq!(request_count(&simulator, RequestRole::Submit), 0);
-    let record = gateway.post(MUSIC, &with(&song, "0.20")).await.ok();
-    let view = gateway.finished(record["id"].as_str().unwrap()).await;
-    assert_eq!(view["status"], "succeeded", "{view}");
-    let sent = crate::upstream::submitted_body(&simulator);
-    assert_eq!(sent.get("max_cost_usd"), None, "{sent}");
     verify_and_stop(gateway).await;
 }
 

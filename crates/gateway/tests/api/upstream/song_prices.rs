@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use simulator::{Fault, JobPlan, RequestRole, Simulator};
 
 use super::music::SUBMIT;
-use super::{gateway, provider, request_count, simulator, submissions, wait_for_requests};
+use super::{
+    gateway, provider, request_count, simulator, submissions, submitted_body, wait_for_requests,
+};
 use crate::admin::operator;
 use crate::support::{TestGateway, eventually};
 
@@ -268,4 +270,23 @@ fn assert_complete(view: &Value, usd: &str) {
         "{view}"
     );
     assert!(billing["partial"].is_null(), "{view}");
+}
+
+#[tokio::test]
+async fn a_song_has_a_cost_limit_that_its_provider_never_sees() {
+    let simulator = simulator().await;
+    let gateway = relay_gateway(&simulator, "task", "0.20").await;
+    let song = |max_cost: &str| json!({"prompt": "rain", "mv": "singer", "task": "generate", "max_cost_usd": max_cost});
+    let answer = gateway.post(SUBMIT, &song("0.19")).await;
+    answer.refused(402, "cost_limit").on_param("max_cost_usd");
+    let message = answer.message();
+    assert!(message.contains("may cost 0.20 USD"), "{message}");
+    let request = gateway.request(reqwest::Method::POST, SUBMIT);
+    let request = request.json(&song("1")).header("x-max-cost-usd", "0.19");
+    gateway.send(request).await.refused(402, "cost_limit");
+    assert_eq!(submissions(&simulator), 0);
+    order(&gateway, &song("0.20")).await;
+    let sent = submitted_body(&simulator);
+    assert_eq!(sent.get("max_cost_usd"), None, "{sent}");
+    gateway.stop().await;
 }
