@@ -44,6 +44,7 @@ type ChunkEvent = EventSchema<ChatChunk>;
 
 /// Create videos from a prompt and images.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
+    params(("x-max-cost-usd" = Option<String>, Header, description = "The most that the request may cost, in US dollars. Same as `max_cost_usd`")),
     responses((status = 200, description = "The videos. With `stream`, a stream of chunks as server-sent events", content(
         (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
 pub(super) async fn complete(

@@ -104,6 +104,7 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
         for operation in [
             &mut item.get,
             &mut item.post,
+            &mut item.put,
             &mut item.patch,
             &mut item.delete,
         ]

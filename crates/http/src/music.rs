@@ -47,6 +47,7 @@ const MAX_TASKS: usize = 100;
 
 /// Submit a music task: separate a clip into stems, or run another task at a configured provider.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
+    params(("x-max-cost-usd" = Option<String>, Header, description = "The most that the request may cost, in US dollars. Same as `max_cost_usd`")),
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
     new_order: NewOrder<MusicOrder>,

@@ -4,13 +4,16 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 
 use axum::http::{HeaderMap, header};
+use utoipa::openapi::path::Parameter;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::parameters::{invalid, parameters};
-use crate::fields::types::{BooleanField, IntegerField, text};
+use crate::fields::parameters::{QueryParameters, describe, invalid, parameters};
+use crate::fields::types::{BooleanField, IntegerField, OptionalText, text};
 use crate::fields::{BodyFields, FieldType};
+use crate::query::is_parameter;
 use mediagate_core::domain::usage::{EpochDay, parse_day};
+use mediagate_model::attribution::{Attribute, MAX_NAME, MAX_USER, MAX_VALUE};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::submission::SubmissionFilter;
@@ -122,6 +125,52 @@ fn accept_prefers_csv(headers: &HeaderMap) -> bool {
         .unwrap_or_default();
     // Weights are not read: a client that also accepts JSON gets JSON, the default.
     accept.contains("text/csv") && !accept.contains("application/json")
+}
+
+/// The attributes that tasks must have: `user`, and `metadata.` with a name.
+pub(crate) struct AttributeFilter(pub(crate) Vec<(Attribute, String)>);
+
+/// The parameter for an entry of the metadata. `NAME` stands for the entry's name.
+pub(crate) const METADATA_PARAMETER: &str = "metadata.NAME";
+
+/// Most attributes of a filter: each is looked up in an index of terms, with the words of a search.
+const MAX_ATTRIBUTES: usize = 4;
+
+impl QueryParameters for AttributeFilter {
+    fn read(query: &BodyFields<'_>) -> Self {
+        let mut attributes = Vec::new();
+        for name in query.members().keys() {
+            let Ok(attribute) = name.parse::<Attribute>() else {
+                // Other names are unknown parameters, which are refused elsewhere.
+                if is_parameter(name, METADATA_PARAMETER) {
+                    let message = format!("The name must have at most {MAX_NAME} characters.");
+                    query.fault(METADATA_PARAMETER, ErrorCode::InvalidValue, message);
+                }
+                continue;
+            };
+            if let Some(value) = query.filled_string(name, MAX_USER) {
+                attributes.push((attribute, value));
+            }
+        }
+        if attributes.len() > MAX_ATTRIBUTES {
+            let message = format!("At most {MAX_ATTRIBUTES} attributes can be filtered by.");
+            query.fault(METADATA_PARAMETER, ErrorCode::InvalidValue, message);
+        }
+        Self(attributes)
+    }
+
+    fn names() -> Vec<&'static str> {
+        vec!["user", METADATA_PARAMETER]
+    }
+
+    fn descriptions() -> Vec<Parameter> {
+        let metadata = "Only tasks whose order has this value under this name in `metadata`. NAME stands \
+                        for the name. Up to four such filters, including `user`";
+        vec![
+            describe::<OptionalText<MAX_USER>>("user", "Only tasks for this end user"),
+            describe::<OptionalText<MAX_VALUE>>(METADATA_PARAMETER, metadata),
+        ]
+    }
 }
 
 /// The id of an item of a list; an empty text counts as absent.
@@ -279,6 +328,8 @@ pub(crate) trait GroupNames {
     const ALL: &'static [&'static str];
     /// The groups of a query that names none.
     const DEFAULT: &'static [&'static str];
+    /// Whether rows can also be grouped by `metadata.` and a name.
+    const HAS_METADATA: bool = false;
 }
 
 /// The groups of rows.
@@ -293,7 +344,15 @@ impl RowGroups {
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|group| group == name)
     }
+
+    /// The attribute among the groups; at most one.
+    pub(crate) fn attribute(&self) -> Option<Attribute> {
+        self.0.iter().find_map(|group| group.parse().ok())
+    }
 }
+
+/// Most characters of the groups of a query.
+const MAX_GROUPS: usize = 200;
 
 /// Some of the groups of `N`, separated by commas; an empty text counts as absent.
 pub(crate) struct GroupField<N>(PhantomData<N>);
@@ -304,15 +363,28 @@ impl<N: GroupNames> FieldType for GroupField<N> {
     fn read(query: &BodyFields<'_>, name: &str) -> Option<RowGroups> {
         let groups = |text: &str| {
             let groups: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-            let is_known = |group: &String| N::ALL.contains(&group.as_str());
-            groups.iter().all(is_known).then_some(RowGroups(groups))
+            let is_attribute = |group: &String| group.parse::<Attribute>().is_ok();
+            let is_known = |group: &String| {
+                N::ALL.contains(&group.as_str()) || (N::HAS_METADATA && is_attribute(group))
+            };
+            // A task counts once for each of its attributes, so two would count it twice.
+            let attributes = groups.iter().filter(|group| is_attribute(group)).count();
+            let is_valid = attributes <= 1 && groups.iter().all(is_known);
+            is_valid.then_some(RowGroups(groups))
         };
-        let must_be = format!("Must be any of {}, separated by commas.", N::ALL.join(", "));
-        read_with(query, name, 100, groups, must_be)
+        let names = N::ALL.join(", ");
+        let must_be = if N::HAS_METADATA {
+            format!(
+                "Must be any of {names}, metadata.NAME, separated by commas; of user and metadata.NAME at most one."
+            )
+        } else {
+            format!("Must be any of {names}, separated by commas.")
+        };
+        read_with(query, name, MAX_GROUPS, groups, must_be)
     }
 
     fn schema() -> RefOr<Schema> {
-        text(100).into()
+        text(MAX_GROUPS).into()
     }
 }
 

@@ -33,6 +33,7 @@ use mediagate_model::music::{Clip, Persona};
 
 /// Create a persona from clips.
 #[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
+    params(("x-max-cost-usd" = Option<String>, Header, description = "The most that the request may cost, in US dollars. Same as `max_cost_usd`")),
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn create(
     new_order: NewOrder<NewPersona>,

@@ -51,7 +51,8 @@ fn members(query: &str) -> Map<String, Value> {
 
 /// The faults of the parameters that are not among the `known` ones.
 fn unknown(sent: &Map<String, Value>, known: &[&str]) -> Vec<FieldError> {
-    let names = sent.keys().filter(|name| !known.contains(&name.as_str()));
+    let is_known = |name: &str| known.iter().any(|known| is_parameter(name, known));
+    let names = sent.keys().filter(|name| !is_known(name));
     let faults = names.take(MAX_UNKNOWN).map(|name| {
         // The response contains the name, which can be as long as the caller likes.
         let param: String = name.chars().take(MAX_NAME_CHARS).collect();
@@ -68,6 +69,15 @@ fn unknown(sent: &Map<String, Value>, known: &[&str]) -> Vec<FieldError> {
         }
     });
     faults.collect()
+}
+
+/// Whether a name is that of a known parameter. In the name of a known one, `NAME` stands for a name
+/// of the caller's.
+pub(crate) fn is_parameter(name: &str, known: &str) -> bool {
+    match known.strip_suffix("NAME") {
+        Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
+        None => name == known,
+    }
 }
 
 /// The known names; those that resemble `name` come first.
@@ -108,6 +118,7 @@ impl ParameterlessOperations {
             let operations = [
                 (Method::GET, &item.get),
                 (Method::POST, &item.post),
+                (Method::PUT, &item.put),
                 (Method::PATCH, &item.patch),
                 (Method::DELETE, &item.delete),
             ];

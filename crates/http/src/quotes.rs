@@ -49,6 +49,7 @@ pub(super) async fn quote(
     let ((path, order), _memory) = read.await?;
     let mut terms = OrderTerms {
         max_cost: order.max_cost(),
+        ..OrderTerms::default()
     };
     terms.limit_cost(cost_limit(&headers)?);
     let quote = quotes::quote(&app, caller, order).await;

@@ -16,11 +16,11 @@ use crate::error::ErrorResponse;
 use crate::event_stream;
 use crate::fields::parameters::parameters;
 use crate::fields::types::{IdField, NumberField, OptionalText};
-use crate::page_params::{ErrorCodeField, ListPage, TimeField, WordField};
+use crate::page_params::{AttributeFilter, ErrorCodeField, ListPage, TimeField, WordField};
 use crate::query::Query;
 use crate::wire::list::List;
 use mediagate_core::app::App;
-use mediagate_core::domain::tasks::{self, ApprovalDecision};
+use mediagate_core::domain::tasks::{self, ApprovalDecision, TaskSearch};
 use mediagate_core::limits::{OpenKind, count_during};
 use mediagate_core::records::Links;
 use mediagate_core::records::attempt::AttemptView;
@@ -53,13 +53,14 @@ parameters! {
         until: TimeField,
         /// Search words, all of which must occur in the prompt, title, lyrics or tags; or an id
         q: OptionalText<500>,
+        + attributes: AttributeFilter,
         + page: ListPage<TaskId>,
     }
 }
 
 impl TaskParameters {
-    /// The filter, the search words and the page.
-    pub(super) fn split(self) -> (TaskFilter, Option<String>, PageQuery<TaskId>) {
+    /// The filter, the search and the page.
+    pub(super) fn split(self) -> (TaskFilter, TaskSearch, PageQuery<TaskId>) {
         let filter = TaskFilter {
             kind: self.kind,
             state: self.status,
@@ -71,7 +72,11 @@ impl TaskParameters {
             until: self.until,
             ..TaskFilter::default()
         };
-        (filter, self.q, self.page.into_query())
+        let search = TaskSearch {
+            text: self.q,
+            attributes: self.attributes.0,
+        };
+        (filter, search, self.page.into_query())
     }
 }
 
@@ -83,9 +88,9 @@ pub(super) async fn list(
     Query(query): Query<TaskParameters>,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
-    let (filter, text, page) = query.split();
+    let (filter, search, page) = query.split();
     let account = allowed.caller.account.id;
-    let (tasks, has_more) = tasks::search(&app, account, filter, text, page).await?;
+    let (tasks, has_more) = tasks::search(&app, account, filter, search, page).await?;
     let extras = tasks::task_extras_each(&app, &tasks).await?;
     let pairs = tasks.iter().zip(&extras);
     let views = pairs.map(|(task, extras)| TaskView::new(&allowed.links, task, extras));

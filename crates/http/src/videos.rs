@@ -54,6 +54,7 @@ const MAX_FILES: usize = 32;
 
 /// Create a video.
 #[utoipa::path(post, path = "/v1/videos", tag = "video",
+    params(("x-max-cost-usd" = Option<String>, Header, description = "The most that the request may cost, in US dollars. Same as `max_cost_usd`")),
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
 pub(super) async fn create(

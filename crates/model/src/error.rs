@@ -53,7 +53,8 @@ codes! {
     ExpiredApiKey = "expired_api_key", 401, Authentication;
     /// The key that was sent was revoked.
     RevokedApiKey = "revoked_api_key", 401, Authentication;
-    /// The key's budget, or the account's budget or credit, does not cover the price.
+    /// The budget of the key or of its end user, or the account's budget or credit, does not cover
+    /// the price.
     BudgetExceeded = "budget_exceeded", 402, Budget;
     /// The order may cost more than its `max_cost_usd`.
     CostLimit = "cost_limit", 402, Budget;
@@ -86,6 +87,8 @@ codes! {
     KeyNotFound = "key_not_found", 404, NotFound;
     /// There is no such account.
     AccountNotFound = "account_not_found", 404, NotFound;
+    /// There are no limits for this end user.
+    UserNotFound = "user_not_found", 404, NotFound;
     /// No model has a route with this provider and model.
     ProviderNotFound = "provider_not_found", 404, NotFound;
     /// The account has no such media file, or the URL's signature is wrong.

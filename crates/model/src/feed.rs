@@ -1,6 +1,7 @@
 //! Events of the operator feed.
 
 use crate::audit::AuditEntry;
+use crate::budget::BudgetAlert;
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId, SubmissionId, TaskId};
 use crate::money::MicroDollars;
@@ -75,6 +76,7 @@ pub enum FeedEvent {
     Ended(TaskEnded),
     Route(Box<RouteStatus>, Timestamp),
     AuditLogged(Box<AuditEntry>),
+    BudgetUsed(Box<BudgetAlert>),
 }
 
 impl FeedEvent {
@@ -85,6 +87,7 @@ impl FeedEvent {
             Self::Ended(ended) => ended.at,
             Self::Route(_, at) => *at,
             Self::AuditLogged(entry) => entry.at,
+            Self::BudgetUsed(alert) => alert.at,
         }
     }
 
@@ -94,6 +97,7 @@ impl FeedEvent {
             Self::Accepted(accepted) => Some(accepted.account),
             Self::Sent(sent) => Some(sent.account),
             Self::Ended(ended) => Some(ended.account),
+            Self::BudgetUsed(alert) => Some(alert.account),
             Self::Route(..) | Self::AuditLogged(_) => None,
         }
     }

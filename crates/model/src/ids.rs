@@ -115,6 +115,14 @@ id!(
     /// An entry of the audit log.
     AuditId
 );
+id!(
+    /// The limits of an end user.
+    UserLimitsId
+);
+id!(
+    /// An alert about a budget.
+    AlertId
+);
 
 impl AssetId {
     /// Sorts before all ids that are created at this time or later, and after earlier ones.

@@ -1,5 +1,6 @@
 //! The ledger: every movement of money is one entry, and entries never change.
 
+use crate::attribution::Attribution;
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId, TaskId};
 use crate::money::MicroDollars;
@@ -46,4 +47,6 @@ pub struct MoneyEntry {
     /// The operator's note.
     pub note: Option<String>,
     pub created_at: Timestamp,
+    /// The end user and the metadata of the task's order.
+    pub attribution: Attribution,
 }

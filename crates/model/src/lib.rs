@@ -4,8 +4,10 @@
 //! [`private_memory`] alone does something: it protects the process.
 
 pub mod account;
+pub mod attribution;
 pub mod audit;
 pub mod bounds;
+pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod csv;

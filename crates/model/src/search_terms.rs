@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::attribution::{Attribute, Attribution};
 use crate::ids::AccountId;
 use crate::task::TaskPayload;
 
@@ -20,7 +21,11 @@ pub const MAX_QUERY_TERMS: usize = 8;
 const MAX_WORD_CHARS: usize = 40;
 
 /// The terms of a task.
-pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
+pub fn task_terms(
+    account: AccountId,
+    payload: &TaskPayload,
+    attribution: &Attribution,
+) -> BTreeSet<i64> {
     let mut texts = Vec::new();
     match payload {
         TaskPayload::VideoV1(job) => texts.push(job.prompt.as_str()),
@@ -40,7 +45,14 @@ pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
             break;
         }
     }
+    let attributes = attribution.attributes();
+    terms.extend(attributes.map(|(name, value)| attribute_term(account, &name, value)));
     terms
+}
+
+/// The term of an attribute's value. No word has the same, because words contain no NUL.
+pub fn attribute_term(account: AccountId, attribute: &Attribute, value: &str) -> i64 {
+    term(account, &format!("\0{attribute}\0{value}"))
 }
 
 /// The beginning of the prompt, or of a music task's title.
@@ -76,6 +88,11 @@ pub fn query_terms(account: AccountId, text: &str) -> Vec<i64> {
         .map(|word| term(account, &word))
         .collect();
     terms.into_iter().collect()
+}
+
+/// Whether a search has a word.
+pub fn has_words(text: &str) -> bool {
+    words(text).next().is_some()
 }
 
 /// Runs of letters and digits, in lower case; a character of a script without spaces is a word.

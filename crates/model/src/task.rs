@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 pub use approval::{ApprovalState, TaskApproval};
 pub use video_job::{JobPicture, VideoJob};
 
+use crate::attribution::Attribution;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
@@ -309,6 +310,8 @@ pub struct Task {
     pub bill: Option<Bill>,
     /// The approval that it needs, or needed; `None` if it needs none.
     pub approval: Option<TaskApproval>,
+    /// The end user and the metadata of the order.
+    pub attribution: Attribution,
     /// The request that created it.
     pub request: TaskRequest,
     /// An earlier task of the same API key with the same order, within 24 hours.

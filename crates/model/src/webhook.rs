@@ -33,6 +33,9 @@ pub enum EventType {
     /// Another endpoint of the account was disabled because it does not respond.
     #[strum(serialize = "endpoint.disabled")]
     EndpointDisabled,
+    /// A part of the budget of one of the account's keys or end users, or of its own, was used up.
+    #[strum(serialize = "budget.threshold")]
+    BudgetThreshold,
     /// Sent on request, whatever events the endpoint subscribed to.
     #[strum(serialize = "test")]
     Test,
@@ -50,7 +53,7 @@ impl EventType {
             | Self::TaskFailed
             | Self::TaskCancelled
             | Self::ApprovalRequested => true,
-            Self::EndpointDisabled | Self::Test => false,
+            Self::EndpointDisabled | Self::BudgetThreshold | Self::Test => false,
         }
     }
 

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use crate::conn::FromColumn;
 pub(crate) use crate::value::ToColumn;
 use crate::{Row, SqlValue, StoreError};
+use mediagate_model::attribution::{Attribution, Metadata};
 
 /// JSON for a TEXT column.
 pub(crate) fn json_value(value: &impl serde::Serialize) -> SqlValue<'static> {
@@ -186,6 +187,14 @@ pub(crate) use insert;
 /// A count as `u32`, or `u32::MAX` if it does not fit.
 pub(crate) fn saturated(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
+}
+
+/// A task's attribution; NULL is none.
+pub(crate) fn attribution(user: Option<String>, metadata: Option<Metadata>) -> Attribution {
+    Attribution {
+        user,
+        metadata: metadata.unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

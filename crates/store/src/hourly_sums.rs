@@ -63,6 +63,22 @@ pub struct HourlySum {
     pub unknown_jobs: i64,
 }
 
+impl HourlySum {
+    /// What is in `self` and not in `part`.
+    #[must_use]
+    pub fn without(&self, part: &Self) -> Self {
+        Self {
+            succeeded: self.succeeded - part.succeeded,
+            failed: self.failed - part.failed,
+            cancelled: self.cancelled - part.cancelled,
+            charged: self.charged.minus(part.charged),
+            made: self.made.minus(part.made),
+            wasted: self.wasted.minus(part.wasted),
+            unknown_jobs: self.unknown_jobs - part.unknown_jobs,
+        }
+    }
+}
+
 record! {
     group_columns for HourlyGroup of "hourly_sums" {
         step: "CASE CAST(:step AS BIGINT) WHEN 0 THEN 0 ELSE hour / :step END",
@@ -85,6 +101,8 @@ record! {
         unknown_jobs: "CAST(SUM(unknown_jobs) AS BIGINT)",
     }
 }
+
+pub(super) use {group_columns, sum_columns};
 
 /// At most `limit` sums, in no particular order.
 pub fn sums(
@@ -153,11 +171,7 @@ pub fn add_job(
     cost: JobCost,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let (made, wasted, unknown) = match cost {
-        JobCost::Made(cost) => (cost.get(), 0, 0),
-        JobCost::Wasted(cost) => (0, cost.get(), 0),
-        JobCost::Unknown => (0, 0, 1_i64),
-    };
+    let (made, wasted, unknown) = job_amounts(cost);
     if (made, wasted, unknown) == (0, 0, 0) {
         return Ok(());
     }
@@ -182,7 +196,16 @@ pub fn add_job(
     Ok(())
 }
 
+/// What is added to the sums for a job: paid for its result, paid for nothing, unknown.
+pub(super) const fn job_amounts(cost: JobCost) -> (i64, i64, i64) {
+    match cost {
+        JobCost::Made(cost) => (cost.get(), 0, 0),
+        JobCost::Wasted(cost) => (0, cost.get(), 0),
+        JobCost::Unknown => (0, 0, 1),
+    }
+}
+
 /// Hours since the epoch, in UTC.
-const fn hour_of(instant: Timestamp) -> i64 {
+pub(super) const fn hour_of(instant: Timestamp) -> i64 {
     instant.micros().div_euclid(HOUR_MICROS)
 }

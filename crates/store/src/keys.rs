@@ -8,8 +8,7 @@ use crate::page::PageQuery;
 use crate::statement::{dialect_sql, sql};
 use crate::{Conn, Row, SqlValue, StoreError, accounts};
 use mediagate_model::account::{
-    ApiKey, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney, KeyRecord, Scope,
-    TasksAtEnd,
+    ApiKey, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney, KeyRecord, Scope, TasksAtEnd,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};

@@ -4,10 +4,10 @@
 //! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
 //! `verify` checks the sums.
 
-use crate::columns::{FieldReader, TableRecord as _, insert, record};
+use crate::columns::{FieldReader, TableRecord as _, attribution, insert, record};
 use crate::money_columns::period_starts;
 use crate::statement::sql;
-use crate::{Conn, Row, StoreError, keys, usage};
+use crate::{Conn, Row, StoreError, attributed_sums, keys, usage};
 
 pub use crate::ledger_change::{EntrySubject, LedgerChange};
 use mediagate_model::account::{AccountMoney, KeyMoney};
@@ -86,7 +86,7 @@ pub fn add(
         column: "ledger.account_id",
         value: account_id,
     })?;
-    usage::add(conn, subject, change, change.counted_at.unwrap_or(now))?;
+    add_to_sums(conn, subject, change, change.counted_at.unwrap_or(now))?;
     // Other spenders with this key wait for its row, so the sum cannot grow meanwhile.
     if let (Some(money), Some(key)) = (&mut key, subject.key)
         && let (Some(_), Some(period)) = (money.budget, money.period)
@@ -129,7 +129,23 @@ pub fn end_without_entry(
         final_state: Some(state),
         ..LedgerChange::default()
     };
-    usage::add(conn, subject, change, now)
+    add_to_sums(conn, subject, change, now)
+}
+
+/// Adds a change to the sums of its day, its hour and its attributes.
+fn add_to_sums(
+    conn: &mut Conn<'_>,
+    subject: EntrySubject<'_>,
+    change: LedgerChange,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    usage::add(conn, subject, change, at)?;
+    match (subject.task, subject.attribution) {
+        (Some(task), Some(attribution)) => {
+            attributed_sums::add(conn, task, attribution, change, at)
+        }
+        _ => Ok(()),
+    }
 }
 
 pub fn of_account(
@@ -194,6 +210,10 @@ record! {
         credit: "credit_micros",
         note: "note",
         created_at: "created_at",
+        attribution: attribution(
+            "(SELECT end_user FROM tasks WHERE tasks.id = ledger.task_id)",
+            "(SELECT metadata FROM tasks WHERE tasks.id = ledger.task_id)"
+        ),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Changes of the ledger: the amounts of an entry before it is written.
 
+use mediagate_model::attribution::Attribution;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
 use mediagate_model::money::MicroDollars;
@@ -12,6 +13,8 @@ pub struct EntrySubject<'a> {
     pub key: Option<KeyId>,
     pub task: Option<TaskId>,
     pub model: Option<&'a str>,
+    /// The task's.
+    pub attribution: Option<&'a Attribution>,
 }
 
 /// How an entry changes the sums.

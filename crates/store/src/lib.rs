@@ -17,11 +17,14 @@ mod money_columns;
 
 pub mod accounts;
 pub mod assets;
+pub mod attributed_sums;
 pub mod audit;
+pub mod budget_alerts;
 pub mod clips;
 mod columns;
 mod conn;
 mod database_location;
+pub mod end_users;
 pub mod feed;
 pub mod fingerprints;
 mod health;

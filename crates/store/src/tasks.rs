@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use orders::DurationSample;
 
-use crate::columns::{FieldReader, TableRecord as _, insert, record};
+use crate::columns::{FieldReader, TableRecord as _, attribution, insert, record};
 use crate::conn::to_json;
 use crate::statement::sql;
 use crate::{Conn, StoreError};
@@ -59,6 +59,7 @@ record! {
         finished_at: "finished_at",
         failure: failure("error_code", "error_message"),
         output: "output",
+        attribution: attribution("end_user", "metadata"),
         event_seq: "event_seq",
     }
 }
@@ -156,6 +157,8 @@ pub fn insert_held(
         "expected_bytes": task.expected_bytes,
         "lease_owner": owner,
         "identical_task_id": task.identical_task,
+        "end_user": task.attribution.user,
+        "metadata": (!task.attribution.metadata.is_empty()).then_some(&task.attribution.metadata),
     })?;
     insert!(conn, "task_events" {
         "task_id": task.id,
@@ -163,7 +166,7 @@ pub fn insert_held(
         "state": TaskState::Queued,
         "progress": 0_i64,
     })?;
-    list::insert_words(conn, task.id, task.account, &task.payload)
+    list::insert_words(conn, task)
 }
 
 pub fn by_id(

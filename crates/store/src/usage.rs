@@ -48,7 +48,7 @@ record! {
     }
 }
 
-fn ended(succeeded: i64, failed: i64, cancelled: i64) -> [(TaskState, u64); 3] {
+pub(super) fn ended(succeeded: i64, failed: i64, cancelled: i64) -> [(TaskState, u64); 3] {
     let count = |stored| u64::try_from(stored).unwrap_or(0);
     [
         (TaskState::Succeeded, count(succeeded)),

@@ -2,6 +2,7 @@
 
 use mediagate_core::domain::task_acceptance::{self, NewTask};
 use mediagate_core::pricing::{OrderedWork, QuotedQuantity};
+use mediagate_model::attribution::Attribution;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{RequestId, TaskId};
@@ -38,6 +39,7 @@ pub async fn video(gateway: &BenchGateway) -> TaskId {
         asked_model: "animatic-1".into(),
         quantity: QuotedQuantity::of(OrderedWork::film(&job)),
         payload: TaskPayload::VideoV1(job),
+        attribution: Attribution::default(),
         callback: None,
     };
     let request = RequestId::generate().into();

@@ -35,6 +35,7 @@ use mediagate_core::domain::task_acceptance::NewTask;
 use mediagate_core::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::account::Caller;
+use mediagate_model::attribution::Attribution;
 use mediagate_model::clock::Clock;
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::task::{TaskPayload, VideoJob};
@@ -136,6 +137,7 @@ pub fn film(gateway: &BenchGateway, model: &str, milliseconds: u64) -> NewTask {
         asked_model: model.into(),
         quantity: QuotedQuantity::of(OrderedWork::film(&job)),
         payload: TaskPayload::VideoV1(job),
+        attribution: Attribution::default(),
         callback: None,
     }
 }

@@ -147,6 +147,7 @@ pub async fn credit(
         key: None,
         task: None,
         model: None,
+        attribution: None,
     };
     let change = LedgerChange {
         credit: amount,

@@ -36,5 +36,6 @@ pub fn record_job_cost(
     let configured = delivered.and_then(|made| pricing::provider_cost(task, route, made));
     let job = classify_job_cost(reported, configured, delivered.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;
+    store::attributed_sums::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())
 }

@@ -149,8 +149,8 @@ async fn watch(app: App) {
 
 /// The position of the polls.
 struct FeedCursor {
-    /// The time from which each kind of record is read next: accepted, sent, ended, changed.
-    since: [Timestamp; 4],
+    /// The time from which each kind of record is read next: accepted, sent, ended, changed, budgets.
+    since: [Timestamp; 5],
     /// Whether the last poll read a full page, so that there may be more to read at once.
     has_more: bool,
     /// Records that were already read, with the times of their events.
@@ -164,7 +164,7 @@ struct FeedCursor {
 impl FeedCursor {
     fn starting_at(since: Timestamp) -> Self {
         Self {
-            since: [since; 4],
+            since: [since; 5],
             has_more: false,
             published: HashMap::new(),
             new: Vec::new(),
@@ -203,13 +203,18 @@ impl FeedCursor {
             let sent = store::feed::sent_submissions(conn, since[1], MOST_ROWS)?;
             let ended = store::feed::ended_tasks(conn, since[2], MOST_ROWS)?;
             let changed = store::feed::audit_entries(conn, since[3], MOST_ROWS)?;
-            let kinds: [Vec<FeedEvent>; 4] = [
+            let budgets = store::budget_alerts::since(conn, since[4], MOST_ROWS)?;
+            let kinds: [Vec<FeedEvent>; 5] = [
                 accepted.into_iter().map(FeedEvent::Accepted).collect(),
                 sent.into_iter().map(FeedEvent::Sent).collect(),
                 ended.into_iter().map(FeedEvent::Ended).collect(),
                 changed
                     .into_iter()
                     .map(|entry| FeedEvent::AuditLogged(Box::new(entry)))
+                    .collect(),
+                budgets
+                    .into_iter()
+                    .map(|alert| FeedEvent::BudgetUsed(Box::new(alert)))
                     .collect(),
             ];
             Ok(kinds)
@@ -309,5 +314,6 @@ fn id(event: &FeedEvent) -> String {
         FeedEvent::Ended(row) => row.task.to_string(),
         FeedEvent::Route(state, _) => format!("{}/{}", state.provider, state.model),
         FeedEvent::AuditLogged(entry) => entry.id.to_string(),
+        FeedEvent::BudgetUsed(alert) => alert.id.to_string(),
     }
 }

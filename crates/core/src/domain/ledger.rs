@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::app::{App, Ctx};
+use crate::domain::budget_alerts;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -46,7 +47,12 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
     let cost = tasks
         .iter()
         .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.reserved));
-    sums.map_or(Ok(()), |sums| check(&sums, cost))
+    let (Some(sums), Some(first)) = (sums, tasks.first()) else {
+        return Ok(());
+    };
+    check(&sums, cost)?;
+    let owners = (first.account, first.key);
+    budget_alerts::note_order(conn, owners, &sums, cost, first.created_at)
 }
 
 /// Refuses what [`reserve`] would refuse now. Reserves nothing.
@@ -132,6 +138,7 @@ pub(super) fn entry_subject(task: &Task) -> EntrySubject<'_> {
         key: Some(task.key),
         task: Some(task.id),
         model: Some(&task.model),
+        attribution: Some(&task.attribution),
     }
 }
 

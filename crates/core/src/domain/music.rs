@@ -21,6 +21,7 @@ use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle};
 use mediagate_media::fetch::FetchError;
 use mediagate_model::account::Caller;
+use mediagate_model::attribution::Attribution;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, TaskId};
@@ -191,6 +192,8 @@ pub struct SeparationOrder {
     /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
     pub terms: OrderTerms,
+    /// The caller's id of its end user.
+    pub user: Option<String>,
 }
 
 /// A separation that can be accepted: one queued task with its clips.
@@ -262,6 +265,10 @@ pub async fn prepare(
         asked_model: requested_model,
         quantity: QuotedQuantity::of(OrderedWork::of(&payload)),
         payload,
+        attribution: Attribution {
+            user: order.user,
+            metadata: order.terms.metadata,
+        },
         callback,
     };
     Ok((new, job))

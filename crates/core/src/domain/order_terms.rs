@@ -1,5 +1,7 @@
-//! Terms of an order: the most that its caller will pay. They change nothing about what is made.
+//! Terms of an order: the most that its caller will pay, and the caller's own notes. They change
+//! nothing about what is made.
 
+use mediagate_model::attribution::Metadata;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::MicroDollars;
 
@@ -7,6 +9,8 @@ use mediagate_model::money::MicroDollars;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OrderTerms {
     pub max_cost: Option<CostLimit>,
+    /// The caller's own names and values.
+    pub metadata: Metadata,
 }
 
 /// The most that a caller will pay for all tasks of an order together.

@@ -4,6 +4,8 @@
 //! cannot disagree. Nothing is stored, held or sent to a provider.
 
 use crate::app::{App, Ctx};
+use crate::domain::end_users::{self, UserOrder};
+use crate::domain::ledger;
 use crate::domain::music::{self, SeparationOrder};
 use crate::domain::order_terms::{CostLimit, OrderTerms};
 use crate::domain::personas::{self, NewPersona};
@@ -21,7 +23,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::Price;
 use mediagate_model::task::TaskPayload;
-use mediagate_store as store;
+use mediagate_store::Conn;
 use providers::cost::RefusalTerms;
 
 /// The request to quote.
@@ -174,6 +176,7 @@ fn free_quote() -> Quote {
 async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Result<Quote, Error> {
     let quantity = new.quantity;
     let model = new.model.clone();
+    let user = new.attribution.user.clone();
     let quotation = new.quotation(app.clock.now());
     let reading = prompt_reading(&model, &new.payload)?;
     let source_provider = routing::source_provider(app, caller.account.id, &new.payload).await?;
@@ -208,7 +211,7 @@ async fn quote_tasks(app: &App, caller: &Caller, new: NewTask, count: u32) -> Re
         cost: first.map_or(reserve, |route| route.cost),
         reserve,
         available: routes.iter().any(|route| route.available),
-        affordable: is_affordable(app, caller, reserve).await?,
+        affordable: is_affordable(app, caller, user, count, reserve).await?,
         needs_approval: caller.key.needs_approval(reserve),
         note: None,
         reading,
@@ -246,23 +249,37 @@ fn quote_route(app: &App, route: &Route, quotation: &OrderQuotation, count: u32)
 }
 
 /// Whether an order that holds this much would be accepted now.
-async fn is_affordable(app: &Ctx, caller: &Caller, reserve: MicroDollars) -> Result<bool, Error> {
+async fn is_affordable(
+    app: &Ctx,
+    caller: &Caller,
+    user: Option<String>,
+    tasks: u32,
+    reserve: MicroDollars,
+) -> Result<bool, Error> {
     if reserve == MicroDollars::ZERO {
         return Ok(true);
     }
     let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());
-    app.store
-        .read(move |conn| -> Result<bool, Error> {
-            let account_money = store::ledger::of_account(conn, account)?;
-            let key_money = store::ledger::of_key(conn, key, now)?;
-            let available = [
-                account_money.and_then(|money| money.available()),
-                key_money.and_then(|money| money.available()),
-            ];
-            Ok(available
-                .into_iter()
-                .flatten()
-                .all(|available| available >= reserve))
-        })
-        .await
+    let check = move |conn: &mut Conn<'_>| -> Result<bool, Error> {
+        let mut result = ledger::check_reserve(conn, (account, key), reserve, now);
+        if let (Ok(()), Some(user)) = (&result, &user) {
+            let order = UserOrder {
+                account,
+                user,
+                tasks,
+                cost: reserve,
+            };
+            result = end_users::check(conn, order, now);
+        }
+        match result {
+            Ok(()) => Ok(true),
+            Err(error) => match error.code() {
+                ErrorCode::BudgetExceeded => Ok(false),
+                // A limit of open tasks says nothing about the money.
+                ErrorCode::TooManyTasks | ErrorCode::InvalidValue => Ok(true),
+                _ => Err(error),
+            },
+        }
+    };
+    app.store.read(check).await
 }

@@ -10,6 +10,7 @@ use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::callbacks::CallbackUrl;
 use crate::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_model::account::Caller;
+use mediagate_model::attribution::Attribution;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, PersonaId};
@@ -44,6 +45,8 @@ pub struct SongOrder {
     /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
     pub terms: OrderTerms,
+    /// The caller's id of its end user.
+    pub user: Option<String>,
 }
 
 /// An order that can be accepted: one queued task with its clips.
@@ -113,6 +116,10 @@ pub async fn prepare(
             clips,
             longest_clip_ms,
         }),
+        attribution: Attribution {
+            user: order.user,
+            metadata: order.terms.metadata,
+        },
         callback,
     };
     Ok((new, job))

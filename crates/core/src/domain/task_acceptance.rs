@@ -13,13 +13,15 @@ use tracing::Instrument as _;
 use crate::app::{App, AppParts, Ctx};
 use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
+use crate::domain::end_users::UserOrder;
 use crate::domain::order_terms::OrderTerms;
-use crate::domain::{ledger, storage_room, webhooks};
+use crate::domain::{end_users, ledger, storage_room, webhooks};
 use crate::intents::IntentAttempt;
 use crate::local_dispatch::TaskClaim;
 use crate::pricing::{OrderQuotation, QuotedQuantity};
 use mediagate_config::byte_size::ByteSize;
 use mediagate_model::account::{ApiKey, Caller};
+use mediagate_model::attribution::Attribution;
 use mediagate_model::catalog::{EMBEDDED, Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -41,6 +43,7 @@ pub struct NewTask {
     pub payload: TaskPayload,
     /// The quantity, for the price.
     pub quantity: QuotedQuantity,
+    pub attribution: Attribution,
     /// URL that is called when the task ends, encrypted.
     pub callback: Option<String>,
 }
@@ -241,7 +244,9 @@ pub fn write(
     for task in tasks {
         store::tasks::insert_held(conn, task, owner)?;
     }
-    ledger::reserve(conn, tasks)
+    ledger::reserve(conn, tasks)?;
+    // After the rows of key and account, in the same order for all orders.
+    end_users::admit(conn, tasks)
 }
 
 /// Refuses an order that may cost more than its caller will pay, before its files are stored.
@@ -277,6 +282,7 @@ fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
 pub async fn check_limits(
     app: &Ctx,
     caller: &Caller,
+    user: Option<String>,
     new_tasks: u32,
     cost: MicroDollars,
 ) -> Result<(), Error> {
@@ -287,7 +293,15 @@ pub async fn check_limits(
             if open.saturating_add(new_tasks) > key.max_running {
                 return Err(too_many_tasks(&key, open));
             }
-            ledger::check_reserve(conn, (account, key.id), cost, now)
+            ledger::check_reserve(conn, (account, key.id), cost, now)?;
+            let Some(user) = &user else { return Ok(()) };
+            let order = UserOrder {
+                account,
+                user,
+                tasks: new_tasks,
+                cost,
+            };
+            end_users::check(conn, order, now)
         })
         .await
 }
@@ -319,6 +333,7 @@ pub fn task(app: &AppParts, caller: &Caller, request: &TaskRequest, new: NewTask
         state: TaskState::Queued,
         progress: 0,
         progress_is_guess: false,
+        attribution: new.attribution,
         request: request.clone(),
         identical_task: None,
         callback: new.callback,

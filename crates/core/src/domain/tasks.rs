@@ -8,6 +8,7 @@ use providers::driver::schedule::DurationQuantiles;
 use crate::app::{AppParts, Ctx};
 use crate::records::input;
 use crate::records::task::TaskExtras;
+use mediagate_model::attribution::Attribute;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::ChargeState;
@@ -196,30 +197,57 @@ pub async fn list(
     filter: TaskFilter,
     page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
-    search(app, account, filter, None, page).await
+    search(app, account, filter, TaskSearch::default(), page).await
 }
 
-/// Like [`list`], with only the tasks that `text` finds: words of the prompt or title, or the id of
-/// the task, of its video or chat completion, or of one of its clips.
+/// What is searched for in tasks.
+#[derive(Debug, Clone, Default)]
+pub struct TaskSearch {
+    /// Words of the prompt or title; or the id of the task, of its video or chat completion, or of
+    /// one of its clips.
+    pub text: Option<String>,
+    /// Attributes that the tasks must have, with these values.
+    pub attributes: Vec<(Attribute, String)>,
+}
+
+impl TaskSearch {
+    /// The index terms of an account; without words if the text is an id.
+    fn terms(&self, account: AccountId, is_id: bool) -> Vec<i64> {
+        let attributes = self.attributes.iter();
+        let mut terms: Vec<i64> = attributes
+            .map(|(name, value)| search_terms::attribute_term(account, name, value))
+            .collect();
+        if let Some(text) = self.text.as_ref().filter(|_| !is_id) {
+            terms.extend(search_terms::query_terms(account, text));
+        }
+        terms.truncate(search_terms::MAX_QUERY_TERMS);
+        terms
+    }
+
+    fn has_attributes_of(&self, task: &Task) -> bool {
+        let mut attributes = self.attributes.iter();
+        attributes.all(|(name, value)| task.attribution.value(name) == Some(value.as_str()))
+    }
+}
+
+/// Like [`list`], with only the tasks that the search finds.
 pub async fn search(
     app: &Ctx,
     account: AccountId,
     mut filter: TaskFilter,
-    text: Option<String>,
+    search: TaskSearch,
     page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.long_read(move |conn| {
-        if let Some(text) = &text {
-            match id_in(conn, account, text.trim())? {
-                Some(id) => filter.id = Some(id),
-                None => filter.terms = search_terms::query_terms(account, text),
-            }
+        if let Some(text) = &search.text {
+            filter.id = id_in(conn, account, text.trim())?;
             // Text without a word finds nothing. An empty filter would list everything.
-            if filter.id.is_none() && filter.terms.is_empty() {
+            if filter.id.is_none() && !search_terms::has_words(text) {
                 return Ok(Vec::new());
             }
         }
+        filter.terms = search.terms(account, filter.id.is_some());
         store::tasks::page(conn, account, &filter, one_more)
     });
     let mut tasks = store::await_within_limit(read).await?;
@@ -251,28 +279,38 @@ fn id_in(
     Ok(Some(source_task.unwrap_or(id)))
 }
 
-/// A page of the tasks of all accounts or of one, and whether more follow; `text` as in [`search`].
+/// A page of the tasks of all accounts or of one, and whether more follow.
 pub async fn search_all(
     app: &Ctx,
     account: Option<AccountId>,
     mut filter: TaskFilter,
-    text: Option<String>,
+    search: TaskSearch,
     page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     if let Some(account) = account {
-        return search(app, account, filter, text, page).await;
+        return self::search(app, account, filter, search, page).await;
     }
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.long_read(move |conn| {
-        let Some(text) = &text else {
-            return store::tasks::page_of_all(conn, &filter, one_more);
-        };
-        filter.id = parse_task_id(text.trim());
+        let text = search.text.as_deref().map(str::trim);
+        filter.id = text.and_then(parse_task_id);
         if filter.id.is_some() {
+            let mut found = store::tasks::page_of_all(conn, &filter, one_more)?;
+            found.retain(|task| search.has_attributes_of(task));
+            return Ok(found);
+        }
+        if text.is_none() && search.attributes.is_empty() {
             return store::tasks::page_of_all(conn, &filter, one_more);
         }
         // Terms are hashed with their account, so each account has its own for the same words.
-        let terms = |account| search_terms::query_terms(account, text);
+        let has_words = text.is_none_or(search_terms::has_words);
+        let terms = |account| {
+            if has_words {
+                search.terms(account, false)
+            } else {
+                Vec::new()
+            }
+        };
         store::tasks::search_of_all(conn, &filter, one_more, terms)
     });
     let mut tasks = store::await_within_limit(read).await?;

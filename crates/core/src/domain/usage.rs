@@ -8,14 +8,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::app::Ctx;
+use mediagate_model::attribution::Attribute;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 pub use mediagate_store::usage::day_of;
-use mediagate_store::usage::{DAY_MICROS, UsageFilter};
-use mediagate_store::{self as store, hourly_sums};
+use mediagate_store::usage::{DAY_MICROS, DailyUsage, UsageFilter};
+use mediagate_store::{self as store, Conn, hourly_sums};
 
 /// Days since the epoch.
 pub type EpochDay = i64;
@@ -31,6 +32,8 @@ pub struct UsageSelection {
     pub by_model: bool,
     /// Whether to group by key.
     pub by_key: bool,
+    /// The attribute to group by.
+    pub attribute: Option<Attribute>,
 }
 
 /// A group's values; `None` if not grouped by it.
@@ -40,6 +43,8 @@ pub struct UsageGroup {
     /// The model's canonical name.
     pub model: Option<String>,
     pub key: Option<KeyId>,
+    /// The value of the attribute; `None` also for tasks without it.
+    pub value: Option<String>,
 }
 
 /// Sums of work and cost.
@@ -67,6 +72,16 @@ impl UsageTotals {
         }
     }
 
+    /// What is in `self` and not in `part`.
+    fn without(&self, part: &Self) -> Self {
+        Self {
+            succeeded: self.succeeded.saturating_sub(part.succeeded),
+            failed: self.failed.saturating_sub(part.failed),
+            cancelled: self.cancelled.saturating_sub(part.cancelled),
+            cost: self.cost.minus(part.cost),
+        }
+    }
+
     pub fn add(&mut self, other: &Self) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;
@@ -80,37 +95,86 @@ pub type UsageReport = (Vec<(UsageGroup, UsageTotals)>, BTreeMap<KeyId, String>)
 
 pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, Error> {
     let (filter, now) = (selection.filter.clone(), app.clock.now());
+    let attribute = selection.attribute.clone();
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
+        let attributed = match &attribute {
+            Some(attribute) => store::attributed_sums::daily_rows(conn, &filter, attribute)?,
+            None => Vec::new(),
+        };
         Ok((
             store::usage::rows(conn, &filter)?,
+            attributed,
             store::accounts::keys_of(conn, filter.account, now)?,
         ))
     });
-    let (usage_rows, keys) = store::await_within_limit(read).await?;
-    let group = |day, model: String, key| UsageGroup {
-        day: selection.by_day.then_some(day),
-        model: selection.by_model.then_some(model),
-        key: selection.by_key.then_some(key),
-    };
-    let mut rows: BTreeMap<UsageGroup, UsageTotals> = BTreeMap::new();
-    for row in usage_rows {
-        let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
-        sum.cost = sum.cost.plus(row.paid);
-        for (state, tasks) in row.ended {
-            sum.count(state, tasks);
-        }
+    let (usage_rows, attributed_rows, keys) = store::await_within_limit(read).await?;
+    let mut rows = sum_up(&selection, usage_rows.into_iter().map(|row| (None, row)));
+    if selection.attribute.is_some() {
+        let attributed_rows = attributed_rows.into_iter();
+        let attributed = attributed_rows.map(|(value, row)| (Some(value), row));
+        subtract_attributed(&mut rows, sum_up(&selection, attributed));
     }
     let names = keys.into_iter().map(|(key, ..)| (key.id, key.name));
     Ok((rows.into_iter().collect(), names.collect()))
 }
 
+/// The sums of rows, each with the value of the attribute.
+fn sum_up(
+    selection: &UsageSelection,
+    usage: impl Iterator<Item = (Option<String>, DailyUsage)>,
+) -> BTreeMap<UsageGroup, UsageTotals> {
+    let mut rows: BTreeMap<UsageGroup, UsageTotals> = BTreeMap::new();
+    for (value, row) in usage {
+        let group = UsageGroup {
+            day: selection.by_day.then_some(row.day),
+            model: selection.by_model.then_some(row.model),
+            key: selection.by_key.then_some(row.key),
+            value,
+        };
+        let sum = rows.entry(group).or_default();
+        sum.cost = sum.cost.plus(row.paid);
+        for (state, tasks) in row.ended {
+            sum.count(state, tasks);
+        }
+    }
+    rows
+}
+
+/// Adds the rows by the values of an attribute to those of all tasks, which keep what has none, so
+/// that the total stays the same.
+fn subtract_attributed(
+    rows: &mut BTreeMap<UsageGroup, UsageTotals>,
+    attributed: BTreeMap<UsageGroup, UsageTotals>,
+) {
+    for (group, sum) in attributed {
+        let rest = UsageGroup {
+            value: None,
+            ..group.clone()
+        };
+        if let Some(all) = rows.get_mut(&rest) {
+            *all = all.without(&sum);
+        }
+        rows.insert(group, sum);
+    }
+    rows.retain(|group, sum| group.value.is_some() || *sum != UsageTotals::default());
+}
+
 /// Maximum number of rows of a report about all accounts.
 pub const MOST_ROWS: i64 = 10_000;
+
+/// The sums of a group of all accounts.
+#[derive(Debug, Clone)]
+pub struct OperatorUsageRow {
+    pub group: hourly_sums::HourlyGroup,
+    /// The value of the attribute; `None` also for tasks without it.
+    pub value: Option<String>,
+    pub sum: hourly_sums::HourlySum,
+}
 
 /// Rows in their order, and the names of their accounts and keys, by id.
 #[derive(Debug, Default)]
 pub struct OperatorUsageReport {
-    pub rows: Vec<(hourly_sums::HourlyGroup, hourly_sums::HourlySum)>,
+    pub rows: Vec<OperatorUsageRow>,
     pub handles: HashMap<String, String>,
     pub keys: HashMap<String, String>,
 }
@@ -120,10 +184,11 @@ pub struct OperatorUsageReport {
 pub async fn all_accounts(
     app: &Ctx,
     query: hourly_sums::HourlyQuery,
+    attribute: Option<Attribute>,
 ) -> Result<Option<OperatorUsageReport>, Error> {
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let mut report = OperatorUsageReport {
-            rows: hourly_sums::sums(conn, &query, MOST_ROWS + 1)?,
+            rows: operator_rows(conn, &query, attribute.as_ref())?,
             ..OperatorUsageReport::default()
         };
         // The query asks for one row more than allowed. A truncated report would show wrong sums,
@@ -131,7 +196,7 @@ pub async fn all_accounts(
         if i64::try_from(report.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
             return Ok(None);
         }
-        for (group, _) in &report.rows {
+        for OperatorUsageRow { group, .. } in &report.rows {
             if let (Ok(id), false) = (
                 group.account.parse(),
                 report.handles.contains_key(&group.account),
@@ -150,11 +215,39 @@ pub async fn all_accounts(
     let mut report = store::await_within_limit(read).await?;
     if let Some(report) = &mut report {
         let handle = |group: &hourly_sums::HourlyGroup| report.handles.get(&group.account).cloned();
-        report
-            .rows
-            .sort_by_cached_key(|(group, _)| (group.step, handle(group), group.clone()));
+        report.rows.sort_by_cached_key(|row| {
+            let group = &row.group;
+            (group.step, handle(group), group.clone(), row.value.clone())
+        });
     }
     Ok(report)
+}
+
+/// The rows of all accounts, at most one more than [`MOST_ROWS`] of each kind. With an attribute, the
+/// rows of its values, and what no value has.
+fn operator_rows(
+    conn: &mut Conn<'_>,
+    query: &hourly_sums::HourlyQuery,
+    attribute: Option<&Attribute>,
+) -> Result<Vec<OperatorUsageRow>, Error> {
+    let all = hourly_sums::sums(conn, query, MOST_ROWS + 1)?;
+    let row = |group, value, sum| OperatorUsageRow { group, value, sum };
+    let Some(attribute) = attribute else {
+        let rows = all.into_iter().map(|(group, sum)| row(group, None, sum));
+        return Ok(rows.collect());
+    };
+    let attributed = store::attributed_sums::sums(conn, query, attribute, MOST_ROWS + 1)?;
+    let mut rest: BTreeMap<_, _> = all.into_iter().collect();
+    for (group, _, sum) in &attributed {
+        if let Some(all) = rest.get_mut(group) {
+            *all = all.without(sum);
+        }
+    }
+    rest.retain(|_, sum| *sum != hourly_sums::HourlySum::default());
+    let attributed = attributed.into_iter();
+    let attributed = attributed.map(|(group, value, sum)| row(group, Some(value), sum));
+    let rest = rest.into_iter().map(|(group, sum)| row(group, None, sum));
+    Ok(attributed.chain(rest).collect())
 }
 
 /// The first instant of a day.

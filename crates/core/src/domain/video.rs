@@ -13,6 +13,7 @@ use crate::domain::{storage_room, tasks};
 use crate::pricing::{OrderQuotation, OrderedWork, QuotedQuantity};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
+use mediagate_model::attribution::Attribution;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
@@ -86,7 +87,8 @@ pub async fn prepare(
     if purpose == OrderPurpose::Order && order.every_picture().next().is_some() {
         let minimum = least_cost(app, &model, order)?;
         order.terms.check_cost(minimum)?;
-        task_acceptance::check_limits(app, caller, order.count, minimum).await?;
+        let user = order.options.user.clone();
+        task_acceptance::check_limits(app, caller, user, order.count, minimum).await?;
     }
     let sources = fetch_pictures(app, caller.account.id, &model, order, purpose).await?;
     let job = plan(app, &model, order, &sources)?;
@@ -106,6 +108,10 @@ pub async fn prepare(
             ..job.clone()
         }),
         quantity,
+        attribution: Attribution {
+            user: order.options.user.clone(),
+            metadata: order.terms.metadata.clone(),
+        },
         callback: callback.clone(),
     });
     let pictures = sources.into_iter().map(|(_, picture)| picture);

@@ -7,6 +7,7 @@ use strum::VariantArray as _;
 
 use super::*;
 use mediagate_media::engines;
+use mediagate_model::attribution::Attribution;
 use mediagate_model::catalog::{Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, RequestId, TaskId};
@@ -111,6 +112,7 @@ fn task(payload: TaskPayload, quotation: &OrderQuotation) -> Task {
         money: hold.money,
         tariff: hold.tariff,
         bill: None,
+        attribution: Attribution::default(),
         request: RequestId::generate().into(),
         approval: None,
         identical_task: None,

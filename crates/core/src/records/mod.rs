@@ -4,6 +4,7 @@
 //! transaction that ended its task. Built from model types only: the caller reads the database.
 
 pub mod attempt;
+pub mod budget_alert;
 pub mod clip;
 pub mod input;
 mod links;

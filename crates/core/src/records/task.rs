@@ -7,6 +7,7 @@ use crate::records::Links;
 use crate::records::input::TaskInput;
 use crate::records::music::ClipView;
 use crate::records::video::VideoFile;
+use mediagate_model::attribution::Metadata;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::media::Asset;
 use mediagate_model::money::ChargeState;
@@ -73,6 +74,10 @@ pub struct TaskView {
     /// The caller's id of its end user. Only for a key that may read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The caller's own names and values for the order. Only for a key that may read.
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, required = false)]
+    pub metadata: Metadata,
     /// The handle of the account. Present only for operators, in `/v1/admin/tasks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
@@ -141,10 +146,14 @@ pub struct BillingView {
 
 impl TaskView {
     pub fn new(links: &Links, task: &Task, extras: &TaskExtras) -> Self {
-        let user = match &task.payload {
-            TaskPayload::VideoV1(job) => job.options.user.clone(),
+        // Earlier versions kept it only in the order.
+        let user = task.attribution.user.as_ref().or(match &task.payload {
+            TaskPayload::VideoV1(job) => job.options.user.as_ref(),
             TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => None,
-        };
+        });
+        let metadata = links
+            .shows_made()
+            .then(|| task.attribution.metadata.clone());
         // A key may cancel a task without being allowed to read it.
         let input = if links.shows_made() {
             TaskInput::new(links, &task.payload, extras)
@@ -180,7 +189,8 @@ impl TaskView {
             request_id: task.request.id.to_string(),
             identical_task: task.identical_task.map(|id| id.to_string()),
             callback_url: links.callback(task).filter(|_| links.shows_made()),
-            user: user.filter(|_| links.shows_made()),
+            user: user.filter(|_| links.shows_made()).cloned(),
+            metadata: metadata.unwrap_or_default(),
             account: None,
         }
     }

@@ -13,7 +13,10 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::usage::{EpochDay, start_of};
 use mediagate_core::domain::{accounting, keys, ledger};
-use mediagate_http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
+use mediagate_http::wire::admin::money::{
+    AdjustmentObject, LedgerCheck, LedgerEntry, metadata_text,
+};
+use mediagate_model::attribution::Metadata;
 use mediagate_model::clock::Clock;
 use mediagate_model::csv;
 use mediagate_model::ids::TaskId;
@@ -229,10 +232,12 @@ struct ExportRow {
     provider: Option<String>,
     provider_cost: Option<String>,
     provider_cost_unit: Option<String>,
+    user: Option<String>,
+    metadata: Metadata,
 }
 
 impl ExportRow {
-    const NAMES: [&'static str; 13] = [
+    const NAMES: [&'static str; 15] = [
         "id",
         "created_at",
         "account",
@@ -246,6 +251,8 @@ impl ExportRow {
         "provider",
         "provider_cost",
         "provider_cost_unit",
+        "user",
+        "metadata",
     ];
 
     fn new(
@@ -277,10 +284,12 @@ impl ExportRow {
             provider_cost: reported
                 .map(|reported| MicroDollars::new(reported.millionths).to_string()),
             provider_cost_unit: reported.map(|reported| reported.unit.clone()),
+            user: entry.attribution.user.clone(),
+            metadata: entry.attribution.metadata.clone(),
         }
     }
 
-    fn csv(&self) -> [String; 13] {
+    fn csv(&self) -> [String; 15] {
         [
             // `text` also defuses formulas for spreadsheets. Ids and amounts are this program's
             // own, and a negative amount must stay a number.
@@ -297,6 +306,8 @@ impl ExportRow {
             csv::text(self.provider.as_deref().unwrap_or_default()),
             csv::plain(self.provider_cost.as_deref().unwrap_or_default()),
             csv::plain(self.provider_cost_unit.as_deref().unwrap_or_default()),
+            csv::text(self.user.as_deref().unwrap_or_default()),
+            csv::text(metadata_text(&self.metadata)),
         ]
     }
 }

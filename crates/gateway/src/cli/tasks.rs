@@ -142,7 +142,8 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         limit: args.limit,
         ascending: false,
     };
-    let (tasks, _) = tasks::search_all(app, account, filter, None, page).await?;
+    let (tasks, _) =
+        tasks::search_all(app, account, filter, tasks::TaskSearch::default(), page).await?;
     if json {
         let mut views = Vec::with_capacity(tasks.len());
         for task in &tasks {

@@ -13,6 +13,7 @@ mod providers;
 mod submissions;
 mod tasks;
 mod usage;
+mod users;
 mod write;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -43,6 +44,8 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(providers::resume))
         .routes(routes!(submissions::list))
         .routes(routes!(usage::usage))
+        .routes(routes!(users::list))
+        .routes(routes!(users::put, users::get, users::remove))
         .routes(routes!(events::events))
         .routes(routes!(config::get))
         .routes(routes!(audit::list))

@@ -38,13 +38,13 @@ pub(crate) async fn list(
     Query(query): Query<AdminTaskParameters>,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
-    let (filter, text, page) = query.tasks.split();
+    let (filter, search, page) = query.tasks.split();
     let filter = TaskFilter {
         provider: query.provider,
         ..filter
     };
     let account = account_of_filter(&app, query.account).await?;
-    let (tasks, has_more) = tasks::search_all(&app, account, filter, text, page).await?;
+    let (tasks, has_more) = tasks::search_all(&app, account, filter, search, page).await?;
     let handles = accounts::handles(&app, tasks.iter().map(|task| task.account)).await?;
     let extras = tasks::task_extras_each(&app, &tasks).await?;
     let pairs = tasks.iter().zip(&extras);

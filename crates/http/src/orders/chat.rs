@@ -28,6 +28,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::video::{ParamNames, VideoOrder, identity};
 use mediagate_model::account::Scope;
+use mediagate_model::attribution::MAX_USER;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::task::{self, Choice};
 use messages::{ChatPrompt, MessageList};
@@ -104,7 +105,7 @@ request! {
         /// Same as `n`. A name used by other services.
         num_videos: IntegerField<1, 4>,
         /// Your id of the end user.
-        user: OptionalText<512>,
+        user: OptionalText<MAX_USER>,
         /// Whether to stream the response as server-sent events.
         stream: BooleanField,
         /// Options of the stream.

@@ -147,6 +147,7 @@ fn separation_identity(order: &SeparationOrder) -> Value {
         "stem_task": order.stem_task,
         "group_name": order.group_name,
         "title": order.title,
+        "user": order.user,
         "callback": order.callback.as_ref().map(|callback| &callback.url),
     })
 }
@@ -158,6 +159,7 @@ fn song_identity(order: &SongOrder) -> Value {
         "task": order.task,
         "fields": order.fields,
         "persona": order.persona,
+        "user": order.user,
         "callback": order.callback.as_ref().map(|callback| &callback.url),
     })
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::schema::Object;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::terms::TermsFields;
+use super::terms::CostFields;
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, RequiredField, TextField, text, texts};
 use crate::fields::{self, BodyFields, FieldType, refuse_unknown, request};
@@ -30,7 +30,7 @@ request! {
         clips: PersonaClips,
         /// Whether the persona should be public. Default: false.
         is_public: BooleanField,
-        + terms: TermsFields,
+        + cost: CostFields,
     }
 }
 
@@ -55,7 +55,7 @@ impl ApiOrder for NewPersona {
                 description: request.description.unwrap_or_default(),
                 clips: request.clips.unwrap_or_default(),
                 is_public: request.is_public.unwrap_or(false),
-                terms: request.terms.into_terms(),
+                terms: request.cost.into_terms(),
             })
         })
     }

@@ -10,6 +10,7 @@ use crate::fields::types::{BooleanField, IdField, OptionalText, TextField, text}
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::music::SeparationOrder;
 use mediagate_core::records::music::STEM_TYPE;
+use mediagate_model::attribution::MAX_USER;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::task::SeparationMode;
@@ -38,6 +39,8 @@ request! {
         generation_type: TextField<64>,
         /// Stored with the task. Has no effect on a separation.
         make_instrumental: BooleanField,
+        /// Your id of the end user.
+        user: OptionalText<MAX_USER>,
     }
 }
 
@@ -55,6 +58,7 @@ pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<
         make_instrumental: request.make_instrumental.unwrap_or(false),
         callback,
         terms,
+        user: request.user,
     })
 }
 

@@ -8,6 +8,7 @@ use super::terms::{self, TermsFields};
 use crate::fields::types::{BooleanField, IdField, NumberField, OptionalText, TextField, texts};
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::songs::SongOrder;
+use mediagate_model::attribution::MAX_USER;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{ClipId, PersonaId};
 
@@ -55,6 +56,8 @@ request! {
         make_instrumental: BooleanField,
         /// Length in seconds, if the model supports it.
         seconds: NumberField<1, 3600>,
+        /// Your id of the end user.
+        user: OptionalText<MAX_USER>,
         .. members
     }
 }
@@ -103,8 +106,7 @@ pub(super) fn order(
     }
     // The rest reaches the provider as it is, because providers know more fields than are listed
     // here.
-    let is_ours =
-        |name: &str| GATEWAY_MEMBERS.contains(&name) || terms::NAMES.contains(&name);
+    let is_ours = |name: &str| GATEWAY_MEMBERS.contains(&name) || terms::NAMES.contains(&name);
     members.retain(|name, value| !is_ours(name) && !value.is_null());
     let single_clips = [
         ("continue_clip_id", request.continue_clip_id),
@@ -129,6 +131,7 @@ pub(super) fn order(
         persona: request.persona_id,
         callback: CallbackFields::read(body).single_callback(body),
         terms: TermsFields::read(body).into_terms(),
+        user: request.user,
     }
 }
 

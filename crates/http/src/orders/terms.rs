@@ -1,13 +1,15 @@
-//! Fields of an order that change nothing about what is made: the most that it may cost.
+//! Fields of an order that change nothing about what is made: the most that it may cost, and the
+//! caller's own notes.
 
 use axum::http::HeaderMap;
 use serde_json::Value;
-use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::schema::{AdditionalProperties, AnyOfBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::text;
-use crate::fields::{BodyFields, FieldType, request};
+use crate::fields::{BodyFields, FieldType, check_text, request};
 use mediagate_core::domain::order_terms::{CostLimit, CostLimitSource, OrderTerms};
+use mediagate_model::attribution::{MAX_ENTRIES, MAX_NAME, MAX_VALUE, Metadata};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::{InvalidAmount, MicroDollars};
 
@@ -15,8 +17,18 @@ use mediagate_model::money::{InvalidAmount, MicroDollars};
 const MAX_AMOUNT: usize = 40;
 
 request! {
-    /// Terms of an order.
+    /// Terms of an order that makes tasks.
     pub struct TermsFields {
+        /// Your own names and values for the order: at most 16 texts of 500 characters, with names of
+        /// 64 characters. They are shown with the task, and lists and sums can select by them.
+        metadata: MetadataField,
+        + cost: CostFields,
+    }
+}
+
+request! {
+    /// The limit of an order's cost.
+    pub struct CostFields {
         /// The most that the request may cost, in US dollars, for example `"0.50"`. A request that
         /// may cost more is rejected with `cost_limit`, and nothing is made. The header
         /// `x-max-cost-usd` does the same. The lower of both applies.
@@ -26,16 +38,58 @@ request! {
 
 impl TermsFields {
     pub fn into_terms(self) -> OrderTerms {
-        let source = CostLimitSource::Body;
-        let max_cost = self.max_cost_usd;
         OrderTerms {
-            max_cost: max_cost.map(|amount| CostLimit { amount, source }),
+            metadata: self.metadata.unwrap_or_default(),
+            ..self.cost.into_terms()
         }
     }
 }
 
-/// The names of these fields.
-pub const NAMES: [&str; 1] = ["max_cost_usd"];
+impl CostFields {
+    pub fn into_terms(self) -> OrderTerms {
+        let source = CostLimitSource::Body;
+        let max_cost = self.max_cost_usd;
+        OrderTerms {
+            max_cost: max_cost.map(|amount| CostLimit { amount, source }),
+            ..OrderTerms::default()
+        }
+    }
+}
+
+/// The names of the fields that say who pays and how much. Providers do not get them.
+pub const NAMES: [&str; 3] = ["max_cost_usd", "metadata", "user"];
+
+/// Texts by their names.
+pub struct MetadataField;
+
+impl FieldType for MetadataField {
+    type Value = Metadata;
+
+    fn read(body: &BodyFields<'_>, field: &str) -> Option<Metadata> {
+        let object = body.object(field)?;
+        if object.members().len() > MAX_ENTRIES {
+            let message = format!("Must have at most {MAX_ENTRIES} entries.");
+            body.fault(field, ErrorCode::InvalidValue, message);
+            return None;
+        }
+        let mut metadata = Metadata::new();
+        for name in object.members().keys() {
+            if name.is_empty() || check_text(name, MAX_NAME).is_err() {
+                let message = format!("The names must have 1 to {MAX_NAME} characters.");
+                body.fault(field, ErrorCode::InvalidValue, message);
+            } else if let Some(value) = object.string(name, MAX_VALUE) {
+                metadata.insert(name.clone(), value);
+            }
+        }
+        Some(metadata)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let values = AdditionalProperties::RefOr(text(MAX_VALUE).into());
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        object.additional_properties(Some(values)).into()
+    }
+}
 
 /// An amount in US dollars: a text or, as many programs send it, a number.
 pub struct MaxCost;
@@ -44,7 +98,7 @@ impl FieldType for MaxCost {
     type Value = MicroDollars;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<MicroDollars> {
-        let amount = match body.value(name)? {
+        let amount: Result<MicroDollars, InvalidAmount> = match body.value(name)? {
             Value::Number(number) => number.to_string().parse(),
             _ => body.string(name, MAX_AMOUNT)?.parse(),
         };
@@ -77,7 +131,7 @@ pub fn cost_limit(headers: &HeaderMap) -> Result<Option<CostLimit>, Error> {
         return Err(malformed("Must be sent only once.".to_owned()));
     }
     let amount = value.to_str().map_err(|_| InvalidAmount);
-    let amount = amount.and_then(|text| text.trim().parse());
+    let amount = amount.and_then(|text| text.trim().parse::<MicroDollars>());
     let amount = amount.map_err(|error| malformed(not_an_amount(error)))?;
     Ok(Some(CostLimit { amount, source }))
 }
@@ -94,7 +148,7 @@ mod tests {
     use super::*;
     use crate::fields;
 
-    fn field(value: Value) -> Result<Option<MicroDollars>, Error> {
+    fn field(value: &Value) -> Result<Option<MicroDollars>, Error> {
         let body = json!({ "max_cost_usd": value });
         fields::read(&body, |body| {
             let terms = TermsFields::read(body).into_terms();
@@ -113,7 +167,7 @@ mod tests {
             (json!(null), None),
         ] {
             let amount = micros.map(MicroDollars::new);
-            assert_eq!(field(value.clone()).unwrap(), amount, "{value}");
+            assert_eq!(field(&value).unwrap(), amount, "{value}");
         }
         for bad in [
             json!(""),
@@ -125,8 +179,45 @@ mod tests {
             json!({}),
             json!("0.1234567"),
         ] {
-            let error = field(bad.clone()).unwrap_err();
+            let error = field(&bad).unwrap_err();
             assert_eq!(error.param(), Some("max_cost_usd"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn metadata_are_a_few_short_texts() {
+        let read = |metadata: &Value| {
+            let body = json!({ "metadata": metadata });
+            fields::read(&body, |body| {
+                Some(TermsFields::read(body).into_terms().metadata)
+            })
+        };
+        let many = |count: usize| -> Value {
+            let entries = (0..count).map(|number| (format!("n{number}"), json!("x")));
+            Value::Object(entries.collect())
+        };
+        assert_eq!(
+            read(&json!({"project": "lake", "none": null}))
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(
+            read(&json!({"ä".repeat(64): "ö".repeat(500)}))
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(read(&many(16)).unwrap().len(), 16);
+        for (bad, param) in [
+            (many(17), "metadata"),
+            (json!("x"), "metadata"),
+            (json!({"a": 1}), "metadata.a"),
+            (json!({"a": "x".repeat(501)}), "metadata.a"),
+            (json!({"x".repeat(65): "a"}), "metadata"),
+            (json!({"": "a"}), "metadata"),
+        ] {
+            assert_eq!(read(&bad).unwrap_err().param(), Some(param), "{bad}");
         }
     }
 

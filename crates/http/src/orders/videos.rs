@@ -24,6 +24,7 @@ use mediagate_core::domain::video::{
     FrameShape, ParamNames, RequestedPicture, VideoOrder, identity,
 };
 use mediagate_model::account::Scope;
+use mediagate_model::attribution::MAX_USER;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::task::{Choice, VideoOptions};
 
@@ -67,7 +68,7 @@ request! {
         /// Same as `callback_url`.
         webhook_url: CallbackUrlField,
         /// Your id of the end user.
-        user: OptionalText<512>,
+        user: OptionalText<MAX_USER>,
         /// Must be 1: a request makes one video.
         n: SingleVideo,
         /// Same as `n`. A name used by other services.
@@ -127,7 +128,7 @@ pub const FILES: [&str; 13] = [
 /// Whether a field may be an object, which a form sends as JSON text. No other value of these fields
 /// begins like one.
 pub fn may_be_object(name: &str) -> bool {
-    FILES.contains(&name) || name == PARAMS.provider_options
+    FILES.contains(&name) || name == PARAMS.provider_options || name == "metadata"
 }
 
 impl ApiOrder for VideoOrder {

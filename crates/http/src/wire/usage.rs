@@ -11,6 +11,7 @@ use crate::page_params::{DayField, FormatChoice, GroupField, GroupNames, RowGrou
 use mediagate_core::domain::usage::{
     EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
 };
+use mediagate_model::attribution::Attribute;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::Error;
@@ -30,7 +31,8 @@ parameters! {
         from: DayField,
         /// The last day in UTC. Default: today
         to: DayField,
-        /// Any of `day`, `model` and `key`, separated by commas. Default: all
+        /// Any of `day`, `model`, `key`, and of `user` and `metadata.NAME` at most one, separated by
+        /// commas. Default: day, model and key
         group_by: GroupField<UsageGroups>,
         /// Only usage of this model
         model: OptionalText<200>,
@@ -44,8 +46,9 @@ parameters! {
 pub(crate) struct UsageGroups;
 
 impl GroupNames for UsageGroups {
-    const ALL: &'static [&'static str] = &["day", "model", "key"];
-    const DEFAULT: &'static [&'static str] = Self::ALL;
+    const ALL: &'static [&'static str] = &["day", "model", "key", "user"];
+    const DEFAULT: &'static [&'static str] = &["day", "model", "key"];
+    const HAS_METADATA: bool = true;
 }
 
 /// The days and groups of a query.
@@ -105,6 +108,7 @@ impl UsageQuery {
                 by_day: groups.contains("day"),
                 by_model: groups.contains("model"),
                 by_key: groups.contains("key"),
+                attribute: groups.attribute(),
             },
             from: first,
             to: last,
@@ -121,7 +125,7 @@ pub struct UsageList {
     pub from: String,
     /// The last day, in UTC.
     pub to: String,
-    /// The rows, grouped by day, model and key.
+    /// The rows, grouped by day, model, key and attribute.
     pub data: Vec<UsageRow>,
     /// The sum of all rows.
     pub total: UsageSum,
@@ -143,7 +147,45 @@ pub struct UsageRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_name: Option<String>,
     #[serde(flatten)]
+    pub attribute: AttributeColumns,
+    #[serde(flatten)]
     pub sum: UsageSum,
+}
+
+/// The value of the attribute that rows are grouped by.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct AttributeColumns {
+    /// The end user. Null for tasks without one. Absent if not grouped by user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required = false)]
+    pub user: Option<Option<String>>,
+    /// The value under the name by which the rows are grouped, or null for tasks without one. Absent
+    /// if not grouped by metadata.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, Option<String>>>,
+}
+
+impl AttributeColumns {
+    pub fn new(attribute: Option<&Attribute>, value: Option<&String>) -> Self {
+        match attribute {
+            None => Self::default(),
+            Some(Attribute::User) => Self {
+                user: Some(value.cloned()),
+                metadata: None,
+            },
+            Some(Attribute::Metadata(name)) => Self {
+                user: None,
+                metadata: Some(BTreeMap::from([(name.clone(), value.cloned())])),
+            },
+        }
+    }
+
+    /// The value as a cell of a CSV file, if there is such a column.
+    pub fn cell(&self) -> Option<String> {
+        let metadata = self.metadata.as_ref().and_then(|all| all.values().next());
+        let value = self.user.as_ref().or(metadata)?;
+        Some(csv::text(value.as_deref().unwrap_or_default()))
+    }
 }
 
 /// A sum over rows.
@@ -185,7 +227,7 @@ impl UsageList {
             to: format_day(query.to),
             data: rows
                 .iter()
-                .map(|(group, sum)| row(group, sum, names))
+                .map(|(group, sum)| row(&query.selection, group, sum, names))
                 .collect(),
             total: (&total).into(),
         }
@@ -204,6 +246,8 @@ impl UsageList {
                 .into_iter()
                 .flatten(),
         );
+        let attribute = selection.attribute.as_ref().map(ToString::to_string);
+        names.extend(attribute.as_deref());
         names.extend(["tasks", "succeeded", "failed", "cancelled", "cost_usd"]);
         csv::line(&mut text, names.into_iter().map(csv::text));
         for row in &self.data {
@@ -213,13 +257,19 @@ impl UsageList {
             let counts = [sum.tasks, sum.succeeded, sum.failed, sum.cancelled];
             let counts = counts.into_iter().map(csv::plain);
             let cost = csv::plain(&sum.cost_usd);
+            let texts = texts.chain(row.attribute.cell());
             csv::line(&mut text, texts.chain(counts).chain([cost]));
         }
         text
     }
 }
 
-fn row(group: &UsageGroup, sum: &UsageTotals, names: &BTreeMap<KeyId, String>) -> UsageRow {
+fn row(
+    selection: &UsageSelection,
+    group: &UsageGroup,
+    sum: &UsageTotals,
+    names: &BTreeMap<KeyId, String>,
+) -> UsageRow {
     UsageRow {
         day: group.day.map(format_day),
         model: group.model.clone(),
@@ -227,6 +277,7 @@ fn row(group: &UsageGroup, sum: &UsageTotals, names: &BTreeMap<KeyId, String>) -
         key_name: group
             .key
             .map(|key| names.get(&key).cloned().unwrap_or_default()),
+        attribute: AttributeColumns::new(selection.attribute.as_ref(), group.value.as_ref()),
         sum: sum.into(),
     }
 }

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use super::{FromColumn, ToColumn, json_value};
 use crate::{Row, SqlValue, StoreError};
 use mediagate_model::account::BudgetPeriod;
+use mediagate_model::attribution::Metadata;
 use mediagate_model::audit::ActorKind;
+use mediagate_model::budget::BudgetOwner;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{
-    AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
-    PersonaId, RequestId, SubmissionId, TaskId,
+    AccountId, AlertId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
+    PersonaId, RequestId, SubmissionId, TaskId, UserLimitsId,
 };
 use mediagate_model::intent::IntentResult;
 use mediagate_model::ledger::EntryKind;
@@ -159,7 +161,8 @@ macro_rules! ids {
 }
 
 ids! {
-    AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId, PersonaId, SubmissionId, TaskId,
+    AccountId, AlertId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId, PersonaId, SubmissionId,
+    TaskId, UserLimitsId,
 }
 
 /// Enums, stored by the names of their values.
@@ -186,8 +189,9 @@ macro_rules! names {
 }
 
 names! {
-    ActorKind::name, ApprovalState::name, AttemptError::name, BudgetPeriod::name, DeliveryState::name, DisableReason::name,
-    EntryKind::name, EventType::name, MediaKind::name, MediaType::extension, ChargeState::name, ResultKind::into_str, SignatureScheme::name,
+    ActorKind::name, ApprovalState::name, AttemptError::name, BudgetOwner::name, BudgetPeriod::name, DeliveryState::name,
+    DisableReason::name, EntryKind::name, EventType::name, MediaKind::name, MediaType::extension, ChargeState::name,
+    ResultKind::into_str, SignatureScheme::name,
     SubmissionState::name, TaskState::name,
 }
 
@@ -208,6 +212,7 @@ macro_rules! jsons {
 }
 
 jsons! {
-    Bill, ClipUpstream, IntentResult, TaskResult, TaskPayload, PersonaUpstream, Provenance, RecordingNotes, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
-    Vec<ipnet::IpNet>, orders::JobHandle, std::collections::BTreeMap<String, String>, serde_json::Value,
+    Bill, ClipUpstream, IntentResult, Metadata, TaskResult, TaskPayload, PersonaUpstream, Provenance, RecordingNotes, StemTarget,
+    Tariff, Vec<ClipId>, Vec<String>, Vec<ipnet::IpNet>, orders::JobHandle, std::collections::BTreeMap<String, String>,
+    serde_json::Value,
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::columns::TableRecord as _;
+use crate::columns::{FieldReader, TableRecord as _, attribution};
 use crate::conn::to_json;
 use crate::page::PageQuery;
 use crate::statement::{dialect_sql, numbered, sql};
@@ -386,13 +386,9 @@ fn choose_index(
 }
 
 /// Stores the words of a task; repeating the call changes nothing.
-pub(super) fn insert_words(
-    conn: &mut Conn<'_>,
-    id: TaskId,
-    account: AccountId,
-    payload: &TaskPayload,
-) -> Result<(), StoreError> {
-    let terms = search_terms::task_terms(account, payload);
+pub(super) fn insert_words(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
+    let id = task.id;
+    let terms = search_terms::task_terms(task.account, &task.payload, &task.attribution);
     if terms.is_empty() {
         return Ok(());
     }
@@ -413,17 +409,19 @@ pub(super) fn insert_words(
 pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     for id in tasks {
         // The words are derived from the payload again, because there is no index by task.
-        let found =
-            sql!("SELECT account_id, payload FROM tasks WHERE id = :id", id).one(conn, |row| {
-                Ok((
-                    row.field("account_id")?,
-                    row.field::<TaskPayload>("payload")?,
-                ))
-            })?;
-        let Some((account, payload)) = found else {
+        let found = sql!(
+            "SELECT account_id, payload, end_user, metadata FROM tasks WHERE id = :id",
+            id
+        )
+        .one(conn, |row| {
+            let account: AccountId = row.field("account_id")?;
+            let payload: TaskPayload = row.field("payload")?;
+            let attribution = attribution(row.field("end_user")?, row.field("metadata")?);
+            Ok(search_terms::task_terms(account, &payload, &attribution))
+        })?;
+        let Some(terms) = found else {
             continue;
         };
-        let terms = search_terms::task_terms(account, &payload);
         let statement = dialect_sql!(
             conn,
             "DELETE FROM task_words WHERE task_id = :id AND term IN (SELECT value FROM json_each(:terms))",

@@ -6,10 +6,12 @@ use url::Url;
 use crate::app::{App, Ctx};
 use crate::callback_urls;
 use crate::domain::tasks;
+use crate::records::budget_alert::BudgetAlertView;
 use crate::records::music::JobRecord;
 use crate::records::task::{TaskExtras, TaskView};
 use crate::records::{Links, MediaGrant};
 use mediagate_config::NotifyHookBody;
+use mediagate_model::budget::BudgetAlert;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, DeliveryId, EventId, TaskId};
@@ -212,6 +214,24 @@ pub fn endpoint_disabled(
         "reason": disabled.disabled_why.map(mediagate_model::webhook::DisableReason::name),
     });
     let event = event(disabled.account, None, kind, data, now)?;
+    deliveries::insert_event(conn, &event)?;
+    insert_deliveries(conn, &event, &listeners)
+}
+
+/// Records, for the endpoints of the account, that a part of a budget was used up.
+pub fn budget_used(conn: &mut Conn<'_>, alert: &BudgetAlert) -> Result<(), Error> {
+    let kind = EventType::BudgetThreshold;
+    let listeners = listening_endpoints(conn, alert.account, kind, alert.at)?;
+    if listeners.is_empty() {
+        return Ok(());
+    }
+    let event = event(
+        alert.account,
+        None,
+        kind,
+        BudgetAlertView::new(alert),
+        alert.at,
+    )?;
     deliveries::insert_event(conn, &event)?;
     insert_deliveries(conn, &event, &listeners)
 }

@@ -142,6 +142,10 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::GET, "/v1/admin/submissions".to_owned()),
         (Method::GET, "/v1/admin/config".to_owned()),
         (Method::GET, "/v1/admin/usage".to_owned()),
+        (Method::GET, "/v1/admin/users".to_owned()),
+        (Method::GET, "/v1/admin/users/ada".to_owned()),
+        (Method::PUT, "/v1/admin/users/ada".to_owned()),
+        (Method::DELETE, "/v1/admin/users/ada".to_owned()),
         (Method::GET, "/v1/admin/events".to_owned()),
         (Method::GET, "/v1/admin/providers".to_owned()),
         (
@@ -158,7 +162,7 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         ),
     ] {
         let request = caller.request(method.clone(), &path);
-        let request = if method == Method::POST || method == Method::PATCH {
+        let request = if [Method::POST, Method::PUT, Method::PATCH].contains(&method) {
             request.json(&json!({}))
         } else {
             request

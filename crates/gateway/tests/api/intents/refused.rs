@@ -7,6 +7,7 @@ use mediagate_core::domain::keys::{self, NewKey};
 use mediagate_core::domain::task_acceptance::{self, NewTask, TaskDraft};
 use mediagate_core::intents::{IntentRequest, Lookup, PeerSocket};
 use mediagate_core::pricing::{OrderedWork, QuotedQuantity};
+use mediagate_model::attribution::Attribution;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::RequestFingerprint;
@@ -359,6 +360,7 @@ async fn a_rejection_recorded_after_the_look_up_is_used_up_by_its_retry() {
         asked_model: "animatic-1".into(),
         quantity: QuotedQuantity::of(OrderedWork::film(&VideoJob::default())),
         payload: TaskPayload::VideoV1(VideoJob::default()),
+        attribution: Attribution::default(),
         callback: None,
     };
     let mut task = task_acceptance::task(second, &caller, &RequestId::generate().into(), new);

@@ -43,11 +43,12 @@ async fn an_order_that_is_dearer_than_its_limit_makes_nothing() {
     let picture = sound::data_url("image/png", &sound::png(320, 180));
     with_picture["input_reference"] = json!({"image_url": picture});
     let split = json!({"task": "gen_stem", "continue_clip_id": clip, "stem_task": "twelve"});
+    let split_price = quote(&gateway, MUSIC, &split).await["reserve_usd"].clone();
     let orders = [
         (CHAT, videos(3), "0.30"),
         ("/v1/videos", videos_order(), "0.10"),
         ("/v1/videos", with_picture, "0.10"),
-        (MUSIC, split, "0.25"),
+        (MUSIC, split.clone(), split_price.as_str().unwrap()),
     ];
     for (path, body, price) in &orders {
         for answer in [
@@ -56,7 +57,10 @@ async fn an_order_that_is_dearer_than_its_limit_makes_nothing() {
         ] {
             answer.refused(402, "cost_limit").on_param("max_cost_usd");
             let message = answer.message();
-            assert!(message.contains(&format!("may cost {price} USD")), "{message}");
+            assert!(
+                message.contains(&format!("may cost {price} USD")),
+                "{message}"
+            );
             assert_eq!(answer.json["error"]["type"], "budget_error");
             assert_eq!(answer.header("x-should-retry"), Some("false"));
         }
@@ -95,7 +99,9 @@ async fn a_form_has_a_limit_too() {
     let answer = gateway.send(form("0.099999")).await;
     answer.refused(402, "cost_limit").on_param("max_cost_usd");
     let answer = gateway.send(form("cheap")).await;
-    answer.refused(400, "invalid_value").on_param("max_cost_usd");
+    answer
+        .refused(400, "invalid_value")
+        .on_param("max_cost_usd");
     let answer = gateway.send(form("1").header(HEADER, "0.01")).await;
     answer.refused(402, "cost_limit");
     gateway.send(form("0.10")).await.ok();
@@ -116,7 +122,9 @@ async fn a_malformed_amount_names_its_field_or_header() {
     for (path, body) in &orders {
         for bad in [json!("cheap"), json!(-1), json!("0.0000001"), json!("")] {
             let answer = gateway.post(path, &with(body, bad)).await;
-            answer.refused(400, "invalid_value").on_param("max_cost_usd");
+            answer
+                .refused(400, "invalid_value")
+                .on_param("max_cost_usd");
         }
         let answer = gateway.post(path, &with(body, json!([1]))).await;
         answer.refused(400, "invalid_type").on_param("max_cost_usd");
@@ -127,7 +135,9 @@ async fn a_malformed_amount_names_its_field_or_header() {
         }
         let quoted = quote_request(path, &with(body, "cheap"));
         let answer = gateway.post("/v1/quote", &quoted).await;
-        answer.refused(400, "invalid_value").on_param("body.max_cost_usd");
+        answer
+            .refused(400, "invalid_value")
+            .on_param("body.max_cost_usd");
     }
     verify_and_stop(gateway).await;
 }

@@ -2,9 +2,11 @@
 //! the commands.
 
 mod account;
+mod budget_alerts;
 mod budgets;
 mod commands;
 mod cost_limits;
+mod end_users;
 mod prices;
 mod quotes;
 mod usage;

@@ -26,6 +26,7 @@ macro_rules! on_both {
 mod accounting;
 mod approvals;
 mod contract;
+mod end_users;
 mod intents;
 mod key_ends;
 mod machine;
@@ -45,6 +46,7 @@ mod webhooks;
 
 use ipnet::IpNet;
 use mediagate_model::account::{Account, ApiKey, Scope};
+use mediagate_model::attribution::Attribution;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
@@ -150,6 +152,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
             },
         }),
         bill: None,
+        attribution: Attribution::default(),
         request: RequestId::generate().into(),
         approval: None,
         identical_task: None,

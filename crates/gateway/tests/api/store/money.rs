@@ -188,6 +188,7 @@ async fn a_prepaid_account_spends_at_most_its_balance(db: Fixture) {
         key: None,
         task: None,
         model: None,
+        attribution: None,
     };
     let change = LedgerChange {
         credit: MicroDollars::new(2 * DIME),
@@ -251,6 +252,7 @@ async fn a_reservation_is_resolved_once(db: Fixture) {
             key: Some(task.key),
             task: Some(task.id),
             model: None,
+            attribution: None,
         };
         let second_entry = db.store.write(move |conn| -> Result<(), StoreError> {
             add(conn, subject, kind, LedgerChange::default(), None, at(2)).map(|_| ())
@@ -279,6 +281,7 @@ async fn a_cancelled_task_can_be_charged_later(db: Fixture) {
         key: Some(key.id),
         task: None,
         model: Some("animatic-1"),
+        attribution: None,
     };
     for (amount, sum) in [(DIME, DIME), (-40_000, 60_000), (-DIME, 0)] {
         let refunded = db.write(move |conn| {

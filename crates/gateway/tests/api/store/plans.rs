@@ -30,8 +30,12 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables that grow with the business.
-const GROWING_TABLES: [&str; 19] = [
+const GROWING_TABLES: [&str; 23] = [
     "hourly_sums",
+    "attributed_sums",
+    "end_users",
+    "end_user_limits",
+    "budget_alerts",
     "audit",
     "prints",
     "print_keys",
@@ -60,6 +64,7 @@ const SMALL: [&str; 18] = [
     "tasks_free_begun",
     "tasks_held",
     "tasks_pending_approval",
+    "tasks_of_user",
     "tasks_cancelled_and_held",
     "tasks_cancelled_and_held_of",
     "submissions_stray",
@@ -148,6 +153,7 @@ async fn record_statements() -> StatementLog {
     super::turns::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
     super::key_ends::all_on_sqlite().await;
+    super::end_users::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let log = statement_log::end();
     let lists = log

@@ -3,3 +3,4 @@
 pub mod fields;
 pub mod keys;
 pub mod money;
+pub mod users;

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use crate::wire::admin::audit::AuditObject;
 use crate::wire::admin::providers::RouteErrorObject;
 use mediagate_core::event_feed::FeedEntry;
+use mediagate_core::records::budget_alert::BudgetAlertView;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::feed::{FeedEvent, RouteStatus, SubmissionSent, TaskAccepted, TaskEnded};
 
@@ -13,7 +14,7 @@ use mediagate_model::feed::{FeedEvent, RouteStatus, SubmissionSent, TaskAccepted
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct GatewayEvent {
     /// Event type: `task.accepted`, `task.submitted`, `task.failed_over`, `task.ended`,
-    /// `route.changed`, `change` or `missed`.
+    /// `route.changed`, `change`, `budget.threshold` or `missed`.
     pub r#type: &'static str,
     /// Time of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,6 +28,9 @@ pub struct GatewayEvent {
     /// The audit log entry, in events of type `change`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<AuditObject>,
+    /// The budget, in events of type `budget.threshold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetEventObject>,
     /// Number of events that were dropped because the client read too slowly, or was away
     /// for too long. The client should reload its data.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +68,15 @@ pub struct TaskEventObject {
     /// Amount charged, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<String>,
+}
+
+/// A part of a budget that was used up.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BudgetEventObject {
+    /// The handle of the account.
+    pub account: String,
+    #[serde(flatten)]
+    pub alert: BudgetAlertView,
 }
 
 /// The state of a route.
@@ -117,6 +130,14 @@ impl GatewayEvent {
                 change: Some(AuditObject::new(entry.as_ref().clone(), None)),
                 ..Self::default()
             },
+            FeedEvent::BudgetUsed(alert) => Self {
+                r#type: "budget.threshold",
+                budget: Some(BudgetEventObject {
+                    account: entry.handle.clone().unwrap_or_default(),
+                    alert: BudgetAlertView::new(alert),
+                }),
+                ..Self::default()
+            },
         };
         Self { at, ..happening }
     }
@@ -130,7 +151,7 @@ impl GatewayEvent {
         }
     }
 
-    /// The subject of the event: `task`, `route`, `change` or `missed`.
+    /// The subject of the event: `task`, `route`, `change`, `budget` or `missed`.
     pub fn subject(&self) -> &'static str {
         self.r#type.split('.').next().unwrap_or(self.r#type)
     }

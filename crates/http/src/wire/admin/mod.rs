@@ -9,3 +9,4 @@ pub mod providers;
 pub mod submissions;
 pub mod tasks;
 pub mod usage;
+pub mod users;

@@ -9,6 +9,7 @@ use crate::wire::admin::keys::KeyTasksObject;
 use crate::wire::money::AccountAmounts;
 use mediagate_core::domain::keys::ClosedAccount;
 use mediagate_model::account::AccountRecord;
+use mediagate_model::attribution::Metadata;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::ids::{AccountId, TaskId};
@@ -102,6 +103,13 @@ pub struct LedgerEntry {
     /// The operator's note.
     #[schema(required = true)]
     pub note: Option<String>,
+    /// The end user of the task's order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The caller's own names and values for the task's order.
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>, required = false)]
+    pub metadata: Metadata,
 }
 
 impl LedgerEntry {
@@ -119,8 +127,18 @@ impl LedgerEntry {
             spent_usd: entry.spent.to_string(),
             credit_usd: entry.credit.to_string(),
             note: entry.note.clone(),
+            user: entry.attribution.user.clone(),
+            metadata: entry.attribution.metadata.clone(),
         }
     }
+}
+
+/// The metadata as one cell: a JSON object, or nothing.
+pub fn metadata_text(metadata: &Metadata) -> String {
+    if metadata.is_empty() {
+        return String::new();
+    }
+    serde_json::to_string(metadata).unwrap_or_default()
 }
 
 /// The entries as CSV, with a header.
@@ -136,6 +154,8 @@ pub fn entries_csv(entries: &[LedgerEntry]) -> String {
         "spent_usd",
         "credit_usd",
         "note",
+        "user",
+        "metadata",
     ];
     let mut text = String::new();
     csv::line(&mut text, names.map(csv::text));
@@ -151,6 +171,8 @@ pub fn entries_csv(entries: &[LedgerEntry]) -> String {
             csv::plain(&entry.spent_usd),
             csv::plain(&entry.credit_usd),
             csv::text(entry.note.as_deref().unwrap_or_default()),
+            csv::text(entry.user.as_deref().unwrap_or_default()),
+            csv::text(metadata_text(&entry.metadata)),
         ];
         csv::line(&mut text, line);
     }

@@ -10,15 +10,18 @@ use crate::fields::types::{IdField, OptionalText};
 use crate::page_params::{
     DayField, FormatChoice, GroupField, GroupNames, RowGroups, WordField, WordValue,
 };
-use crate::wire::usage::days;
-use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, format_day, start_of};
+use crate::wire::usage::{AttributeColumns, days};
+use mediagate_core::domain::usage::{
+    EpochDay, OperatorUsageReport, OperatorUsageRow, format_day, start_of,
+};
+use mediagate_model::attribution::Attribute;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
-use mediagate_store::hourly_sums::{HOUR_MICROS, HourlyGroup, HourlyQuery, HourlySum};
+use mediagate_store::hourly_sums::{HOUR_MICROS, HourlyQuery, HourlySum};
 
 parameters! {
     /// The query's parameters.
@@ -28,8 +31,8 @@ parameters! {
         from: DayField,
         /// The last day in UTC. Default: today
         to: DayField,
-        /// Any of `day`, `hour`, `account`, `provider`, `model`, `key` and `outcome`, separated by
-        /// commas. Default: day, account, provider and model
+        /// Any of `day`, `hour`, `account`, `provider`, `model`, `key`, `outcome`, and of `user` and
+        /// `metadata.NAME` at most one, separated by commas. Default: day, account, provider and model
         group_by: GroupField<AdminUsageGroups>,
         /// Only for the account with this handle
         account: OptionalText<100>,
@@ -50,9 +53,10 @@ pub(crate) struct AdminUsageGroups;
 
 impl GroupNames for AdminUsageGroups {
     const ALL: &'static [&'static str] = &[
-        "day", "hour", "account", "provider", "model", "key", "outcome",
+        "day", "hour", "account", "provider", "model", "key", "outcome", "user",
     ];
     const DEFAULT: &'static [&'static str] = &["day", "account", "provider", "model"];
+    const HAS_METADATA: bool = true;
 }
 
 /// How a task ended: a state that is final.
@@ -75,6 +79,8 @@ impl WordValue for TaskOutcome {
 pub struct AdminUsageQuery {
     /// What to sum up. The account is added once its handle is looked up.
     pub selection: HourlyQuery,
+    /// The attribute to group by.
+    pub attribute: Option<Attribute>,
     /// The first day.
     pub from: EpochDay,
     /// The last day, in UTC.
@@ -109,6 +115,7 @@ impl AdminUsageQuery {
                 by_key: groups.contains("key"),
                 by_outcome: groups.contains("outcome"),
             },
+            attribute: groups.attribute(),
             from,
             to,
             by_day,
@@ -126,7 +133,7 @@ pub struct AdminUsageList {
     pub from: String,
     /// The last day, in UTC.
     pub to: String,
-    /// One row for each group, in order of time, account, provider, model, key and outcome.
+    /// One row for each group, in order of time, account, provider, model, key, outcome and attribute.
     pub data: Vec<AdminUsageRow>,
     /// The sum of all rows.
     pub total: AdminUsageSum,
@@ -160,6 +167,8 @@ pub struct AdminUsageRow {
     /// `succeeded`, `failed` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
+    #[serde(flatten)]
+    pub attribute: AttributeColumns,
     #[serde(flatten)]
     pub sum: AdminUsageSum,
 }
@@ -207,17 +216,15 @@ impl From<&HourlySum> for AdminUsageSum {
 impl AdminUsageList {
     pub fn new(query: &AdminUsageQuery, report: &OperatorUsageReport) -> Self {
         let mut total = HourlySum::default();
-        for (_, sum) in &report.rows {
-            add(&mut total, sum);
+        for row in &report.rows {
+            add(&mut total, &row.sum);
         }
         let rows = report.rows.iter();
         Self {
             object: "list",
             from: format_day(query.from),
             to: format_day(query.to),
-            data: rows
-                .map(|(group, sum)| row(query, report, group, sum))
-                .collect(),
+            data: rows.map(|usage| row(query, report, usage)).collect(),
             total: (&total).into(),
         }
     }
@@ -236,6 +243,7 @@ impl AdminUsageList {
             (selection.by_key, "key_name"),
             (selection.by_outcome, "outcome"),
         ];
+        let attribute = query.attribute.as_ref().map(ToString::to_string);
         let groups = groups.into_iter().filter(|(is_in, _)| *is_in);
         let sums = [
             "tasks",
@@ -248,7 +256,8 @@ impl AdminUsageList {
             "unknown_cost_jobs",
             "margin_usd",
         ];
-        let names = groups.map(|(_, name)| name).chain(sums);
+        let names = groups.map(|(_, name)| name);
+        let names = names.chain(attribute.as_deref()).chain(sums);
         csv::line(&mut text, names.map(csv::text));
         for row in &self.data {
             let texts = [
@@ -262,6 +271,7 @@ impl AdminUsageList {
                 &row.outcome,
             ];
             let texts = texts.into_iter().flatten().map(csv::text);
+            let texts = texts.chain(row.attribute.cell());
             let sum = &row.sum;
             let counts = [sum.tasks, sum.succeeded, sum.failed, sum.cancelled].map(csv::plain);
             let amounts = [
@@ -293,10 +303,9 @@ fn add(total: &mut HourlySum, sum: &HourlySum) {
 fn row(
     query: &AdminUsageQuery,
     report: &OperatorUsageReport,
-    group: &HourlyGroup,
-    sum: &HourlySum,
+    usage: &OperatorUsageRow,
 ) -> AdminUsageRow {
-    let selection = &query.selection;
+    let (selection, group) = (&query.selection, &usage.group);
     let if_grouped = |is_in: bool, name: &String| is_in.then(|| name.clone());
     let begin = group.step * selection.step.unwrap_or(0) * HOUR_MICROS;
     let begin = Timestamp::from_micros(begin).rfc3339();
@@ -311,6 +320,7 @@ fn row(
         key_id: if_grouped(selection.by_key, &group.key),
         key_name: selection.by_key.then(|| key.unwrap_or_default()),
         outcome: if_grouped(selection.by_outcome, &group.outcome),
-        sum: sum.into(),
+        attribute: AttributeColumns::new(query.attribute.as_ref(), usage.value.as_ref()),
+        sum: (&usage.sum).into(),
     }
 }
