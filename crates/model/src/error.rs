@@ -53,8 +53,7 @@ codes! {
     ExpiredApiKey = "expired_api_key", 401, Authentication;
     /// The key that was sent was revoked.
     RevokedApiKey = "revoked_api_key", 401, Authentication;
-    /// The budget of the key or of its end user, or the account's budget or credit, does not cover
-    /// the price.
+    /// A budget, or the account's credit, does not cover the price.
     BudgetExceeded = "budget_exceeded", 402, Budget;
     /// The order may cost more than its `max_cost_usd`.
     CostLimit = "cost_limit", 402, Budget;
@@ -266,7 +265,6 @@ pub enum Error {
     /// An error that is not about a field, or whose code is sufficient.
     Plain {
         code: ErrorCode,
-        /// For the caller.
         message: String,
         /// Path of the field, if one applies.
         param: Option<String>,
@@ -275,16 +273,13 @@ pub enum Error {
     RetryAfter {
         /// A code with status 429, 500 or 503.
         code: ErrorCode,
-        /// For the caller.
         message: String,
-        /// Seconds to wait before the retry.
         retry_after: u32,
     },
     /// What a failed task did not make was requested. The failure stays, so repeating this request
     /// cannot help, even if its code is one for which the order can be repeated.
     NotMade {
         code: ErrorCode,
-        /// For the caller.
         message: String,
     },
     /// An error about an existing task.
