@@ -228,7 +228,7 @@ async fn export(data: &Path, task: &str) {
     let lines: Vec<&str> = csv.trim_end().split("\r\n").collect();
     assert_eq!(
         lines[0],
-        "id,created_at,account,key,task,kind,held_usd,spent_usd,credit_usd,note,provider,provider_cost,provider_cost_unit"
+        "id,created_at,account,key,task,kind,held_usd,spent_usd,credit_usd,note,provider,provider_cost,provider_cost_unit,user,metadata"
     );
     assert_eq!(lines.len(), 6, "{csv}");
     assert!(lines[1].contains(",reserve,0.10,0.00,0.00,"), "{csv}");
