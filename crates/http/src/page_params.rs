@@ -8,10 +8,9 @@ use utoipa::openapi::path::Parameter;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::parameters::{QueryParameters, describe, invalid, parameters};
+use crate::fields::parameters::{QueryParameters, describe, invalid, is_parameter, parameters};
 use crate::fields::types::{BooleanField, IntegerField, OptionalText, text};
 use crate::fields::{BodyFields, FieldType};
-use crate::query::is_parameter;
 use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::attribution::{Attribute, MAX_NAME, MAX_USER, MAX_VALUE};
 use mediagate_model::clock::Timestamp;

@@ -14,7 +14,7 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{OpenApi, RefOr, SecurityRequirement};
 
 use crate::error::ErrorResponse;
-use crate::fields::parameters::QueryParameters;
+use crate::fields::parameters::{QueryParameters, is_parameter};
 use crate::fields::{self, BodyFields};
 use mediagate_model::error::{Error, ErrorCode, FieldError};
 
@@ -69,15 +69,6 @@ fn unknown(sent: &Map<String, Value>, known: &[&str]) -> Vec<FieldError> {
         }
     });
     faults.collect()
-}
-
-/// Whether a name is that of a known parameter. In the name of a known one, `NAME` stands for a name
-/// of the caller's.
-pub(crate) fn is_parameter(name: &str, known: &str) -> bool {
-    match known.strip_suffix("NAME") {
-        Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
-        None => name == known,
-    }
 }
 
 /// The known names; those that resemble `name` come first.

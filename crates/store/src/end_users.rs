@@ -88,23 +88,43 @@ pub fn page(
 ) -> Result<Vec<UserLimits>, StoreError> {
     // Ids are hexadecimal, so every one sorts after '' and before 'g'.
     let PageQuery { after, limit, .. } = page;
-    macro_rules! read {
-        ($rest:literal $(, $account:ident)?) => {
-            sql!(limits!($rest), after, limit $(, $account)?).all(conn, UserLimits::from_row)
+    let ascending = page.ascending;
+    let Some(account) = account else {
+        let statement = if ascending {
+            sql!(
+                limits!("WHERE id > COALESCE(:after, '') ORDER BY id LIMIT :limit"),
+                after,
+                limit
+            )
+        } else {
+            sql!(
+                limits!("WHERE id < COALESCE(:after, 'g') ORDER BY id DESC LIMIT :limit"),
+                after,
+                limit
+            )
         };
-    }
-    match (account, page.ascending) {
-        (None, true) => read!("WHERE id > COALESCE(:after, '') ORDER BY id LIMIT :limit"),
-        (None, false) => read!("WHERE id < COALESCE(:after, 'g') ORDER BY id DESC LIMIT :limit"),
-        (Some(account), true) => read!(
-            "WHERE account_id = :account AND id > COALESCE(:after, '') ORDER BY id LIMIT :limit",
+        return statement.all(conn, UserLimits::from_row);
+    };
+    let statement = if ascending {
+        sql!(
+            limits!(
+                "WHERE account_id = :account AND id > COALESCE(:after, '') ORDER BY id LIMIT :limit"
+            ),
+            after,
+            limit,
             account
-        ),
-        (Some(account), false) => read!(
-            "WHERE account_id = :account AND id < COALESCE(:after, 'g') ORDER BY id DESC LIMIT :limit",
+        )
+    } else {
+        sql!(
+            limits!(
+                "WHERE account_id = :account AND id < COALESCE(:after, 'g') ORDER BY id DESC LIMIT :limit"
+            ),
+            after,
+            limit,
             account
-        ),
-    }
+        )
+    };
+    statement.all(conn, UserLimits::from_row)
 }
 
 /// What an end user has used. `period` decides what counts against a budget.

@@ -89,6 +89,15 @@ pub(crate) fn describe<F: FieldType>(name: &str, description: &str) -> Parameter
         .build()
 }
 
+/// Whether a name is that of a known parameter. In the name of a known one, `NAME` stands for a name
+/// of the caller's.
+pub(crate) fn is_parameter(name: &str, known: &str) -> bool {
+    match known.strip_suffix("NAME") {
+        Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
+        None => name == known,
+    }
+}
+
 /// The error for a parameter whose value does not fit the rest of the request.
 pub(crate) fn invalid(name: &str, message: impl Into<String>) -> Error {
     Error::Invalid(vec![FieldError {

@@ -14,7 +14,8 @@ use mediagate_store::ledger::{EntrySubject, LedgerChange};
 use mediagate_store::tasks::{PageQuery, TaskEnding};
 use mediagate_store::usage::UsageFilter;
 use mediagate_store::{
-    Conn, StoreError, attributed_sums, budget_alerts, end_users, hourly_sums, ledger, tasks,
+    Conn, StoreError, accounts, attributed_sums, budget_alerts, end_users, hourly_sums, ledger,
+    tasks,
 };
 
 use super::{Fixture, at, owner, postgres, sqlite, task};
@@ -48,6 +49,7 @@ async fn limits_are_replaced_and_those_for_everyone_come_last(db: Fixture) {
                 .map(MicroDollars::get))
         };
         assert_eq!(budget_for(conn, "ada")?, None);
+        assert!(accounts::account_by_id(conn, account)?.is_some());
         end_users::put_limits(conn, &limits(account, EVERYONE, 1))?;
         let ada = limits(account, "ada", 2);
         end_users::put_limits(conn, &ada)?;
