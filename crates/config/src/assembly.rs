@@ -143,6 +143,8 @@ impl Config {
             disk_floor: settings.disk_floor.unwrap_or(ByteSize(500_000_000)),
             record_ttl: settings.record_ttl,
             audit_ttl: settings.audit_ttl.unwrap_or(Duration::from_hours(90 * 24)),
+            requests_ttl: settings.requests_ttl.unwrap_or(Duration::from_hours(7 * 24)),
+            requests_sample: settings.requests_sample.unwrap_or(0.0),
             drain_delay: settings.drain_delay.unwrap_or_default(),
             shutdown_grace: settings.shutdown_grace.unwrap_or(Duration::from_secs(30)),
             brand: settings.brand.unwrap_or_else(|| "musicgen".into()),
@@ -256,6 +258,12 @@ impl Config {
             .is_some_and(|ttl| ttl < Duration::from_secs(1))
         {
             return Err(wrong("record_ttl", "must be at least a second"));
+        }
+        if self.requests_ttl < Duration::from_secs(1) {
+            return Err(wrong("requests_ttl", "must be at least a second"));
+        }
+        if !(0.0..=1.0).contains(&self.requests_sample) {
+            return Err(wrong("requests_sample", "must be from 0 to 1"));
         }
         self.webhooks.check()?;
         self.provenance.check()?;

@@ -162,6 +162,11 @@ pub struct Config {
     /// How long the accounts' audit logs are kept.
     #[serde(serialize_with = "values::time")]
     pub audit_ttl: Duration,
+    /// How long the log of requests is kept.
+    #[serde(serialize_with = "values::time")]
+    pub requests_ttl: Duration,
+    /// The share of successful reads that are logged, 0 to 1.
+    pub requests_sample: f64,
     /// How long requests are still accepted during shutdown.
     #[serde(serialize_with = "values::time")]
     pub drain_delay: Duration,

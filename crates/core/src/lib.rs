@@ -24,6 +24,7 @@ pub mod local_dispatch;
 pub mod pricing;
 pub mod private_files;
 pub mod records;
+pub mod request_log;
 pub mod retry;
 pub mod server_identity;
 pub mod upstream;

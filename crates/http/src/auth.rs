@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::http::{HeaderMap, header, request::Parts};
 
-use crate::context::{RateSlot, RequestContext, client_address};
+use crate::context::{RateSlot, RequestContext, RequestFacts, client_address};
 use crate::cookie;
 use crate::displacement::{RequestConnection, RequestOwner};
 use crate::error::ErrorResponse;
@@ -96,6 +96,10 @@ impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        // With these scopes nothing can be made or changed, but for the caller's own session.
+        if matches!(N::SCOPE, None | Some(Scope::TasksRead)) {
+            request_facts(parts).note_read();
+        }
         let (known, verdict) = check(parts, app).await?;
         verdict?;
         Ok(Self {
@@ -166,6 +170,11 @@ impl KnownCaller {
     }
 }
 
+/// What is noted about the request; without our layers, nobody reads it.
+fn request_facts(parts: &Parts) -> RequestFacts {
+    parts.extensions.get().cloned().unwrap_or_default()
+}
+
 /// The caller, and whether the key has a request left.
 async fn check(parts: &mut Parts, app: &App) -> Result<(KnownCaller, Result<(), Error>), Error> {
     let address = client_address(parts, app);
@@ -177,6 +186,7 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(KnownCaller, Result<(), 
         let caller = keys::check(app, secret, address).await?;
         (caller, CallerWatch::of_key(app, secret, address))
     };
+    request_facts(parts).note_caller(&caller);
     // Body readers take their memory from this account's share.
     parts.extensions.insert(caller.account.id);
     if let Some(connection) = parts.extensions.get::<RequestConnection>() {

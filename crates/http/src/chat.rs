@@ -18,7 +18,9 @@ use crate::displacement::RequestConnection;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::event_stream;
-use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
+use crate::idempotency::{
+    Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer, note_model,
+};
 use crate::orders::chat::{ChatOrder, ChatRequest};
 use crate::orders::terms::cost_limit;
 use crate::tasks::created_tasks_headers;
@@ -121,6 +123,7 @@ impl Creation for ChatCreation<'_> {
         }
         let request = self.context.task_request();
         let draft = video::draft(app, caller, &request, order).await?;
+        note_model(self.context, &draft);
         // The pictures are stored by now, so the body's memory is released. The caller may wait for
         // minutes.
         drop(memory);

@@ -33,6 +33,8 @@ pub struct RequestContext {
     /// For responses that take long: whether the caller is still valid and still has the scope.
     pub watch: CallerWatch,
     pub request_id: RequestId,
+    /// What is noted about the request.
+    pub(super) facts: RequestFacts,
     /// Makes the URLs in the response. Only a caller who may read gets those of media.
     pub links: Links,
     /// The client's address.
@@ -60,6 +62,7 @@ impl RequestContext {
             caller,
             watch,
             request_id: request_id(parts)?,
+            facts: parts.extensions.get().cloned().unwrap_or_default(),
             links,
             client: client_address(parts, app),
             method: parts.method.clone(),
@@ -113,6 +116,45 @@ impl FromRequestParts<App> for PublicRequest {
             links: links::for_request(parts, app),
             client: client_address(parts, app),
         })
+    }
+}
+/// What is learnt about a request while it is handled, for its record in `access_log`.
+#[derive(Clone, Default)]
+pub(super) struct RequestFacts(Arc<FactSlots>);
+
+#[derive(Default)]
+struct FactSlots {
+    caller: OnceLock<Arc<Caller>>,
+    /// The model that the body names, or that was chosen.
+    model: OnceLock<String>,
+    only_reads: OnceLock<()>,
+}
+
+impl RequestFacts {
+    /// Notes whose key the request has. The first one stays, as with the other facts.
+    pub(super) fn note_caller(&self, caller: &Arc<Caller>) {
+        let _ = self.0.caller.set(caller.clone());
+    }
+
+    pub(super) fn note_model(&self, model: &str) {
+        let _ = self.0.model.set(model.to_owned());
+    }
+
+    /// Notes that the request changes nothing, whatever its method.
+    pub(super) fn note_read(&self) {
+        let _ = self.0.only_reads.set(());
+    }
+
+    pub(super) fn caller(&self) -> Option<&Caller> {
+        self.0.caller.get().map(|caller| &**caller)
+    }
+
+    pub(super) fn model(&self) -> Option<&str> {
+        self.0.model.get().map(String::as_str)
+    }
+
+    pub(super) fn only_reads(&self) -> bool {
+        self.0.only_reads.get().is_some()
     }
 }
 

@@ -44,20 +44,28 @@ fn status(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Marks a response whose error has been written.
+/// The error of a response whose body has been written.
 #[derive(Clone)]
-struct ErrorWritten;
+pub(super) struct WrittenError {
+    pub(super) code: ErrorCode,
+    pub(super) message: String,
+}
 
 /// Marks an error response that must not be rewritten.
-pub(super) fn mark_written(response: &mut Response) {
-    response.extensions_mut().insert(ErrorWritten);
+pub(super) fn mark_written(response: &mut Response, error: WrittenError) {
+    response.extensions_mut().insert(error);
+}
+
+/// The error of a response, once its body has been written.
+pub(super) fn written(response: &Response) -> Option<&WrittenError> {
+    response.extensions().get()
 }
 
 /// Writes the body and headers of an error response; leaves other responses alone. Headers that are
 /// already set, for example `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     // A stored error that is repeated must stay unchanged, byte for byte.
-    if response.extensions().get::<ErrorWritten>().is_some() {
+    if written(&response).is_some() {
         return response;
     }
     let pending = response
@@ -79,7 +87,11 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
         }
     }
     error_response.headers_mut().extend(headers);
-    mark_written(&mut error_response);
+    let written = WrittenError {
+        code: error.code(),
+        message: error.message(),
+    };
+    mark_written(&mut error_response, written);
     error_response
 }
 

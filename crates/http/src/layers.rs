@@ -1,12 +1,11 @@
-//! Layers around every endpoint: request id, log line, rate-limit and security headers, error
-//! bodies, and catching panics.
+//! Layers around every endpoint: request id, rate-limit and security headers, error bodies, catching
+//! panics, and the record of the request (`access_log`).
 
-use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -15,7 +14,8 @@ use spans::TraceSpan;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::Instrument as _;
 
-use crate::context::RateSlot;
+use crate::access_log::{CompletedRequest, is_probe, is_scrape};
+use crate::context::{RateSlot, RequestFacts};
 use crate::displacement::RequestConnection;
 use crate::error;
 use crate::error::ErrorResponse;
@@ -31,9 +31,6 @@ use mediagate_telemetry::traces;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The longest part of a path that is logged.
-const LOGGED_PATH_CHARS: usize = 200;
-
 /// Adds the layers around all endpoints.
 pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
     // axum would stop every body at 2 MB; here each reader has its own limit. Later layers are
@@ -45,7 +42,10 @@ pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
             app.clone(),
             refusal_log::log_refusal,
         ))
-        .layer(axum::middleware::from_fn(request_layer));
+        .layer(axum::middleware::from_fn_with_state(
+            app.clone(),
+            request_layer,
+        ));
     match cors(&app.config.cors_origins) {
         Some(cors) => router
             .layer(cors)
@@ -55,12 +55,14 @@ pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
     }
 }
 
-async fn request_layer(mut request: Request, next: Next) -> Response {
+async fn request_layer(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let request_id = request_id(request.headers());
-    let rate = RateSlot::default();
+    let (rate, facts) = (RateSlot::default(), RequestFacts::default());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(request_id.clone());
     request.extensions_mut().insert(rate.clone());
+    request.extensions_mut().insert(facts.clone());
     let trace_span = trace(&request, &request_id);
     // `tracing` records only declared fields, so the trace id gets an empty place first.
     let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
@@ -85,7 +87,16 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
         // Written and logged within the span, so that both log lines name the request.
         let answer = error::write(answer, &request_id);
         let answer = connection.end_stream(answer, &request_id);
-        log(&method, &path, answer.status().as_u16(), started.elapsed());
+        let completed = CompletedRequest {
+            method: &method,
+            path: &path,
+            route: route.as_ref().map(MatchedPath::as_str),
+            request_id: &request_id,
+            facts: &facts,
+            response: &answer,
+            took: started.elapsed(),
+        };
+        completed.record(&app);
         answer
     };
     let mut answer = trace_span.around(answer.instrument(span)).await;
@@ -127,17 +138,12 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 /// Begins the request's span. Probes and scrapes get none.
 fn trace(request: &Request, id: &RequestId) -> TraceSpan {
     let path = request.uri().path();
-    if is_probe(path) || path == "/metrics" {
+    if is_probe(path) || is_scrape(path) {
         return TraceSpan::none();
     }
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map(MatchedPath::as_str);
     traces::request(request.headers(), request.method().as_str(), route, id)
-}
-
-/// Whether the path is a health probe.
-fn is_probe(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz")
 }
 
 /// The error for requests on a connection beyond the limits.
@@ -155,32 +161,6 @@ fn request_id(headers: &HeaderMap) -> RequestId {
         .filter(|id| !id.contains(KEY_PREFIX));
     sent.and_then(RequestId::from_caller)
         .unwrap_or_else(RequestId::generate)
-}
-
-fn log(method: &Method, path: &str, status: u16, took: Duration) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "requests take less than 500 million years"
-    )]
-    let took_ms = took.as_millis() as u64;
-    let path: &str = &logged(path);
-    // The path of a media URL contains its signature: readers of the log could open the file.
-    // Probes come every few seconds and would flood the log.
-    if path.starts_with("/media/") {
-        tracing::debug!(%method, path = "/media/…", status, took_ms, "request completed");
-    } else if is_probe(path) {
-        tracing::debug!(%method, path, status, took_ms, "request completed");
-    } else {
-        tracing::info!(%method, path, status, took_ms, "request completed");
-    }
-}
-
-/// The path as far as the log shows it: callers choose it, and it may be as long as a request's head.
-fn logged(path: &str) -> Cow<'_, str> {
-    match path.char_indices().nth(LOGGED_PATH_CHARS) {
-        Some((end, _)) => format!("{}…", &path[..end]).into(),
-        None => path.into(),
-    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

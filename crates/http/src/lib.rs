@@ -8,6 +8,7 @@
 //! This crate must not know SQL, providers' protocols or how a task is run. It decides nothing
 //! about money: the functions of `mediagate-core` do.
 
+mod access_log;
 mod account;
 mod admin;
 pub mod auth;
@@ -37,6 +38,7 @@ mod provenance;
 mod query;
 mod quotes;
 mod refusal_log;
+mod requests;
 pub mod server;
 mod session;
 mod tasks;
@@ -127,6 +129,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::approve))
         .routes(routes!(tasks::reject));
+    let requests = OpenApiRouter::new().routes(routes!(requests::list));
     let webhooks = OpenApiRouter::new()
         .routes(routes!(webhooks::create, webhooks::list))
         .routes(routes!(webhooks::secret))
@@ -158,6 +161,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(video)
         .nest(&format!("/{brand}"), music)
         .merge(tasks)
+        .merge(requests)
         .merge(webhooks)
         .merge(provenance)
         .merge(money)

@@ -15,6 +15,7 @@ use mediagate_core::domain::usage::{EpochDay, parse_day};
 use mediagate_model::attribution::{Attribute, MAX_NAME, MAX_USER, MAX_VALUE};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::request_log::StatusRange;
 use mediagate_model::submission::SubmissionFilter;
 use mediagate_model::task::{ApprovalState, MediaKind, TaskState};
 use mediagate_model::webhook::DeliveryState;
@@ -318,6 +319,22 @@ impl FieldType for ErrorCodeField {
 
     fn schema() -> RefOr<Schema> {
         text(100).into()
+    }
+}
+
+/// An HTTP status, or a class of statuses; an empty text counts as absent.
+pub(crate) struct StatusField;
+
+impl FieldType for StatusField {
+    type Value = StatusRange;
+
+    fn read(query: &BodyFields<'_>, name: &str) -> Option<StatusRange> {
+        let must_be = "Must be an HTTP status such as 402, or a class of statuses such as 4xx.";
+        parsed(query, name, 10, must_be)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(10).into()
     }
 }
 

@@ -51,7 +51,8 @@ parameters! {
         since: TimeField,
         /// Only tasks accepted before this time: RFC 3339 or a date
         until: TimeField,
-        /// Search words, all of which must occur in the prompt, title, lyrics or tags; or an id
+        /// Search words, all of which must occur in the prompt, title, lyrics or tags; or the id of a
+        /// task, video, chat completion, clip or request
         q: OptionalText<500>,
         + attributes: AttributeFilter,
         + page: ListPage<TaskId>,

@@ -68,6 +68,9 @@ pub(super) async fn create(
     let (mut order, fingerprint, memory) = if is_multipart(&context.headers) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
+        if let Some(model) = form["model"].as_str() {
+            context.facts.note_model(model);
+        }
         let order = read_form(&form, files)?;
         let fingerprint = Fingerprint::of(&app, &order, &form);
         (order, fingerprint, memory)

@@ -155,6 +155,14 @@ pub const EVENT_BUFFER: Bound = Bound {
     sources: &["core/event_feed.rs"],
     ..UNSHARED
 };
+pub const LOGGED_REQUESTS: Bound = Bound {
+    resource: "requests that wait to be [logged](operations.md#log-of-requests); all callers without a key have the share of an account",
+    total: Count(10_000),
+    per_account: Count(2500),
+    turns: "in order of arrival, every second",
+    exhausted: "answered as usual; not logged, and counted",
+    ..UNSHARED
+};
 pub const BODIES: Bound = Bound {
     resource: "bodies in memory",
     total: Bytes(512_000_000),
@@ -450,6 +458,7 @@ pub const ALL: &[Bound] = &[
     OPEN_REQUESTS,
     EVENT_FOLLOWERS,
     EVENT_BUFFER,
+    LOGGED_REQUESTS,
     BODIES,
     PARSING,
     UPLOADS,

@@ -124,6 +124,22 @@ id!(
     AlertId
 );
 
+id!(
+    /// An entry of the log of requests.
+    RequestEntryId
+);
+
+impl RequestEntryId {
+    /// A new id for an entry of this time. Entries are listed by their ids, so these follow the
+    /// gateway's clock.
+    pub fn at(time: Timestamp) -> Self {
+        let micros = u64::try_from(time.micros()).unwrap_or(0);
+        let nanos = u32::try_from(micros % 1_000_000).unwrap_or(0) * 1000;
+        let time = uuid::Timestamp::from_unix(uuid::NoContext, micros / 1_000_000, nanos);
+        Self(Uuid::new_v7(time))
+    }
+}
+
 impl AssetId {
     /// Sorts before all ids that are created at this time or later, and after earlier ones.
     pub fn first_of(instant: Timestamp) -> Self {

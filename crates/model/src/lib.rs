@@ -23,6 +23,7 @@ pub mod music;
 pub mod price;
 pub mod private_memory;
 pub mod provenance;
+pub mod request_log;
 pub mod route;
 pub mod search_terms;
 pub mod secret;

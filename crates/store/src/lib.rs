@@ -45,6 +45,7 @@ pub mod rates;
 pub mod record_expiry;
 pub mod refused_orders;
 pub mod replicas;
+pub mod request_log;
 pub mod restored;
 pub mod routes;
 pub mod sessions;

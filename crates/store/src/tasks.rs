@@ -109,7 +109,7 @@ pub use claims::{
 pub use fair_queue::{FairQueue, claim, claim_in_turn, count_unsent, enter_queue};
 pub(crate) use list::first_id;
 pub(crate) use list::remove_words;
-pub use list::{TaskFilter, page};
+pub use list::{TaskFilter, has_request, page};
 
 /// Inserts a queued task, due now, with its first event, for any worker to claim.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {

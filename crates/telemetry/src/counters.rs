@@ -40,6 +40,9 @@ pub const METRICS: &[MetricDefinition] = &[
     ("mediagate_submissions_taken_total", MetricKind::Counter, Unit::Count, "Submissions that a provider answered with the job of another submission"),
     ("mediagate_delivered_beyond_order_total", MetricKind::Counter, Unit::Count, "Results that exceed the order, by what exceeds it"),
     ("mediagate_cancelled_jobs_total", MetricKind::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by outcome"),
+    ("mediagate_http_answers_total", MetricKind::Counter, Unit::Count, "Responses to requests, by route, status and error code"),
+    ("mediagate_http_answer_seconds", MetricKind::Histogram, Unit::Seconds, "Time until a response began, by route"),
+    ("mediagate_requests_unlogged_total", MetricKind::Counter, Unit::Count, "Requests that are missing in the log of requests because too many were waiting to be written"),
     ("mediagate_requests_joined_total", MetricKind::Counter, Unit::Count, "Requests that joined the task of an earlier request, by way"),
     ("mediagate_tasks_restored", MetricKind::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
     ("mediagate_clock_ahead_seconds", MetricKind::Gauge, Unit::Seconds, "How far the clock is ahead of the trusted time"),
@@ -166,6 +169,21 @@ pub fn spans(outcome: &'static str, count: usize) {
         metrics::counter!("mediagate_trace_spans_total", "outcome" => outcome)
             .increment(count as u64);
     }
+}
+
+/// Counts a response and records its time. `route` is the path of an endpoint, and both it and
+/// `code` are `none` where there is none.
+pub fn http_answered(route: &str, status: u16, code: &'static str, took: Duration) {
+    let status = status.to_string();
+    metrics::counter!("mediagate_http_answers_total", "route" => route.to_owned(), "status" => status, "code" => code)
+        .increment(1);
+    metrics::histogram!("mediagate_http_answer_seconds", "route" => route.to_owned())
+        .record(took.as_secs_f64());
+}
+
+/// Counts a request that the log of requests had no room for.
+pub fn request_not_logged() {
+    metrics::counter!("mediagate_requests_unlogged_total").increment(1);
 }
 
 /// Counts a request that joined an earlier one, by `way`.

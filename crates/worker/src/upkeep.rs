@@ -15,7 +15,8 @@ use crate::{deliver, upstream};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
-    audit, keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
+    audit, keys, ledger, readiness, request_log, route_states, routes, settings_drift, tasks,
+    webhooks,
 };
 use mediagate_media::engines::child::ChildWork;
 use mediagate_model::clock::Timestamp;
@@ -73,6 +74,8 @@ enum UpkeepJob {
     Webhooks,
     /// Removes old entries of accounts' audit logs.
     AccountLogs,
+    /// Removes old entries of the log of requests.
+    RequestLog,
     /// Examines films from providers that have not been examined yet.
     Films,
     /// Stores the latest trusted time.
@@ -92,6 +95,7 @@ impl UpkeepJob {
         Self::Records,
         Self::Webhooks,
         Self::AccountLogs,
+        Self::RequestLog,
         Self::Films,
         Self::PersistTime,
     ];
@@ -109,6 +113,7 @@ impl UpkeepJob {
             Self::Records => "records",
             Self::Webhooks => "webhooks",
             Self::AccountLogs => "account-logs",
+            Self::RequestLog => "request-log",
             Self::Films => "films",
             Self::PersistTime => "time",
         }
@@ -123,6 +128,7 @@ impl UpkeepJob {
             Self::UnclearSubmissions => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
             Self::AccountLogs => half_of(app.config.audit_ttl),
+            Self::RequestLog => half_of(app.config.requests_ttl),
             Self::PersistTime => MAX_CHECK_INTERVAL,
             Self::Films => Duration::from_secs(2),
             Self::Records => half_of(app.config.record_ttl.unwrap_or(MAX_CHECK_INTERVAL)),
@@ -145,6 +151,7 @@ impl UpkeepJob {
                 webhooks::callbacks::encrypt_earlier(app).await
             }
             Self::AccountLogs => audit::forget_old(app).await,
+            Self::RequestLog => request_log::forget_old(app).await,
             Self::Films => post_processing::examine_films(app).await,
             Self::PersistTime => persist_time(app).await,
         }
@@ -172,6 +179,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
             }
         });
     }
+    tracker.spawn(log_requests(app.clone(), stop.clone()));
     let (app, stop) = (app.clone(), stop.clone());
     tracker.spawn(async move {
         let mut metrics_timer = tokio::time::interval(counters::METRICS_UPKEEP);
@@ -215,6 +223,23 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
             }
         }
     });
+}
+
+/// Writes the entries of the log of requests, and at the end those that are left: the server stops
+/// before the workers do.
+async fn log_requests(app: App, stop: CancellationToken) {
+    loop {
+        let is_last = tokio::select! {
+            () = tokio::time::sleep(request_log::WRITE_INTERVAL) => false,
+            () = stop.cancelled() => true,
+        };
+        if let Err(error) = request_log::write_waiting(&app).await {
+            tracing::warn!(inside = ?error.internal_cause(), "cannot write the log of requests; trying again later");
+        }
+        if is_last {
+            return;
+        }
+    }
 }
 
 /// Reads which routes are paused and whose keys are refused.

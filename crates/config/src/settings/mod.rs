@@ -160,6 +160,18 @@ pub struct Settings {
     #[arg(long, env = "MEDIAGATE_AUDIT_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub audit_ttl: Option<Duration>,
+    /// How long the log of requests is kept [default: 7d]
+    #[arg(long, env = "MEDIAGATE_REQUESTS_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub requests_ttl: Option<Duration>,
+    /// Share of successful reads that are logged, 0 to 1; other requests always are [default: 0]
+    #[arg(
+        long,
+        env = "MEDIAGATE_REQUESTS_SAMPLE",
+        value_name = "SHARE",
+        global = true
+    )]
+    pub requests_sample: Option<f64>,
     /// How long requests in flight may continue after the drain delay [default: 30s]
     #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]

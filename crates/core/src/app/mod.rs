@@ -13,6 +13,7 @@ use crate::intents::Intents;
 use crate::limits::ProcessLimits;
 use crate::local_dispatch::LocalDispatch;
 use crate::records::{LinkRules, Links};
+use crate::request_log::RequestLog;
 use crate::server_identity::ServerIdentity;
 use crate::webhook_client::WebhookClient;
 use mediagate_config::Config;
@@ -123,6 +124,8 @@ pub struct ProcessState {
     pub closing: CancellationToken,
     /// Subscribers to events.
     pub feed: EventFeed,
+    /// Requests that wait to be logged.
+    pub request_log: RequestLog,
     /// Hands new orders directly to workers of this process.
     pub local_dispatch: LocalDispatch,
 }

@@ -24,6 +24,7 @@ pub mod pictures;
 pub mod provenance;
 pub mod quotes;
 pub mod readiness;
+pub mod request_log;
 pub mod restored_backup;
 pub mod route_states;
 pub mod routes;

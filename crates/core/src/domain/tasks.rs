@@ -10,7 +10,7 @@ use crate::records::input;
 use crate::records::task::TaskExtras;
 use mediagate_model::attribution::Attribute;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::money::ChargeState;
 use mediagate_model::search_terms;
 use mediagate_model::submission::{Submission, SubmissionEnd};
@@ -203,8 +203,8 @@ pub async fn list(
 /// What is searched for in tasks.
 #[derive(Debug, Clone, Default)]
 pub struct TaskSearch {
-    /// Words of the prompt or title; or the id of the task, of its video or chat completion, or of
-    /// one of its clips.
+    /// Words of the prompt or title; or the id of the request, of the task, of its video or chat
+    /// completion, or of one of its clips.
     pub text: Option<String>,
     /// Attributes that the tasks must have, with these values.
     pub attributes: Vec<(Attribute, String)>,
@@ -241,13 +241,16 @@ pub async fn search(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.long_read(move |conn| {
         if let Some(text) = &search.text {
-            filter.id = id_in(conn, account, text.trim())?;
-            // Text without a word finds nothing. An empty filter would list everything.
-            if filter.id.is_none() && !search_terms::has_words(text) {
-                return Ok(Vec::new());
+            filter.request = request_in(conn, Some(account), text.trim())?;
+            if filter.request.is_none() {
+                filter.id = id_in(conn, account, text.trim())?;
+                // Text without a word finds nothing. An empty filter would list everything.
+                if filter.id.is_none() && !search_terms::has_words(text) {
+                    return Ok(Vec::new());
+                }
             }
         }
-        filter.terms = search.terms(account, filter.id.is_some());
+        filter.terms = search.terms(account, filter.id.is_some() || filter.request.is_some());
         store::tasks::page(conn, account, &filter, one_more)
     });
     let mut tasks = store::await_within_limit(read).await?;
@@ -259,6 +262,20 @@ pub async fn search(
 fn parse_task_id(text: &str) -> Option<TaskId> {
     let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
     TaskId::from_video(text).or_else(|_| bare.parse()).ok()
+}
+
+/// The request that a search names, if it has tasks. Callers choose their requests' ids, so one may
+/// also be a word or look like another id.
+fn request_in(
+    conn: &mut Conn<'_>,
+    account: Option<AccountId>,
+    text: &str,
+) -> Result<Option<RequestId>, StoreError> {
+    let Some(request) = RequestId::from_caller(text) else {
+        return Ok(None);
+    };
+    let has_tasks = store::tasks::has_request(conn, account, &request)?;
+    Ok(has_tasks.then_some(request))
 }
 
 /// The task that a search names by one of its ids or by that of a clip.
@@ -293,8 +310,14 @@ pub async fn search_all(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.long_read(move |conn| {
         let text = search.text.as_deref().map(str::trim);
-        filter.id = text.and_then(parse_task_id);
-        if filter.id.is_some() {
+        filter.request = match text {
+            Some(text) => request_in(conn, None, text)?,
+            None => None,
+        };
+        if filter.request.is_none() {
+            filter.id = text.and_then(parse_task_id);
+        }
+        if filter.request.is_some() || filter.id.is_some() {
             let mut found = store::tasks::page_of_all(conn, &filter, one_more)?;
             found.retain(|task| search.has_attributes_of(task));
             return Ok(found);
@@ -316,6 +339,27 @@ pub async fn search_all(
     let mut tasks = store::await_within_limit(read).await?;
     let has_more = store::page::truncate_to_limit(&mut tasks, limit);
     Ok((tasks, has_more))
+}
+
+/// The tasks that requests with this id made, at most `limit`, the oldest first.
+pub async fn of_request(app: &Ctx, request: &str, limit: u32) -> Result<Vec<TaskId>, Error> {
+    let Some(request) = RequestId::from_caller(request) else {
+        return Ok(Vec::new());
+    };
+    let filter = TaskFilter {
+        request: Some(request),
+        ..TaskFilter::default()
+    };
+    let page = PageQuery {
+        after: None,
+        limit,
+        ascending: true,
+    };
+    let read = app
+        .store
+        .long_read(move |conn| store::tasks::page_of_all(conn, &filter, page));
+    let tasks = store::await_within_limit(read).await?;
+    Ok(tasks.iter().map(|task| task.id).collect())
 }
 
 /// The durations of the model's tasks of the last 24 hours, from their start.

@@ -17,6 +17,7 @@ mod output;
 mod probes;
 mod provenance;
 mod providers;
+mod requests;
 mod restored;
 mod serve;
 mod show;
@@ -78,6 +79,9 @@ enum CliCommand {
     /// List, show and cancel tasks
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
+    /// List requests, show what happened to one, follow them, count errors
+    #[command(subcommand)]
+    Requests(requests::RequestsCommand),
     /// Show the state of provider routes, pause and resume them
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
@@ -216,6 +220,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         CliCommand::Webhooks(command) => webhooks::run(command, &cli.settings, cli.json),
         CliCommand::Media(command) => media::run(command, &cli.settings, cli.json),
         CliCommand::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
+        CliCommand::Requests(command) => requests::run(command, &cli.settings, cli.json),
         CliCommand::Providers(command) => providers::run(command, &cli.settings, cli.json),
         CliCommand::Audit(args) => audit::run(args, &cli.settings, cli.json),
         CliCommand::Models(command) => models::run(command, &cli.settings, cli.json),

@@ -58,8 +58,13 @@ pub(super) fn escaped_json(json: &str) -> String {
 
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(super) fn say(text: &str) -> Result<(), CliError> {
-    let text = strip_control_characters(text.trim_end());
-    is_reader_open(writeln!(std::io::stdout().lock(), "{text}")).map(drop)
+    print_line(text.trim_end()).map(drop)
+}
+
+/// Prints a line to standard output. Returns whether the output is still read.
+pub(super) fn print_line(text: &str) -> Result<bool, CliError> {
+    let text = strip_control_characters(text);
+    is_reader_open(writeln!(std::io::stdout().lock(), "{text}"))
 }
 
 /// Prints to standard error, separate from the results.

@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 
 use crate::cli::command_line::one_of;
-use crate::cli::{CliError, accounts, runtime, say, show};
+use crate::cli::{CliError, accounts, amount, requests, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts as all_accounts;
@@ -14,8 +14,9 @@ use mediagate_core::domain::webhooks::delivery_log;
 use mediagate_core::records::task::TaskView;
 use mediagate_core::records::{Links, MediaGrant};
 use mediagate_http::wire::admin::tasks::AdminTask;
-use mediagate_model::clock::Clock;
-use mediagate_model::ids::TaskId;
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{KeyId, TaskId};
 use mediagate_model::search_terms;
 use mediagate_model::task::{ApprovalState, MediaKind, Task, TaskState};
 use mediagate_store::tasks::{PageQuery, TaskFilter};
@@ -69,6 +70,21 @@ pub(super) struct TaskListArgs {
     /// Only tasks of this model
     #[arg(long)]
     model: Option<String>,
+    /// Only tasks with these words in their prompt, title, lyrics or tags; or the id of a task, video, clip or request
+    #[arg(long, value_name = "TEXT")]
+    q: Option<String>,
+    /// Only tasks that the API key with this id ordered
+    #[arg(long, value_name = "ID")]
+    key: Option<KeyId>,
+    /// Only tasks that failed with this error code
+    #[arg(long, value_name = "CODE", value_parser = requests::error_code)]
+    error: Option<ErrorCode>,
+    /// Only tasks accepted since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
+    #[arg(long, value_name = "TIME", value_parser = amount::time)]
+    since: Option<Timestamp>,
+    /// Only tasks accepted before this time
+    #[arg(long, value_name = "TIME", value_parser = amount::time)]
+    until: Option<Timestamp>,
     /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -93,13 +109,17 @@ async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
     Ok(tasks::by_id_any_account(app, id).await?)
 }
 
-/// Shows a task with its attempts and deliveries, as the API does.
 async fn show_task(app: &App, id: TaskId) -> Result<(), CliError> {
     let task = find(app, id).await?;
-    let attempts = tasks::attempts(app, task.account, id).await?;
-    let deliveries = delivery_log::task_deliveries(app, task.account, id).await?;
-    let view = view(app, &task).await?;
-    show::json(&AdminTask::new(view, &links(app), &attempts, &deliveries))
+    show::json(&whole_record(app, &task).await?)
+}
+
+/// A task with its attempts and deliveries, as the API shows it.
+pub(super) async fn whole_record(app: &App, task: &Task) -> Result<AdminTask, CliError> {
+    let attempts = tasks::attempts(app, task.account, task.id).await?;
+    let deliveries = delivery_log::task_deliveries(app, task.account, task.id).await?;
+    let view = view(app, task).await?;
+    Ok(AdminTask::new(view, &links(app), &attempts, &deliveries))
 }
 
 fn links(app: &App) -> Links {
@@ -121,7 +141,7 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     Ok(view)
 }
 
-/// Maximum number of characters of the request that a table shows.
+/// Maximum number of characters of the prompt or title that a table shows.
 const MAX_EXCERPT_CHARS: usize = 60;
 
 async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError> {
@@ -135,6 +155,10 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         approval: args.approval,
         model: args.model.clone(),
         provider: args.provider.clone(),
+        key: args.key,
+        error: args.error,
+        since: args.since,
+        until: args.until,
         ..TaskFilter::default()
     };
     let page = PageQuery {
@@ -142,8 +166,11 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         limit: args.limit,
         ascending: false,
     };
-    let (tasks, _) =
-        tasks::search_all(app, account, filter, tasks::TaskSearch::default(), page).await?;
+    let search = tasks::TaskSearch {
+        text: args.q.clone(),
+        ..tasks::TaskSearch::default()
+    };
+    let (tasks, _) = tasks::search_all(app, account, filter, search, page).await?;
     if json {
         let mut views = Vec::with_capacity(tasks.len());
         for task in &tasks {
@@ -156,7 +183,7 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
     }
     let handles = all_accounts::handles(app, tasks.iter().map(|task| task.account)).await?;
     let mut table = show::table(&[
-        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID", "REQUEST",
+        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID", "PROMPT",
     ]);
     for task in &tasks {
         let failure = task.failure.as_ref();

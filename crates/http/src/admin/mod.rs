@@ -10,6 +10,7 @@ mod events;
 mod keys;
 mod ledger;
 mod providers;
+mod requests;
 mod submissions;
 mod tasks;
 mod usage;
@@ -38,6 +39,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(ledger::adjust))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
+        .routes(routes!(requests::list))
         .routes(routes!(providers::list))
         .routes(routes!(providers::try_again))
         .routes(routes!(providers::pause))

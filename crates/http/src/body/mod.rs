@@ -17,6 +17,7 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 
 use self::json_scanner::JsonScanner;
+use crate::context::RequestFacts;
 use crate::error::ErrorResponse;
 use crate::fields::BODY_LIMIT;
 use mediagate_core::app::App;
@@ -35,6 +36,7 @@ const LARGE_BODY_BYTES: usize = 65_536;
 pub struct JsonBody {
     bytes: Bytes,
     share: QuotaShare,
+    facts: RequestFacts,
 }
 
 impl FromRequest<App> for JsonBody {
@@ -46,12 +48,14 @@ impl FromRequest<App> for JsonBody {
             return Err(error.into());
         }
         let mut memory = memory_share(&request, app)?;
+        let facts = request.extensions().get().cloned().unwrap_or_default();
         let mut body = request.into_body();
         let received = tokio::time::timeout(BODY_TIMEOUT, receive(&mut body, &mut memory)).await;
         match received.unwrap_or_else(|_| Err(timeout_error())) {
             Ok(bytes) => Ok(Self {
                 bytes,
                 share: memory,
+                facts,
             }),
             Err(error) => {
                 // The memory is released before the rest is read, which can take seconds. The rest
@@ -121,7 +125,15 @@ impl JsonBody {
         let Self {
             bytes,
             share: memory,
+            facts,
         } = self;
+        let read = move |body: &Value| {
+            // Noted here, so that the record of a refused order names its model, too.
+            if let Some(model) = body["model"].as_str() {
+                facts.note_model(model);
+            }
+            read(body)
+        };
         if bytes.len() < LARGE_BODY_BYTES {
             return Ok((read(&parse(&bytes)?)?, memory));
         }

@@ -89,6 +89,13 @@ pub(super) struct IntentAnswer {
     failure: Option<Arc<Error>>,
 }
 
+/// Notes the model of a draft: the order may leave the choice to the gateway.
+pub(super) fn note_model(context: &RequestContext, draft: &TaskDraft) {
+    if let Some(task) = draft.tasks.first() {
+        context.facts.note_model(&task.model);
+    }
+}
+
 /// Accepts a draft whose response can be built at once, with `build_response`. If the request has
 /// an `Idempotency-Key`, the answer is stored in the transaction that accepts the draft.
 pub(super) async fn accept(
@@ -98,6 +105,7 @@ pub(super) async fn accept(
     draft: TaskDraft,
     build_response: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<CreationOutcome<Vec<Task>>, Error> {
+    note_model(context, &draft);
     let mut draft = draft.with_attempt(attempt);
     if attempt.keeps_answer() {
         let response = build_response(&draft.tasks, &draft.clips).await?;

@@ -6,7 +6,8 @@ use axum::response::Response;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use mediagate_model::error::Error;
+use crate::error::{self, WrittenError};
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::StoredAnswer;
 
@@ -44,13 +45,26 @@ pub(super) fn replay(stored: StoredAnswer, request_id: &RequestId) -> Result<Res
     Ok(response)
 }
 
-fn with_request_id(body: String, request_id: &RequestId) -> Result<String, Error> {
+/// The body of a stored error for the request that gets it now, and the error that it contains.
+fn error_body(
+    body: String,
+    request_id: &RequestId,
+) -> Result<(String, Option<WrittenError>), Error> {
     let mut json: Value = serde_json::from_str(&body).map_err(Error::internal)?;
-    match json.pointer_mut("/error/request_id") {
-        Some(id) => *id = request_id.to_string().into(),
-        None => return Ok(body),
-    }
-    serde_json::to_string(&json).map_err(Error::internal)
+    let text = |name: &str| json["error"][name].as_str().unwrap_or_default();
+    let error = WrittenError {
+        // A newer version may have stored a code that this one does not know.
+        code: ErrorCode::from_name(text("code")).unwrap_or(ErrorCode::GenerationFailed),
+        message: text("message").to_owned(),
+    };
+    let body = match json.pointer_mut("/error/request_id") {
+        Some(id) => {
+            *id = request_id.to_string().into();
+            serde_json::to_string(&json).map_err(Error::internal)?
+        }
+        None => body,
+    };
+    Ok((body, Some(error)))
 }
 
 pub(super) fn mark_replayed(response: &mut Response) {
@@ -60,9 +74,9 @@ pub(super) fn mark_replayed(response: &mut Response) {
 
 /// The answer as it was stored; an error names the request that gets it now.
 pub(crate) fn restore(stored: StoredAnswer, request_id: &RequestId) -> Result<Response, Error> {
-    let body = match stored.status {
-        400.. => with_request_id(stored.body, request_id)?,
-        _ => stored.body,
+    let (body, error) = match stored.status {
+        400.. => error_body(stored.body, request_id)?,
+        _ => (stored.body, None),
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(stored.status).map_err(Error::internal)?;
@@ -71,8 +85,8 @@ pub(crate) fn restore(stored: StoredAnswer, request_id: &RequestId) -> Result<Re
         let value = HeaderValue::try_from(value).map_err(Error::internal)?;
         response.headers_mut().insert(name, value);
     }
-    if response.status().as_u16() >= 400 {
-        crate::error::mark_written(&mut response);
+    if let Some(error) = error {
+        error::mark_written(&mut response, error);
     }
     Ok(response)
 }

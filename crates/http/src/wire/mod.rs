@@ -13,6 +13,7 @@ pub mod money;
 pub mod personas;
 pub mod provenance;
 pub mod quotes;
+pub mod requests;
 pub mod usage;
 pub mod videos;
 pub mod webhooks;

@@ -12,7 +12,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{
     AccountId, AlertId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
-    PersonaId, RequestId, SubmissionId, TaskId, UserLimitsId,
+    PersonaId, RequestEntryId, RequestId, SubmissionId, TaskId, UserLimitsId,
 };
 use mediagate_model::intent::IntentResult;
 use mediagate_model::ledger::EntryKind;
@@ -161,8 +161,8 @@ macro_rules! ids {
 }
 
 ids! {
-    AccountId, AlertId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId, PersonaId, SubmissionId,
-    TaskId, UserLimitsId,
+    AccountId, AlertId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId, PersonaId, RequestEntryId,
+    SubmissionId, TaskId, UserLimitsId,
 }
 
 /// Enums, stored by the names of their values.

@@ -51,7 +51,8 @@ pub fn page_of_all(
     let is_unfiltered = filter.conditions() == usize::from(filter.provider.is_some());
     // The result of an index is complete. Otherwise only the newest tasks are read, among which a
     // rare match may be missing.
-    let limit = if is_open || is_unfiltered || filter.id.is_some() {
+    let has_index = is_open || is_unfiltered || filter.id.is_some() || filter.request.is_some();
+    let limit = if has_index {
         i64::MAX
     } else {
         MAX_SCANNED
@@ -221,10 +222,14 @@ fn newest(
 ) -> Result<Vec<Task>, StoreError> {
     let bounds = IdBounds::new(filter, page);
     let ascending = page.ascending;
-    let sql = match (is_open, &filter.provider) {
-        (true, _) => list!(ascending, " AND state IN ('queued', 'running')"),
-        (false, Some(_)) => list!(ascending, " AND provider = :provider"),
-        (false, None) => list!(ascending, ""),
+    let sql = if filter.request.is_some() {
+        list!(ascending, " AND request_id = :request")
+    } else if is_open {
+        list!(ascending, " AND state IN ('queued', 'running')")
+    } else if filter.provider.is_some() {
+        list!(ascending, " AND provider = :provider")
+    } else {
+        list!(ascending, "")
     };
     let mut values = filter.values();
     values.extend([

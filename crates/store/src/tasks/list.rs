@@ -13,7 +13,7 @@ use crate::statement::{dialect_sql, numbered, sql};
 use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
-use mediagate_model::ids::{AccountId, KeyId, TaskId};
+use mediagate_model::ids::{AccountId, KeyId, RequestId, TaskId};
 use mediagate_model::search_terms;
 use mediagate_model::task::{ApprovalState, MediaKind, Task, TaskPayload, TaskState};
 
@@ -93,6 +93,8 @@ filter! {
     provider: String = "provider",
     /// Only those whose approval is in this state.
     approval: ApprovalState = "approval_state",
+    /// Only those of the request with this id.
+    request: RequestId = "request_id",
 }
 
 pub(super) use {conditions, filtered};
@@ -177,6 +179,7 @@ pub fn page(
         IndexChoice::Words => list!(direction, words),
         IndexChoice::Nothing => list!(direction, ""),
         IndexChoice::Approval => list!(direction, " AND approval_state = :approval"),
+        IndexChoice::Request => list!(direction, " AND request_id = :request"),
         IndexChoice::Error => list!(direction, " AND error_code = :error"),
         IndexChoice::Key => list!(direction, " AND key_id = :key"),
         IndexChoice::State => list!(direction, " AND state = :state"),
@@ -266,6 +269,7 @@ pub(crate) fn first_id(time: Timestamp) -> String {
 /// order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum IndexChoice {
+    Request,
     Words,
     Approval,
     Error,
@@ -308,6 +312,10 @@ fn choose_index(
     // The bounds leave one id, so no other index is needed.
     if filter.id.is_some() {
         return Ok((IndexChoice::Nothing, 0));
+    }
+    // A request has few tasks.
+    if filter.request.is_some() {
+        return Ok((IndexChoice::Request, 0));
     }
     let kind_index = if filter.without_deleted {
         IndexChoice::KindAndShown
@@ -383,6 +391,21 @@ fn choose_index(
         }
     }
     Ok(choice)
+}
+
+/// Whether a request with this id has tasks, of this account if one is given.
+pub fn has_request(
+    conn: &mut Conn<'_>,
+    account: Option<AccountId>,
+    request: &RequestId,
+) -> Result<bool, StoreError> {
+    sql!(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE request_id = :request
+         AND (CAST(:account AS TEXT) IS NULL OR account_id || '' = :account) LIMIT 1",
+        request,
+        account
+    )
+    .exists(conn)
 }
 
 /// Stores the words of a task; repeating the call changes nothing.
