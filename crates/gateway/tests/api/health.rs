@@ -51,6 +51,44 @@ async fn the_log_has_no_key_and_no_long_path() {
     assert!(log.contains(&shown), "{log}");
 }
 
+/// Whoever reads the log sees whose request it was, and what it was about.
+#[tokio::test]
+async fn the_log_has_the_key_the_account_and_the_code_of_a_request() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--log", "info", "--log-format", "json"]).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let made = client.post("/v1/videos", &videos_order()).await;
+    let task = made.header("x-task-id").unwrap().to_owned();
+    // A poll, which is left out at this level.
+    client.get(&format!("/v1/tasks/{task}")).await.ok();
+    let mut unknown = videos_order();
+    unknown["model"] = "film-9".into();
+    let refused = client.post("/v1/videos", &unknown).await;
+    refused.refused(404, "model_not_found");
+    let lines = crate::support::eventually("both requests are logged", async || {
+        let log = server.stderr();
+        let lines = log.lines().filter(|line| line.contains("request completed"));
+        let lines: Vec<serde_json::Value> = lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        lines.iter().any(|line| line["status"] == 404).then_some(lines)
+    })
+    .await;
+    let keys = client.get("/v1/tasks").await.ok();
+    let key_id = &keys["data"][0]["key"]["id"];
+    let [order, refusal] = &lines[..] else {
+        panic!("two lines: {lines:?}");
+    };
+    for (line, expected) in [
+        (order, json!([200, null, "animatic-1", task])),
+        (refusal, json!([404, "model_not_found", "film-9", null])),
+    ] {
+        let facts = ["status", "code", "model", "task_id"].map(|name| line[name].clone());
+        assert_eq!(json!(facts), expected, "{line}");
+        assert_eq!((&line["key_id"], &line["account"]), (key_id, &json!("default")));
+    }
+}
+
 #[tokio::test]
 async fn a_draining_process_is_not_ready_and_still_accepts_requests() {
     let data = tempfile::tempdir().unwrap();

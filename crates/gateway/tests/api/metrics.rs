@@ -214,3 +214,26 @@ async fn the_programs_metrics_are_documented() {
     assert!(metrics.len() >= 15, "{:?}", metrics.keys());
     server.stop().await;
 }
+
+#[tokio::test]
+async fn responses_are_counted_by_route_status_and_code() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let admin = NewKey {
+        name: "admin".into(),
+        scopes: vec![Scope::Admin],
+        ..NewKey::default()
+    };
+    let admin = gateway.caller("default", admin).await;
+    gateway.get("/v1/personas-of-nobody").await;
+    let refused = gateway.get("/v1/tasks?no_such_parameter=1").await;
+    refused.refused(400, "unsupported_value");
+    let metrics = admin.get("/metrics").await.whole_text();
+    for line in [
+        "mediagate_http_answers_total{route=\"none\",status=\"404\",code=\"route_not_found\"}",
+        "mediagate_http_answers_total{route=\"/v1/tasks\",status=\"400\",code=\"unsupported_value\"}",
+        "mediagate_http_answer_seconds_count{route=\"/v1/tasks\"}",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    gateway.stop().await;
+}

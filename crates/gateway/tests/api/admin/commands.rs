@@ -494,3 +494,85 @@ async fn texts_of_tenants_and_files_cannot_control_the_terminal() {
         }
     }
 }
+
+#[tokio::test]
+async fn requests_are_listed_shown_counted_and_followed() {
+    let gateway = TestGateway::builder().start().await;
+    let made = gateway
+        .request(reqwest::Method::POST, "/v1/videos")
+        .header("x-request-id", "r-made");
+    let made = gateway.send(made.json(&videos_order())).await;
+    let task = made.header("x-task-id").unwrap().to_owned();
+    made.ok();
+    gateway.finished(&task).await;
+    let refuse = async |id: &str| {
+        let request = gateway.request(reqwest::Method::GET, "/v1/tasks?nothing=1");
+        let request = request.header("x-request-id", id);
+        gateway.send(request).await.refused(400, "unsupported_value");
+    };
+    refuse("r-refused").await;
+    mediagate_core::domain::request_log::write_waiting(&gateway.app)
+        .await
+        .unwrap();
+    let options = gateway.options();
+    let run = async |args: &[&str]| {
+        let args: Vec<&str> = args
+            .iter()
+            .copied()
+            .chain(options.iter().map(String::as_str))
+            .collect();
+        let result = output(program(&args)).await;
+        let printed = format!("{}{}", text(&result.stdout), text(&result.stderr));
+        (printed, result.status.code())
+    };
+    let (table, code) = run(&["requests", "list"]).await;
+    assert_eq!(code, Some(0), "{table}");
+    assert!(table.contains("REQUEST ID") && table.contains("r-made"), "{table}");
+    let (json, _) = run(&["requests", "list", "--status", "4xx", "--json"]).await;
+    let listed: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(listed[0]["request_id"], "r-refused");
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    let (counts, _) = run(&["requests", "list", "--group-by", "code,account"]).await;
+    assert!(counts.contains("unsupported_value"), "{counts}");
+    let (history, _) = run(&["requests", "show", "r-made"]).await;
+    let history: Value = serde_json::from_str(&history).unwrap();
+    assert_eq!(history["requests"][0]["task"], json!(task));
+    assert_eq!(history["tasks"][0]["id"], json!(task));
+    assert_eq!(history["tasks"][0]["attempts"], json!([]));
+    let (nothing, code) = run(&["requests", "show", "r-never"]).await;
+    assert_eq!(code, Some(1), "{nothing}");
+    let (wrong, code) = run(&["requests", "list", "--status", "40"]).await;
+    assert_eq!(code, Some(2), "{wrong}");
+    // The filters of the list of tasks are those of the API.
+    for (args, is_found) in [
+        (["--q", "r-made"], true),
+        (["--q", "r-refused"], false),
+        (["--error", "content_policy"], false),
+        (["--since", "2020-01-01"], true),
+        (["--until", "2020-01-01"], false),
+    ] {
+        let (table, code) = run(&["tasks", "list", args[0], args[1]]).await;
+        assert_eq!((code, table.contains(&task)), (Some(0), is_found), "{args:?}: {table}");
+    }
+    let (table, _) = run(&["tasks", "list"]).await;
+    assert!(table.lines().next().unwrap().ends_with("PROMPT"), "{table}");
+
+    let mut tail = program(&["requests", "tail", "--json"]);
+    tail.args(&options);
+    let tail = crate::process::Process::start(&mut tail);
+    let mut number = 0;
+    let line = crate::support::eventually("a request is printed", async || {
+        // The command prints what comes after its start, and that takes a while.
+        number += 1;
+        refuse(&format!("r-tail-{number}")).await;
+        mediagate_core::domain::request_log::write_waiting(&gateway.app)
+            .await
+            .unwrap();
+        tail.stdout().lines().next().map(str::to_owned)
+    })
+    .await;
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["code"], "unsupported_value");
+    drop(tail);
+    gateway.stop().await;
+}

@@ -38,6 +38,7 @@ mod plans;
 mod prints;
 mod rates;
 mod records;
+mod request_log;
 mod scale;
 mod side_by_side;
 mod turns;

@@ -11,7 +11,7 @@ use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::error::ErrorCode;
-use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
+use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId, RequestId};
 use mediagate_model::intent::RequestFingerprint;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::route::{RouteError, StoredRouteState};
@@ -30,7 +30,7 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables that grow with the business.
-const GROWING_TABLES: [&str; 23] = [
+const GROWING_TABLES: [&str; 24] = [
     "hourly_sums",
     "attributed_sums",
     "end_users",
@@ -54,6 +54,7 @@ const GROWING_TABLES: [&str; 23] = [
     "webhook_events",
     "webhook_deliveries",
     "webhook_attempts",
+    "requests",
 ];
 
 /// Indexes that stay small, however much is stored: work that waits or is held.
@@ -80,7 +81,11 @@ const SMALL: [&str; 18] = [
 ];
 
 /// Statements that may read a whole table, and why.
-const ALLOWED_SCANS: [(&str, &str); 8] = [
+const ALLOWED_SCANS: [(&str, &str); 9] = [
+    (
+        "FROM requests GROUP BY account_id",
+        "upkeep removes what is too much of an account; the log is bounded",
+    ),
     (
         "FROM accounts a ORDER BY a.created_at",
         "the operator's list of accounts",
@@ -154,6 +159,7 @@ async fn record_statements() -> StatementLog {
     super::webhooks::all_on_sqlite().await;
     super::key_ends::all_on_sqlite().await;
     super::end_users::all_on_sqlite().await;
+    super::request_log::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let log = statement_log::end();
     let lists = log
@@ -422,6 +428,10 @@ fn run_every_list(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result
         },
         tasks::TaskFilter {
             model: Some("m".into()),
+            ..any()
+        },
+        tasks::TaskFilter {
+            request: Some(RequestId::generate()),
             ..any()
         },
         tasks::TaskFilter {

@@ -6,6 +6,7 @@ mod models;
 mod neighbours;
 mod provenance;
 mod records;
+mod requests;
 mod several;
 #[cfg(feature = "c2pa")]
 mod signed;
