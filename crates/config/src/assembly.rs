@@ -314,7 +314,7 @@ fn check_public_url(url: &Url) -> Result<String, ConfigError> {
     if !is_plain {
         return Err(wrong(
             "public_url",
-            "must be an http or https URL without a user or query",
+            "must be an http or https URL without a user or query, such as \"https://media.example.com\"",
         ));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())

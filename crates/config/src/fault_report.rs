@@ -1,7 +1,9 @@
 //! Report of every fault of a configuration at once: faulty settings are removed, and the rest is
 //! checked again. Faults that only follow from a removal are not reported: if a provider is
-//! removed, the models with routes to it are removed too.
+//! removed, the models with routes to it are removed too. A provider or model whose key, URL, kind
+//! or routes are faulty is first checked without them, because it may have other faults.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use merge::Merge as _;
@@ -13,10 +15,9 @@ use crate::{Config, ConfigError, Settings};
 
 /// Maximum number of faults that are reported.
 const MAX_FAULTS: usize = 100;
-/// Without these an entry of `[providers]` or `[models]` would have other faults.
-const REQUIRED_KEYS: [&str; 6] = [
-    "protocol", "api_key", "api_keys", "base_url", "kind", "routes",
-];
+/// Without these, faults of an entry of `[providers]` or `[models]` may only follow from their
+/// removal.
+const NEEDED_KEYS: [&str; 5] = ["api_key", "api_keys", "base_url", "kind", "routes"];
 
 /// Reads the settings and has them checked by `check`, repeatedly, each time without the faulty
 /// settings. Returns the settings, or all faults in the order of the file.
@@ -37,8 +38,12 @@ pub fn check(
         let mut table: Table = toml::from_str(&source.text).unwrap_or_default();
         let original = table.clone();
         let mut latest = faults.clone();
-        // Ends in any case: a round either removes something from the table or is the last.
-        while faults.len() < MAX_FAULTS && remove_faulty(&mut table, &original, &latest) {
+        let mut replaced = BTreeSet::new();
+        // Ends in any case: a round either removes or replaces something, each only once, or is the
+        // last.
+        while faults.len() < MAX_FAULTS
+            && remove_faulty(&mut table, &original, &latest, &mut replaced)
+        {
             latest = match checked(load_without(flags, &source, &table)) {
                 Ok(_) => break,
                 Err(remaining) => remaining
@@ -46,9 +51,13 @@ pub fn check(
                     .map(|fault| source.locate_again(fault))
                     .collect(),
             };
+            let (following, own): (Vec<_>, Vec<_>) = latest
+                .iter()
+                .cloned()
+                .partition(|fault| replaced.iter().any(|entry| entry.explains(fault)));
             // The same faults again: the removed settings were not their cause.
-            let is_repeated = latest.iter().all(|fault| faults.contains(fault));
-            faults.extend(latest.iter().cloned());
+            let is_repeated = following.is_empty() && own.iter().all(|fault| faults.contains(fault));
+            faults.extend(own);
             if is_repeated {
                 break;
             }
@@ -81,28 +90,92 @@ fn load_without(
     Config::of(settings)
 }
 
-/// Removes the settings that the faults name; false if none of them is in the file.
-fn remove_faulty(table: &mut Table, original: &Table, faults: &[ConfigError]) -> bool {
+/// A faulty setting of a provider or model that was replaced or removed, so that the rest of its
+/// entry can be checked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ReplacedSetting {
+    /// The dotted key of the provider or model.
+    entry: String,
+    /// The dotted key of the setting.
+    key: String,
+}
+
+impl ReplacedSetting {
+    /// Whether this fault may only follow from the replacement.
+    fn explains(&self, fault: &ConfigError) -> bool {
+        fault.key().is_some_and(|key| {
+            let is_in_setting = key
+                .strip_prefix(&self.key)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            key == self.entry || is_in_setting
+        })
+    }
+}
+
+/// Puts a value that is right for most protocols in the place of a faulty setting.
+fn replace(table: &mut Table, kind: &str, name: &str, leaf: &str) {
+    let entry = table.get_mut(kind).and_then(|entries| entries.get_mut(name));
+    let Some(entry) = entry.and_then(Value::as_table_mut) else {
+        return;
+    };
+    entry.remove(leaf);
+    match leaf {
+        "api_key" | "api_keys" => {
+            entry.remove("api_keys");
+            entry.insert("api_key".into(), Value::String("stand-in".into()));
+        }
+        "base_url" => {
+            let url = Value::String("https://provider.example/v1".into());
+            entry.insert(leaf.into(), url);
+        }
+        // A model is checked without its kind or routes.
+        _ => {}
+    }
+}
+
+/// Removes or replaces the settings that the faults name; false if none of them is in the file.
+fn remove_faulty(
+    table: &mut Table,
+    original: &Table,
+    faults: &[ConfigError],
+    replaced: &mut BTreeSet<ReplacedSetting>,
+) -> bool {
     let before = table.clone();
+    let replaced_before = replaced.len();
     for fault in faults {
         let key = fault.key().unwrap_or_default();
         let path = settings_file::path_of(table, key);
         // An unknown key is removed alone, unless it is in a list.
         let is_removed_alone = fault.is_unknown_key() && path.join(".") == key;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        // After a wrong limit is removed, the rest of its model is still checked. Without a
-        // provider or routes, the rest would only show faults that follow from the first.
+        if let [kind @ ("providers" | "models"), name, leaf, ..] = path.as_slice()
+            && NEEDED_KEYS.contains(leaf)
+            && replaced.insert(ReplacedSetting {
+                entry: format!("{kind}.{name}"),
+                key: format!("{kind}.{name}.{leaf}"),
+            })
+        {
+            replace(table, kind, name, leaf);
+            continue;
+        }
+        // After a wrong limit is removed, the rest of its model is still checked. With another
+        // protocol, or if the replaced setting is faulty again, the rest would only show faults
+        // that follow from the first.
         let depth = match path.as_slice() {
             [] => continue,
             _ if is_removed_alone => path.len(),
-            ["providers" | "models", _, leaf, ..] if !REQUIRED_KEYS.contains(leaf) => 3,
+            ["providers" | "models", _, leaf, ..]
+                if *leaf != "protocol" && !NEEDED_KEYS.contains(leaf) =>
+            {
+                3
+            }
             ["providers" | "models", _, ..] => 2,
             _ => 1,
         };
         remove(table, &path[..depth]);
     }
     remove_dependents(table, original);
-    *table != before
+    *table != before || replaced.len() > replaced_before
 }
 
 fn remove(table: &mut Table, path: &[&str]) {

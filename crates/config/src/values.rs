@@ -1,11 +1,13 @@
 //! Encodings of setting values, for which serde's default is not what a person would write. Only
 //! values whose type is known to be harmless are shown; the rest is masked.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::providers::adapters;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::Value as Json;
+use url::Url;
 
 use crate::DatabaseTarget;
 use crate::extra_fields::{self, ExtraFields};
@@ -21,6 +23,28 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map(Some).map_err(|_| {
         serde::de::Error::custom("must be a duration such as \"30s\", \"15m\" or \"30d\"")
+    })
+}
+
+/// An address and a port.
+pub(super) fn socket_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(|_| {
+        serde::de::Error::custom(
+            "must be an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"",
+        )
+    })
+}
+
+/// A URL for callers.
+pub(super) fn web_url<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Url>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Url::parse(&text).map(Some).map_err(|_| {
+        serde::de::Error::custom("must be a URL such as \"https://media.example.com\"")
     })
 }
 

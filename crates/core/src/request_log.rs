@@ -10,7 +10,11 @@ use mediagate_model::request_log::RequestEntry;
 
 /// The entries of this process that are not written yet.
 #[derive(Debug, Default)]
-pub struct RequestLog(Mutex<WaitingEntries>);
+pub struct RequestLog {
+    waiting: Mutex<WaitingEntries>,
+    /// Held while entries are written, and until they are removed.
+    pub writing: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct WaitingEntries {
@@ -56,7 +60,7 @@ impl RequestLog {
         self.lock().entries.iter().take(limit).cloned().collect()
     }
 
-    /// Removes this number of the oldest entries. Only the one writer may call this.
+    /// Removes this number of the oldest entries. Only for the one that holds `writing`.
     pub fn remove_oldest(&self, count: usize) {
         let mut waiting = self.lock();
         for _ in 0..count {
@@ -73,7 +77,7 @@ impl RequestLog {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, WaitingEntries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

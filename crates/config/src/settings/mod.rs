@@ -15,7 +15,7 @@ use url::Url;
 use crate::byte_size::ByteSize;
 use crate::providers::{ModelSettings, ProviderTable, some_dollars};
 use crate::settings_file::SettingsFile;
-use crate::values::duration;
+use crate::values::{duration, socket_address, web_url};
 use mediagate_model::database::MigrationMode;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::SecretSource;
@@ -72,6 +72,7 @@ pub struct Settings {
     pub config: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "MEDIAGATE_LISTEN", value_name = "ADDRESS", global = true)]
+    #[serde(deserialize_with = "socket_address")]
     pub listen: Option<SocketAddr>,
     /// Folder for the database, media and the signing key [default: ./mediagate-data]
     #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
@@ -100,6 +101,7 @@ pub struct Settings {
     pub pip: Option<PathBuf>,
     /// URL at which callers reach this service [default: the host of each request]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
+    #[serde(deserialize_with = "web_url")]
     pub public_url: Option<Url>,
     /// "sqlite" (in the data folder) or "<postgres://user@host/db>"; also env:NAME or <file:PATH> [default: sqlite]
     #[arg(
@@ -282,6 +284,7 @@ pub struct Settings {
         value_name = "ADDRESS",
         global = true
     )]
+    #[serde(deserialize_with = "socket_address")]
     pub metrics_listen: Option<SocketAddr>,
     /// The first API key, instead of a generated one; also env:NAME or <file:PATH>
     #[arg(

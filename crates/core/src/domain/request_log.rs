@@ -32,8 +32,10 @@ const MAX_GROUPS: usize = 1000;
 
 /// Writes the entries that wait. After an error they stay, and are written later.
 pub async fn write_waiting(app: &AppParts) -> Result<(), Error> {
+    let log = &app.process.request_log;
+    let _writing = log.writing.lock().await;
     loop {
-        let batch = app.process.request_log.oldest(WRITE_BATCH);
+        let batch = log.oldest(WRITE_BATCH);
         let count = batch.len();
         if count == 0 {
             return Ok(());
@@ -47,7 +49,7 @@ pub async fn write_waiting(app: &AppParts) -> Result<(), Error> {
                 Ok(())
             })
             .await?;
-        app.process.request_log.remove_oldest(count);
+        log.remove_oldest(count);
     }
 }
 

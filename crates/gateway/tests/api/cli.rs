@@ -323,6 +323,49 @@ async fn config_check_lists_all_faults_in_the_order_of_the_file() {
     );
 }
 
+/// Eight faults, two of them in the same provider and three in the same model.
+const FAULTY_TOGETHER: &str = r#"listen = "localhost"
+public_url = "gateway.example"
+[providers.acme]
+protocol = "fall"
+base_url = "acme"
+[models.film]
+kind = "movie"
+price = { unit = "hour", usd = "0.10" }
+routes = [{ provider = "acme", model = "sora-2", cost = { unit = "second", usd = 0.4 } }]
+[models.animatic-1]
+price = { unit = "second", usd = "a lot" }
+"#;
+
+#[tokio::test]
+async fn config_check_lists_the_faults_of_one_entry_together_and_says_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, FAULTY_TOGETHER).unwrap();
+    let refused = output(program(&["config", "check", "--config", path])).await;
+    assert_eq!(refused.status.code(), Some(2));
+    let stderr = text(&refused.stderr);
+    let lines: Vec<&str> = stderr.trim_start_matches("mediagate: ").lines().collect();
+    let expected = [
+        (1, "\"127.0.0.1:8080\""),
+        (2, "\"https://"),
+        (4, "did you mean `fal`?"),
+        (5, "`providers.acme.base_url`"),
+        (7, "`video`"),
+        (8, "`second`"),
+        (9, "\"0.40\""),
+        (11, "\"0.40\""),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{stderr}");
+    for (line, (number, hint)) in lines.iter().zip(expected) {
+        assert!(
+            line.starts_with(&format!("{path}:{number}: ")) && line.contains(hint),
+            "{line}, not {number} {hint}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn flags_override_the_environment_the_file_and_defaults() {
     let folder = tempfile::tempdir().unwrap();
