@@ -71,6 +71,7 @@ pub const ASSETS: &[StaticAsset] = &[
     asset_file!("vendor/preact-htm.js", JS),
     asset_file!("console/console.css", CSS),
     asset_file!("console/app.js", JS),
+    asset_file!("console/requests.js", JS),
     asset_file!("console/router.js", JS),
     asset_file!("console/api.js", JS),
     asset_file!("console/act.js", JS),

@@ -16,6 +16,7 @@ const VIEWS: &[(&str, &str)] = &[
     ("spend", "Spend"),
     ("keys", "Keys"),
     ("webhooks", "Webhooks"),
+    ("requests", "Requests"),
     ("now", "Overview"),
     ("providers", "Providers"),
     ("accounts", "Accounts"),

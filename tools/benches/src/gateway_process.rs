@@ -49,6 +49,8 @@ impl GatewayProcess {
         let folder = folder_on_disk();
         std::fs::write(folder.path().join("mediagate.toml"), models).unwrap();
         let limits = ["--rpm", "4000000000", "--max-running", "1000000"];
+        let migrated = command(folder.path()).arg("migrate").output().unwrap();
+        assert!(migrated.status.success(), "{migrated:?}");
         let created = command(folder.path())
             .args(["keys", "create", "--name", "bench"])
             .args(limits)

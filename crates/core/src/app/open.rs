@@ -21,9 +21,9 @@ use mediagate_media::origin::{OriginMarker, SigningError};
 use mediagate_media::seal::SecretSeal;
 use mediagate_media::url_signer::{self, UrlSigner};
 use mediagate_model::clock::Clock;
-use mediagate_model::database::DatabaseOptions;
+use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::secret::Secret;
-use mediagate_store::Store;
+use mediagate_store::{Store, StoreError};
 use mediagate_telemetry::counters;
 
 /// Why a gateway cannot be opened.
@@ -51,6 +51,12 @@ pub enum OpenError {
         /// The reason.
         error: mediagate_store::StoreError,
     },
+    /// There is no database where the settings say, and none may be created.
+    #[error("there is no database {place}. Check --data, --database and --config; `mediagate serve` and `mediagate migrate` create one")]
+    NoDatabase {
+        /// Where it was looked for.
+        place: String,
+    },
     /// The media store cannot be opened.
     #[error(transparent)]
     Blobs(#[from] mediagate_media::blob::BlobError),
@@ -70,6 +76,13 @@ impl App {
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
         let engines = Self::engines(&config);
         Self::open_with(config, clock, engines)
+    }
+
+    /// Like [`Self::open`], for a database that exists: in a new one, at a mistyped place, commands
+    /// would make keys that work nowhere.
+    pub fn open_existing(config: Config, clock: Clock) -> Result<Self, OpenError> {
+        check_database_exists(&config)?;
+        Self::open(config, clock)
     }
 
     /// The launcher of child processes for these settings.
@@ -126,6 +139,29 @@ fn open_blobs(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     match &config.media.store {
         MediaStore::Folder => media_folder::open(config, store),
         MediaStore::S3 { .. } => Ok(BlobStore::open(&config.media, &config.media_path())?),
+    }
+}
+
+fn check_database_exists(config: &Config) -> Result<(), OpenError> {
+    match &config.database {
+        DatabaseTarget::Sqlite if config.sqlite_path().exists() => Ok(()),
+        DatabaseTarget::Sqlite => Err(OpenError::NoDatabase {
+            place: format!("in {}", config.data.display()),
+        }),
+        DatabaseTarget::Postgres(url) => {
+            let url = url.expose();
+            let options = DatabaseOptions {
+                connections: 2,
+                migrate: MigrationMode::Never,
+            };
+            match Store::postgres(url, options) {
+                Err(StoreError::TooOld { found: 0, .. }) => Err(OpenError::NoDatabase {
+                    place: format!("of a gateway at {}", Store::servers_in(url)),
+                }),
+                // Other errors are those of opening it.
+                _ => Ok(()),
+            }
+        }
     }
 }
 

@@ -104,7 +104,7 @@ pub(super) fn run(
         }
         AccountsCommand::List | AccountsCommand::Credit(_) | AccountsCommand::Close { .. } => {}
     }
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             AccountsCommand::Create(args) => create(&app, args, json).await,

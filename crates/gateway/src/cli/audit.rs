@@ -40,7 +40,7 @@ pub(super) struct AuditArgs {
 }
 
 pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(), CliError> {
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     let runtime = runtime()?;
     let log = runtime.block_on(audit::log_of(&app, args.account.as_deref()))?;
     let filter = AuditFilter {

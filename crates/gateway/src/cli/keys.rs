@@ -261,7 +261,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
         check_account(args.account.as_deref())?;
         check_models(args, &config)?;
     }
-    let app = App::open(config, Clock::system())?;
+    let app = App::open_existing(config, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             KeysCommand::Create(args) => create(&app, args, json).await,

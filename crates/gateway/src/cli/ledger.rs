@@ -119,7 +119,7 @@ pub(super) fn run(
         LedgerCommand::Verify => {}
         LedgerCommand::Adjust(args) => amount::check_amount("--amount", args.amount)?,
     }
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             LedgerCommand::List(args) => list(&app, args, json).await,

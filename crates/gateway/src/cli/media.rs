@@ -27,7 +27,7 @@ pub(super) struct CopyArgs {
 
 pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
     let MediaCommand::Copy(args) = command;
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     let source = match &args.from {
         Some(store) => config_of(&app, "from", store)?,
         None => app.config.media.clone(),

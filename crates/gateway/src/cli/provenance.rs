@@ -31,7 +31,7 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<(), CliError> {
     let ProvenanceCommand::Check(args) = command;
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     let io_error =
         |error: std::io::Error| CliError::Failed(format!("{}: {error}", args.file.display()));
     let size = std::fs::metadata(&args.file).map_err(io_error)?.len();

@@ -38,7 +38,7 @@ pub(super) fn run(
     settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         let (args, route_command, name) = match command {
             ProvidersCommand::List => return list(&app, json).await,

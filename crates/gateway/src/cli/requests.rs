@@ -107,7 +107,7 @@ pub(super) fn run(
     settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             RequestsCommand::List(args) if args.group_by.is_empty() => {

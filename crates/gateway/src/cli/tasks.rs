@@ -91,7 +91,7 @@ pub(super) struct TaskListArgs {
 }
 
 pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
-    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             TasksCommand::List(args) => list(&app, args, json).await,

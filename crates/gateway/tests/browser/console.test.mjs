@@ -322,6 +322,8 @@ const PLACES = {
   spend: ".figures",
   keys: "table",
   webhooks: "table, .empty",
+  requests: "table, .empty",
+  "requests?of=all": "table, .empty",
   now: ".figures",
   providers: ".card, .empty",
   accounts: "table",

@@ -203,6 +203,8 @@ test("an idle tab sends no requests", () =>
       "spend",
       "keys",
       "webhooks",
+      "requests",
+      "requests?of=all",
       "now",
       "providers",
       "accounts",
@@ -219,6 +221,23 @@ test("an idle tab sends no requests", () =>
       page.off("request", record);
     }
     assert.deepEqual(requests, []);
+  }));
+
+test("a refused request is found by its id, and its error is counted", () =>
+  visit("requests", async (page) => {
+    const headers = { Authorization: `Bearer ${program.key}`, "x-request-id": "r-browser" };
+    const refused = await fetch(`${program.url}/v1/tasks?nothing=1`, { headers });
+    assert.equal(refused.status, 400);
+    await until(async () => (await program.call("GET", "/v1/requests?q=r-browser")).data.length === 1);
+    await page.goto("/console/requests?q=r-browser");
+    const requests = page.getByRole("table", { name: "Requests, newest first" });
+    await requests.getByRole("link", { name: "unsupported_value" }).waitFor();
+    await page.getByRole("table", { name: "Errors, the most frequent first" }).waitFor();
+    await assertAccessible(page);
+    await page.getByLabel("Error code").fill("budget_exceeded");
+    await page.getByLabel("Error code").press("Enter");
+    await page.getByText("No request matches").waitFor();
+    assert.match(page.url(), /code=budget_exceeded/);
   }));
 
 test("events are shown as they happen", () =>
@@ -239,7 +258,7 @@ for (const [view, options] of Object.entries(VIEWS)) {
     visit(
       `operator ${view}`,
       async (page) => {
-        for (const place of ["now", "providers", "accounts", "audit", "keys", "spend"]) {
+        for (const place of ["now", "providers", "accounts", "audit", "requests?of=all", "keys", "spend"]) {
           await page.goto(`/console/${place}`);
           await page.locator("main :is(table, .card, .figures)").first().waitFor();
           await page.locator(".skeleton").first().waitFor({ state: "detached" });

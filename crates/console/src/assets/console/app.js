@@ -12,6 +12,7 @@ import { Keys } from "./keys.js";
 import { Library } from "./library.js";
 import { Overview } from "./now.js";
 import { Providers } from "./providers.js";
+import { Requests } from "./requests.js";
 import { Spend } from "./spend.js";
 import { TaskPage } from "./task.js";
 import { Tasks } from "./tasks.js";
@@ -31,6 +32,13 @@ const VIEWS = [
     icon: "M4 12h10M10 7l5 5-5 5M18 5v14",
     letter: "w",
     scope: "webhooks:manage",
+  },
+  {
+    path: "requests",
+    name: "Requests",
+    icon: "M4 7h13M13 3l4 4-4 4M20 17H7M11 13l-4 4 4 4",
+    letter: "r",
+    scope: "tasks:read",
   },
   { path: "now", name: "Overview", icon: "M3 12h4l3-7 4 14 3-7h4", letter: "n", scope: "admin" },
   {
@@ -301,6 +309,8 @@ function View({ account, refresh }) {
       return html`<${Keys} ...${props} />`;
     case "webhooks":
       return rest[0] ? html`<${Endpoint} key=${rest[0]} ...${props} />` : html`<${Webhooks} ...${props} />`;
+    case "requests":
+      return html`<${Requests} ...${props} />`;
     case "now":
       return html`<${Overview} ...${props} />`;
     case "providers":

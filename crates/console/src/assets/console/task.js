@@ -5,6 +5,7 @@ import { ActionButton, useAction } from "./act.js";
 import { ApiError, safeUrl, call, follow, origin } from "./api.js";
 import { ApprovalButtons } from "./approval.js";
 import { ResultFiles } from "./create.js";
+import { RequestLink } from "./requests.js";
 import {
   CodeBlock,
   CopyButton,
@@ -206,7 +207,7 @@ function TaskDetails({ task, hasScope, isLost, reload, path }) {
               ["Account", task.account],
               ["Key", task.key?.name],
               ["Provider", task.provider],
-              ["Request", html`<code>${task.request_id}</code>`],
+              ["Request", html`<${RequestLink} id=${task.request_id} isWide=${Boolean(task.account)} />`],
               ["User", task.user],
               ["Callback URL", task.callback_url],
             ]}

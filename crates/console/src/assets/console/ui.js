@@ -116,7 +116,10 @@ export function ErrorNotice({ error, retry }) {
         error.requestId &&
         html`
           <p class="fine">
-            Request <code>${error.requestId}</code>
+            Request ${" "}
+            <a href=${`/console/requests?q=${encodeURIComponent(error.requestId)}`}>
+              <code>${error.requestId}</code>
+            </a>
           </p>
         `
       }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::operator;
-use crate::support::program::{output, program, text};
+use crate::support::program::{create_database, output, program, text};
 use crate::support::{TestGateway, videos_order};
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
@@ -21,6 +21,7 @@ const CONFIG_WITH_SECRET: &str = "[providers.acme]\nprotocol = \"openai-videos\"
 async fn run(folder: &Path, args: &[&str]) -> (String, Option<i32>) {
     let (data, config) = (folder.join("data"), folder.join("m.toml"));
     std::fs::write(&config, CONFIG_WITH_SECRET).unwrap();
+    create_database(&data).await;
     let mut full_args = args.to_vec();
     full_args.extend(["--data", data.to_str().unwrap()]);
     full_args.extend(["--config", config.to_str().unwrap()]);
@@ -575,4 +576,53 @@ async fn requests_are_listed_shown_counted_and_followed() {
     assert_eq!(line["code"], "unsupported_value");
     drop(tail);
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn commands_that_administer_create_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("mistyped");
+    let data_text = data.to_str().unwrap();
+    let task = "0193a000-0000-7000-8000-000000000020";
+    let target = folder.path().join("target");
+    let media = ["media", "copy", "--to", target.to_str().unwrap()];
+    for args in [
+        &["keys", "create", "--name", "k"][..],
+        &["keys", "list"],
+        &["accounts", "create", "owls"],
+        &["accounts", "list"],
+        &["ledger", "verify"],
+        &["webhooks", "list"],
+        &["tasks", "list"],
+        &["tasks", "cancel", task],
+        &["requests", "list"],
+        &["providers", "list"],
+        &["audit"],
+        &["restored", "list"],
+        &media,
+        &["provenance", "check", "/dev/null"],
+    ] {
+        let result = output(program(&[args, &["--data", data_text]].concat())).await;
+        let error = text(&result.stderr);
+        assert_eq!(result.status.code(), Some(1), "{args:?}: {error}");
+        assert!(error.contains("there is no database in"), "{args:?}: {error}");
+        assert!(error.contains(data_text), "{args:?}: {error}");
+        assert!(result.stdout.is_empty(), "{args:?}");
+        assert!(!data.exists(), "{args:?}");
+    }
+    create_database(&data).await;
+    let result = output(program(&["keys", "list", "--data", data_text])).await;
+    assert!(result.status.success(), "{result:?}");
+
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let on_postgres = ["--database", &database.url, "--data", data_text];
+    let list = [&["keys", "list"], &on_postgres[..]].concat();
+    let refused = output(program(&list)).await;
+    let error = text(&refused.stderr);
+    assert!(error.contains("there is no database of a gateway at"), "{error}");
+    assert_eq!(refused.status.code(), Some(1), "{error}");
+    let migrated = output(program(&[&["migrate"], &on_postgres[..]].concat())).await;
+    assert!(migrated.status.success(), "{migrated:?}");
+    let listed = output(program(&list)).await;
+    assert!(listed.status.success(), "{listed:?}");
 }

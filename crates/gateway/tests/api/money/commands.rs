@@ -8,7 +8,7 @@ use mediagate_store::Store;
 use serde_json::{Value, json};
 
 use super::PRICES;
-use crate::support::program::{Server, output, program, text};
+use crate::support::program::{Server, create_database, output, program, text};
 use crate::support::{Client, gateway::finished, videos_order};
 
 /// Runs a command: its exit code, standard output and standard error.
@@ -273,6 +273,7 @@ async fn export(data: &Path, task: &str) {
 async fn invalid_arguments_are_rejected_and_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
+    create_database(data).await;
     assert_success(run(data, &["accounts", "create", "owls"]).await);
     let before = assert_success(run(data, &["accounts", "list"]).await);
     let task = "0193a000-0000-7000-8000-000000000020";
@@ -358,6 +359,7 @@ async fn invalid_arguments_are_rejected_and_change_nothing() {
 async fn a_ledger_that_does_not_add_up_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
+    create_database(data).await;
     assert_success(run(data, &["accounts", "create", "owls"]).await);
     assert_success(run(data, &["accounts", "credit", "owls", "5"]).await);
     let store = Store::sqlite(&data.join("mediagate.db"), MigrationMode::Auto).unwrap();

@@ -31,6 +31,16 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// Makes the database of a data folder, unless there is one: commands that administer make none.
+pub(crate) async fn create_database(data: &Path) {
+    if !data.join("mediagate.db").exists() {
+        let mut migrate = program(&["migrate"]);
+        migrate.arg("--data").arg(data);
+        let migrated = output(migrate).await;
+        assert!(migrated.status.success(), "{migrated:?}");
+    }
+}
+
 /// `mediagate serve` on a free port.
 pub(crate) struct Server {
     process: Process,
