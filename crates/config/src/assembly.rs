@@ -143,7 +143,9 @@ impl Config {
             disk_floor: settings.disk_floor.unwrap_or(ByteSize(500_000_000)),
             record_ttl: settings.record_ttl,
             audit_ttl: settings.audit_ttl.unwrap_or(Duration::from_hours(90 * 24)),
-            requests_ttl: settings.requests_ttl.unwrap_or(Duration::from_hours(7 * 24)),
+            requests_ttl: settings
+                .requests_ttl
+                .unwrap_or(Duration::from_hours(7 * 24)),
             requests_sample: settings.requests_sample.unwrap_or(0.0),
             drain_delay: settings.drain_delay.unwrap_or_default(),
             shutdown_grace: settings.shutdown_grace.unwrap_or(Duration::from_secs(30)),
@@ -207,8 +209,7 @@ impl Config {
                 source: settings.source,
             },
         };
-        config.check()?;
-        Ok(config)
+        config.check().map(|()| config)
     }
 
     fn check(&self) -> Result<(), ConfigError> {

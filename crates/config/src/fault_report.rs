@@ -56,7 +56,8 @@ pub fn check(
                 .cloned()
                 .partition(|fault| replaced.iter().any(|entry| entry.explains(fault)));
             // The same faults again: the removed settings were not their cause.
-            let is_repeated = following.is_empty() && own.iter().all(|fault| faults.contains(fault));
+            let is_repeated =
+                following.is_empty() && own.iter().all(|fault| faults.contains(fault));
             faults.extend(own);
             if is_repeated {
                 break;
@@ -114,7 +115,9 @@ impl ReplacedSetting {
 
 /// Puts a value that is right for most protocols in the place of a faulty setting.
 fn replace(table: &mut Table, kind: &str, name: &str, leaf: &str) {
-    let entry = table.get_mut(kind).and_then(|entries| entries.get_mut(name));
+    let entry = table
+        .get_mut(kind)
+        .and_then(|entries| entries.get_mut(name));
     let Some(entry) = entry.and_then(Value::as_table_mut) else {
         return;
     };

@@ -431,16 +431,12 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestam
 
 fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MicroDollars, D::Error> {
     // Only as text: a TOML number with a point is a float, which cannot hold every amount.
-    let text = match toml::Value::deserialize(deserializer)? {
-        toml::Value::String(text) => text,
-        _ => {
-            let message = "must be an amount in dollars as text, such as \"0.40\"";
-            return Err(de::Error::custom(message));
-        }
+    let toml::Value::String(text) = toml::Value::deserialize(deserializer)? else {
+        let message = "must be an amount in dollars as text, such as \"0.40\"";
+        return Err(de::Error::custom(message));
     };
-    text.parse().map_err(|error| {
-        de::Error::custom(format!("{error}; it is in dollars, such as \"0.40\""))
-    })
+    text.parse()
+        .map_err(|error| de::Error::custom(format!("{error}; it is in dollars, such as \"0.40\"")))
 }
 
 pub(super) fn some_dollars<'de, D: Deserializer<'de>>(

@@ -39,9 +39,7 @@ pub(super) fn socket_address<'de, D: Deserializer<'de>>(
 }
 
 /// A URL for callers.
-pub(super) fn web_url<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Url>, D::Error> {
+pub(super) fn web_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
     Url::parse(&text).map(Some).map_err(|_| {
         serde::de::Error::custom("must be a URL such as \"https://media.example.com\"")

@@ -87,7 +87,10 @@ impl CompletedRequest<'_> {
         };
         let key_id = self.caller().map(|caller| caller.key.id.to_string());
         let account = self.caller().map(|caller| caller.account.handle.as_str());
-        let model = self.facts.model().map(|model| cut_and_masked(model, MODEL_CHARS));
+        let model = self
+            .facts
+            .model()
+            .map(|model| cut_and_masked(model, MODEL_CHARS));
         let task_id = self.task().map(|task| task.to_string());
         let code = self.error().map(|error| error.code.name());
         macro_rules! line {
@@ -118,7 +121,11 @@ impl CompletedRequest<'_> {
         if !self.method.is_safe() && !self.facts.only_reads() {
             return true;
         }
-        !is_file(self.path) && app.process.request_log.takes_read(app.config.requests_sample)
+        !is_file(self.path)
+            && app
+                .process
+                .request_log
+                .takes_read(app.config.requests_sample)
     }
 
     fn entry(&self, app: &App) -> RequestEntry {
@@ -136,7 +143,10 @@ impl CompletedRequest<'_> {
             message: error.map(|error| cut_and_masked(&error.message, MESSAGE_CHARS)),
             account: caller.map(|caller| caller.account.id),
             key: caller.map(|caller| caller.key.id),
-            model: self.facts.model().map(|model| cut_and_masked(model, MODEL_CHARS)),
+            model: self
+                .facts
+                .model()
+                .map(|model| cut_and_masked(model, MODEL_CHARS)),
             task: self.task(),
             took_ms: self.took_ms(),
         }

@@ -82,7 +82,9 @@ mod tests {
         assert_eq!(range("402"), Ok((402, 402)));
         assert_eq!(range("4xx"), Ok((400, 499)));
         assert_eq!(range("5XX"), Ok((500, 599)));
-        for bad in ["", "40", "4020", "99", "600", "6xx", "0xx", "x", "xx", "+4xx", "-40", "4 2"] {
+        for bad in [
+            "", "40", "4020", "99", "600", "6xx", "0xx", "x", "xx", "+4xx", "-40", "4 2",
+        ] {
             assert_eq!(range(bad), Err(NotAStatus), "{bad:?}");
         }
     }

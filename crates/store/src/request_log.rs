@@ -163,9 +163,19 @@ pub fn page(
         }
     }
     let sql = if page.ascending {
-        by_index!(filter, concat!("SELECT ", columns!()), " ORDER BY id LIMIT :limit", ["limit"])
+        by_index!(
+            filter,
+            concat!("SELECT ", columns!()),
+            " ORDER BY id LIMIT :limit",
+            ["limit"]
+        )
     } else {
-        by_index!(filter, concat!("SELECT ", columns!()), " ORDER BY id DESC LIMIT :limit", ["limit"])
+        by_index!(
+            filter,
+            concat!("SELECT ", columns!()),
+            " ORDER BY id DESC LIMIT :limit",
+            ["limit"]
+        )
     };
     let mut values = filter.values(&from, &to);
     values.push(page.limit.into());
@@ -236,7 +246,15 @@ pub fn error_counts(
         filter,
         concat!("SELECT ", group_columns!(), ", ", count_columns!()),
         " AND status >= 400 GROUP BY 1, 2, 3, 4, 5, 6 LIMIT :limit",
-        ["by_account", "by_code", "by_key", "by_model", "by_route", "by_status", "limit"]
+        [
+            "by_account",
+            "by_code",
+            "by_key",
+            "by_model",
+            "by_route",
+            "by_status",
+            "limit"
+        ]
     );
     let mut values = filter.values(&from, &to);
     let ErrorGrouping {

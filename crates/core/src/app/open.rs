@@ -52,7 +52,9 @@ pub enum OpenError {
         error: mediagate_store::StoreError,
     },
     /// There is no database where the settings say, and none may be created.
-    #[error("there is no database {place}. Check --data, --database and --config; `mediagate serve` and `mediagate migrate` create one")]
+    #[error(
+        "there is no database {place}. Check --data, --database and --config; `mediagate serve` and `mediagate migrate` create one"
+    )]
     NoDatabase {
         /// Where it was looked for.
         place: String,

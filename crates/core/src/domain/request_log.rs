@@ -172,13 +172,12 @@ pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
 async fn remove_surplus(
     app: &Ctx,
     mut surplus: u64,
-    remove: impl Fn(&mut store::Conn<'_>, u32) -> Result<u64, StoreError>
-    + Copy
-    + Send
-    + 'static,
+    remove: impl Fn(&mut store::Conn<'_>, u32) -> Result<u64, StoreError> + Copy + Send + 'static,
 ) -> Result<(), Error> {
     while surplus > 0 {
-        let limit = u32::try_from(surplus).unwrap_or(u32::MAX).min(REMOVAL_BATCH);
+        let limit = u32::try_from(surplus)
+            .unwrap_or(u32::MAX)
+            .min(REMOVAL_BATCH);
         let removed = app.store.write(move |conn| remove(conn, limit)).await?;
         if removed == 0 {
             break;

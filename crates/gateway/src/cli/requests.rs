@@ -110,9 +110,7 @@ pub(super) fn run(
     let app = App::open_existing(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
-            RequestsCommand::List(args) if args.group_by.is_empty() => {
-                list(&app, args, json).await
-            }
+            RequestsCommand::List(args) if args.group_by.is_empty() => list(&app, args, json).await,
             RequestsCommand::List(args) => count(&app, args, json).await,
             RequestsCommand::Show { id } => show_request(&app, id).await,
             RequestsCommand::Tail(args) => tail(&app, args, json).await,
@@ -208,7 +206,9 @@ async fn count(app: &App, args: &RequestListArgs, json: bool) -> Result<(), CliE
         table.add_row([
             counted.count.count.to_string(),
             group.code.unwrap_or_default(),
-            group.status.map_or_else(String::new, |status| status.to_string()),
+            group
+                .status
+                .map_or_else(String::new, |status| status.to_string()),
             counted.account.unwrap_or_default(),
             counted.key_name.unwrap_or_default(),
             group.model.unwrap_or_default(),

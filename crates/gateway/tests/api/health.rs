@@ -67,11 +67,16 @@ async fn the_log_has_the_key_the_account_and_the_code_of_a_request() {
     refused.refused(404, "model_not_found");
     let lines = crate::support::eventually("both requests are logged", async || {
         let log = server.stderr();
-        let lines = log.lines().filter(|line| line.contains("request completed"));
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("request completed"));
         let lines: Vec<serde_json::Value> = lines
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        lines.iter().any(|line| line["status"] == 404).then_some(lines)
+        lines
+            .iter()
+            .any(|line| line["status"] == 404)
+            .then_some(lines)
     })
     .await;
     let keys = client.get("/v1/tasks").await.ok();
@@ -85,7 +90,10 @@ async fn the_log_has_the_key_the_account_and_the_code_of_a_request() {
     ] {
         let facts = ["status", "code", "model", "task_id"].map(|name| line[name].clone());
         assert_eq!(json!(facts), expected, "{line}");
-        assert_eq!((&line["key_id"], &line["account"]), (key_id, &json!("default")));
+        assert_eq!(
+            (&line["key_id"], &line["account"]),
+            (key_id, &json!("default"))
+        );
     }
 }
 

@@ -31,12 +31,6 @@ pub(crate) async fn list(
     State(app): State<App>,
 ) -> Result<Json<RequestList>, ErrorResponse> {
     let account = account_of_filter(&app, query.account).await?;
-    let list = requests::read(
-        &app,
-        query.requests,
-        account,
-        RequestObject::for_operator,
-    )
-    .await?;
+    let list = requests::read(&app, query.requests, account, RequestObject::for_operator).await?;
     Ok(Json(list))
 }

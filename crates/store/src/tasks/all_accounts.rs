@@ -52,11 +52,7 @@ pub fn page_of_all(
     // The result of an index is complete. Otherwise only the newest tasks are read, among which a
     // rare match may be missing.
     let has_index = is_open || is_unfiltered || filter.id.is_some() || filter.request.is_some();
-    let limit = if has_index {
-        i64::MAX
-    } else {
-        MAX_SCANNED
-    };
+    let limit = if has_index { i64::MAX } else { MAX_SCANNED };
     let tasks = newest(conn, filter, page, is_open, limit)?;
     if limit == i64::MAX || tasks.len() >= page.limit as usize {
         return Ok(tasks);

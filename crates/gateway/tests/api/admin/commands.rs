@@ -509,7 +509,10 @@ async fn requests_are_listed_shown_counted_and_followed() {
     let refuse = async |id: &str| {
         let request = gateway.request(reqwest::Method::GET, "/v1/tasks?nothing=1");
         let request = request.header("x-request-id", id);
-        gateway.send(request).await.refused(400, "unsupported_value");
+        gateway
+            .send(request)
+            .await
+            .refused(400, "unsupported_value");
     };
     refuse("r-refused").await;
     mediagate_core::domain::request_log::write_waiting(&gateway.app)
@@ -528,7 +531,10 @@ async fn requests_are_listed_shown_counted_and_followed() {
     };
     let (table, code) = run(&["requests", "list"]).await;
     assert_eq!(code, Some(0), "{table}");
-    assert!(table.contains("REQUEST ID") && table.contains("r-made"), "{table}");
+    assert!(
+        table.contains("REQUEST ID") && table.contains("r-made"),
+        "{table}"
+    );
     let (json, _) = run(&["requests", "list", "--status", "4xx", "--json"]).await;
     let listed: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(listed[0]["request_id"], "r-refused");
@@ -553,7 +559,11 @@ async fn requests_are_listed_shown_counted_and_followed() {
         (["--until", "2020-01-01"], false),
     ] {
         let (table, code) = run(&["tasks", "list", args[0], args[1]]).await;
-        assert_eq!((code, table.contains(&task)), (Some(0), is_found), "{args:?}: {table}");
+        assert_eq!(
+            (code, table.contains(&task)),
+            (Some(0), is_found),
+            "{args:?}: {table}"
+        );
     }
     let (table, _) = run(&["tasks", "list"]).await;
     assert!(table.lines().next().unwrap().ends_with("PROMPT"), "{table}");
@@ -561,11 +571,11 @@ async fn requests_are_listed_shown_counted_and_followed() {
     let mut tail = program(&["requests", "tail", "--json"]);
     tail.args(&options);
     let tail = crate::process::Process::start(&mut tail);
-    let mut number = 0;
+    let number = std::cell::Cell::new(0);
     let line = crate::support::eventually("a request is printed", async || {
         // The command prints what comes after its start, and that takes a while.
-        number += 1;
-        refuse(&format!("r-tail-{number}")).await;
+        number.set(number.get() + 1);
+        refuse(&format!("r-tail-{}", number.get())).await;
         mediagate_core::domain::request_log::write_waiting(&gateway.app)
             .await
             .unwrap();
@@ -605,7 +615,10 @@ async fn commands_that_administer_create_no_database() {
         let result = output(program(&[args, &["--data", data_text]].concat())).await;
         let error = text(&result.stderr);
         assert_eq!(result.status.code(), Some(1), "{args:?}: {error}");
-        assert!(error.contains("there is no database in"), "{args:?}: {error}");
+        assert!(
+            error.contains("there is no database in"),
+            "{args:?}: {error}"
+        );
         assert!(error.contains(data_text), "{args:?}: {error}");
         assert!(result.stdout.is_empty(), "{args:?}");
         assert!(!data.exists(), "{args:?}");
@@ -619,7 +632,10 @@ async fn commands_that_administer_create_no_database() {
     let list = [&["keys", "list"], &on_postgres[..]].concat();
     let refused = output(program(&list)).await;
     let error = text(&refused.stderr);
-    assert!(error.contains("there is no database of a gateway at"), "{error}");
+    assert!(
+        error.contains("there is no database of a gateway at"),
+        "{error}"
+    );
     assert_eq!(refused.status.code(), Some(1), "{error}");
     let migrated = output(program(&[&["migrate"], &on_postgres[..]].concat())).await;
     assert!(migrated.status.success(), "{migrated:?}");

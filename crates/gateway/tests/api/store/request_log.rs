@@ -10,7 +10,7 @@ use mediagate_store::request_log::{
 use mediagate_store::tasks::{self, PageQuery};
 use mediagate_store::{Conn, Store, StoreError};
 
-use super::at;
+use super::{at, postgres, sqlite};
 
 on_both! {
     entries_are_listed_counted_and_removed
@@ -159,7 +159,10 @@ fn check(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     )?);
     assert_eq!(remove_oldest_of(conn, Some(owls), 1)?, 1);
     assert_eq!(remove_oldest_of(conn, None, 9)?, 1);
-    assert_eq!(page(conn, &any(), newest(9))?, [entries[3].clone(), entries[2].clone()]);
+    assert_eq!(
+        page(conn, &any(), newest(9))?,
+        [entries[3].clone(), entries[2].clone()]
+    );
     assert_eq!(forget(conn, at(4), 9)?, 1);
     assert_eq!(remove_oldest(conn, 9)?, 1);
     assert_eq!(page(conn, &any(), newest(9))?, []);

@@ -88,14 +88,20 @@ async fn check_a_refused_order(builder: Builder) {
             null,
         ])
     );
-    assert!(entry["milliseconds"].is_u64() && entry["time"].is_string(), "{entry}");
+    assert!(
+        entry["milliseconds"].is_u64() && entry["time"].is_string(),
+        "{entry}"
+    );
     assert_eq!(entry.get("account"), None);
     // The operator sees whose it was.
     let found = entries(&gateway, &operator, "/v1/admin/requests?q=r-model").await;
     assert_eq!(texts(&found, "account"), [Some("owls")]);
     // Another account does not see it.
     let other = gateway.caller("foxes", NewKey::default()).await;
-    assert_eq!(entries(&gateway, &other, "/v1/requests?q=r-model").await, [] as [Value; 0]);
+    assert_eq!(
+        entries(&gateway, &other, "/v1/requests?q=r-model").await,
+        [] as [Value; 0]
+    );
     gateway.stop().await;
 }
 
@@ -109,7 +115,11 @@ async fn a_refused_order_is_found_by_its_request_id() {
 async fn an_order_leads_to_its_task_and_reads_are_not_logged() {
     for postgres in [false, true] {
         let builder = TestGateway::builder().without_workers();
-        let builder = if postgres { builder.on_postgres() } else { builder };
+        let builder = if postgres {
+            builder.on_postgres()
+        } else {
+            builder
+        };
         let gateway = builder.start().await;
         let operator = operator(&gateway).await;
         // Without a model: the log has that of the task.
@@ -137,7 +147,10 @@ async fn an_order_leads_to_its_task_and_reads_are_not_logged() {
             assert_eq!(texts(&tasks, "id"), [Some(&*task)], "{path}");
         }
         let other = gateway.caller("foxes", NewKey::default()).await;
-        assert_eq!(other.get("/v1/tasks?q=r-made").await.ok()["data"], json!([]));
+        assert_eq!(
+            other.get("/v1/tasks?q=r-made").await.ok()["data"],
+            json!([])
+        );
         gateway.stop().await;
     }
 }
@@ -156,13 +169,24 @@ async fn requests_without_a_valid_key_are_for_the_operator_only() {
     send(&lost, "r-lost", Method::GET, &lost_path, None)
         .await
         .refused(404, "route_not_found");
-    let found = entries(&gateway, &operator, "/v1/admin/requests?status=4xx&order=asc").await;
+    let found = entries(
+        &gateway,
+        &operator,
+        "/v1/admin/requests?status=4xx&order=asc",
+    )
+    .await;
     assert_eq!(texts(&found, "request_id"), [Some("r-key"), Some("r-lost")]);
     assert_eq!(texts(&found, "route"), [Some("/v1/tasks"), None]);
-    assert!(found.iter().all(|entry| entry["key"].is_null()), "{found:?}");
+    assert!(
+        found.iter().all(|entry| entry["key"].is_null()),
+        "{found:?}"
+    );
     let text = serde_json::to_string(&found).unwrap();
     assert!(!text.contains(&wrong_key[..12]), "{text}");
-    assert_eq!(entries(&gateway, &gateway, "/v1/requests").await, [] as [Value; 0]);
+    assert_eq!(
+        entries(&gateway, &gateway, "/v1/requests").await,
+        [] as [Value; 0]
+    );
     gateway
         .get("/v1/admin/requests")
         .await
@@ -188,12 +212,22 @@ async fn check_filters(gateway: TestGateway) {
     unknown["model"] = "film-9".into();
     let (videos, chat) = ("/v1/videos", "/v1/chat/completions");
     send(&gateway, "a", Method::POST, videos, Some(&unknown)).await;
-    send(&gateway, "b", Method::POST, videos, Some(&json!({"prompt": 7}))).await;
+    send(
+        &gateway,
+        "b",
+        Method::POST,
+        videos,
+        Some(&json!({"prompt": 7})),
+    )
+    .await;
     send(&second, "c", Method::POST, chat, Some(&json!({}))).await;
     send(&second, "d", Method::GET, "/v1/tasks?limit=0", None).await;
     send(&second, "e", Method::POST, videos, Some(&videos_order())).await;
     let all = entries(&gateway, &gateway, "/v1/requests?order=asc").await;
-    assert_eq!(texts(&all, "request_id"), ["a", "b", "c", "d", "e"].map(Some));
+    assert_eq!(
+        texts(&all, "request_id"),
+        ["a", "b", "c", "d", "e"].map(Some)
+    );
     let second_key = all[4]["key"]["id"].as_str().unwrap();
     let third = all[2]["time"].as_str().unwrap();
     for (query, expected) in [
@@ -214,7 +248,10 @@ async fn check_filters(gateway: TestGateway) {
         ("until=2020-01-01", vec![]),
         ("since=2020-01-01&limit=2", vec!["e", "d"]),
     ] {
-        for (client, path) in [(&*gateway, "/v1/requests"), (&operator, "/v1/admin/requests")] {
+        for (client, path) in [
+            (&*gateway, "/v1/requests"),
+            (&operator, "/v1/admin/requests"),
+        ] {
             let found = client.get(&format!("{path}?{query}")).await.ok();
             let found = found["data"].as_array().unwrap().clone();
             let expected: Vec<_> = expected.iter().copied().map(Some).collect();
@@ -229,7 +266,11 @@ async fn check_filters(gateway: TestGateway) {
     loop {
         let page = gateway.get(&path).await.ok();
         let data = page["data"].as_array().unwrap();
-        collected.extend(texts(data, "request_id").iter().map(|id| id.unwrap().to_owned()));
+        collected.extend(
+            texts(data, "request_id")
+                .iter()
+                .map(|id| id.unwrap().to_owned()),
+        );
         if page["has_more"] == json!(false) {
             break;
         }
@@ -271,7 +312,10 @@ async fn check_counts(gateway: TestGateway) {
         refused.refused(402, "budget_exceeded");
     }
     gateway
-        .post("/v1/videos", &json!({"model": "film-9", "prompt": "a lake"}))
+        .post(
+            "/v1/videos",
+            &json!({"model": "film-9", "prompt": "a lake"}),
+        )
         .await
         .refused(404, "model_not_found");
     gateway.post("/v1/videos", &videos_order()).await.ok();
@@ -304,7 +348,10 @@ async fn check_counts(gateway: TestGateway) {
         .await
         .ok();
     let by_status = &by_status["data"][0];
-    assert_eq!((&by_status["status"], &by_status["count"]), (&json!(402), &json!(3)));
+    assert_eq!(
+        (&by_status["status"], &by_status["count"]),
+        (&json!(402), &json!(3))
+    );
     assert_eq!(by_status.get("code"), None);
     // An account counts its own.
     let own = poor.get("/v1/requests?group_by=code").await.ok();
@@ -365,7 +412,11 @@ async fn old_entries_are_removed() {
         let builder = TestGateway::builder()
             .manual_clock()
             .set(|settings| settings.requests_ttl = Some(Duration::from_hours(48)));
-        let builder = if postgres { builder.on_postgres() } else { builder };
+        let builder = if postgres {
+            builder.on_postgres()
+        } else {
+            builder
+        };
         let gateway = builder.without_workers().start().await;
         send(&gateway, "old", Method::GET, "/v1/tasks?nothing=1", None).await;
         request_log::write_waiting(&gateway.app).await.unwrap();
@@ -411,8 +462,14 @@ async fn a_repeated_error_is_logged_with_its_code() {
     first.refused(422, "content_policy");
     order("r-again").await.refused(422, "content_policy");
     let found = entries(&gateway, &gateway, "/v1/requests?code=content_policy").await;
-    assert_eq!(texts(&found, "request_id"), [Some("r-again"), Some("r-first")]);
+    assert_eq!(
+        texts(&found, "request_id"),
+        [Some("r-again"), Some("r-first")]
+    );
     assert_eq!(texts(&found, "task"), [Some(&*task), Some(&*task)]);
-    assert_eq!(texts(&found, "model"), [Some("animatic-1"), Some("animatic-1")]);
+    assert_eq!(
+        texts(&found, "model"),
+        [Some("animatic-1"), Some("animatic-1")]
+    );
     gateway.stop().await;
 }
