@@ -8,9 +8,9 @@ use mediagate_store::request_log::{
     remove_oldest, remove_oldest_of,
 };
 use mediagate_store::tasks::{self, PageQuery};
-use mediagate_store::{Conn, Store, StoreError};
+use mediagate_store::{Conn, StoreError};
 
-use super::{at, postgres, sqlite};
+use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
     entries_are_listed_counted_and_removed
@@ -34,8 +34,8 @@ fn entry(second: i64, id: &str, account: Option<AccountId>) -> RequestEntry {
     }
 }
 
-async fn entries_are_listed_counted_and_removed(store: Store) {
-    store.write(check).await.unwrap();
+async fn entries_are_listed_counted_and_removed(db: Fixture) {
+    db.store.write(check).await.unwrap();
 }
 
 fn check(conn: &mut Conn<'_>) -> Result<(), StoreError> {
