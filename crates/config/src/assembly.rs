@@ -107,6 +107,7 @@ impl Config {
         })
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn build(settings: Settings) -> Result<Self, ConfigError> {
         let defaults = FetchRules::default();
         let signing_secrets =
