@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::cli::Cli;
+use mediagate_model::error::ErrorCode;
 
 /// The settings that matter for every command.
 const COMMON_SETTINGS: [&str; 3] = ["config", "data", "database"];
@@ -78,6 +79,12 @@ where
 {
     PossibleValuesParser::new(values)
         .try_map(|value| value.parse::<T>().map_err(|_| "unknown value"))
+}
+
+/// Parses the name of an error code.
+pub(super) fn error_code(text: &str) -> Result<ErrorCode, String> {
+    let message = "must be an error code, for example budget_exceeded; see docs/errors.md";
+    ErrorCode::from_name(text).ok_or_else(|| message.to_owned())
 }
 
 fn is_rare(arg: &Arg) -> bool {

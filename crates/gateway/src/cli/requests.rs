@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use crate::cli::command_line::error_code;
 use crate::cli::{CliError, accounts, amount, output, runtime, say, show, tasks};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
@@ -76,12 +77,6 @@ pub(super) struct RequestListArgs {
     /// Maximum number of requests
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-}
-
-/// Parses the name of an error code.
-pub(super) fn error_code(text: &str) -> Result<ErrorCode, String> {
-    let message = "must be an error code, for example budget_exceeded; see docs/errors.md";
-    ErrorCode::from_name(text).ok_or_else(|| message.to_owned())
 }
 
 impl RequestFilterArgs {

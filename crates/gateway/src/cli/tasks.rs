@@ -3,8 +3,8 @@
 
 use clap::{Args, Subcommand};
 
-use crate::cli::command_line::one_of;
-use crate::cli::{CliError, accounts, amount, requests, runtime, say, show};
+use crate::cli::command_line::{error_code, one_of};
+use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts as all_accounts;
@@ -77,7 +77,7 @@ pub(super) struct TaskListArgs {
     #[arg(long, value_name = "ID")]
     key: Option<KeyId>,
     /// Only tasks that failed with this error code
-    #[arg(long, value_name = "CODE", value_parser = requests::error_code)]
+    #[arg(long, value_name = "CODE", value_parser = error_code)]
     error: Option<ErrorCode>,
     /// Only tasks accepted since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
     #[arg(long, value_name = "TIME", value_parser = amount::time)]
