@@ -214,9 +214,10 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        check_path_segment("brand", &self.brand)?;
         // The music endpoints lie under the brand and would hide these.
-        if ["v1", "media", "pricing", "docs", "assets", "console"].contains(&self.brand.as_str()) {
+        const TAKEN: [&str; 7] = ["v1", "api", "media", "pricing", "docs", "assets", "console"];
+        check_path_segment("brand", &self.brand)?;
+        if TAKEN.contains(&self.brand.as_str()) {
             return Err(wrong(
                 "brand",
                 "is the first segment of another endpoint's path",
@@ -410,6 +411,7 @@ mod tests {
     fn wrong_values_are_named() {
         for (toml, key) in [
             ("brand = \"v1\"", "brand"),
+            ("brand = \"api\"", "brand"),
             ("[media]\nstore = \"ftp://x\"", "media.store"),
             (
                 "[media]\ndelivery = \"redirect\"",

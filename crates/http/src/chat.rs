@@ -1,5 +1,6 @@
 //! `POST /v1/chat/completions`: videos through the chat API.
 
+mod stream_format;
 mod text_reply;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
+use crate::wire::money::dollars;
 use mediagate_core::app::App;
 use mediagate_core::domain::task_acceptance;
 use mediagate_core::domain::tasks::{self, TaskWaiter};
@@ -40,9 +42,10 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::{Task, TaskEvent, TaskPayload, TaskResult};
+pub(super) use stream_format::StreamFormat;
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
-type ChunkEvent = EventSchema<ChatChunk>;
+pub(super) type ChunkEvent = EventSchema<ChatChunk>;
 
 /// Create videos from a prompt and images.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
@@ -55,11 +58,20 @@ pub(super) async fn complete(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context,
-        mut too_many,
-        ..
+        context, too_many, ..
     } = new_order;
-    let (chat_order, fingerprint, memory) = Fingerprint::read(&app, body).await?;
+    let order = Fingerprint::read(&app, body).await?;
+    Ok(answer_order(&app, &context, too_many, order, StreamFormat::OpenAi).await?)
+}
+
+/// Answers an order, with its fingerprint and its share of memory.
+pub(super) async fn answer_order(
+    app: &App,
+    context: &RequestContext,
+    mut too_many: Option<Error>,
+    (chat_order, fingerprint, memory): (ChatOrder, Fingerprint, QuotaShare),
+    format: StreamFormat,
+) -> Result<Response, Error> {
     let ChatOrder {
         mut order,
         stream,
@@ -72,23 +84,25 @@ pub(super) async fn complete(
         .open_requests
         .enter(&context.caller, OpenKind::Order);
     let open = open.map_err(|error| too_many.get_or_insert(error)).ok();
-    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
+    let idempotent_request = IdempotentRequest::new(app, context, too_many, fingerprint)?;
     let idempotent_request = idempotent_request.with_stream(stream).for_order();
     let creation = ChatCreation {
-        app: &app,
-        context: &context,
+        app,
+        context,
+        format,
         open,
         stream,
         include_usage,
         token_limit,
     };
-    Ok(idempotent_request.answer(creation, (order, memory)).await?)
+    idempotent_request.answer(creation, (order, memory)).await
 }
 
 /// The acceptance of the videos of a chat request.
 struct ChatCreation<'a> {
     app: &'a App,
     context: &'a RequestContext,
+    format: StreamFormat,
     /// Held until the response ends.
     open: Option<OpenRequest>,
     stream: bool,
@@ -119,6 +133,7 @@ impl Creation for ChatCreation<'_> {
             return Ok(CreationOutcome::NothingCreated(text_reply::write(
                 reply,
                 stream_usage,
+                self.format,
             )));
         }
         let request = self.context.task_request();
@@ -155,14 +170,16 @@ impl Creation for ChatCreation<'_> {
             links: context.links_to_made(),
             request_id: request_id.clone(),
             connection: context.connection.clone(),
+            format: self.format,
             tasks,
         };
         if !self.stream {
             return context.watch.hold(response.wait(waiters)).await;
         }
         let last = {
-            let request_id = request_id.clone();
-            move |error: &Error| failure_event(error, &request_id)
+            let (format, request_id) = (self.format, request_id.clone());
+            let blank = response.blank_chunk(false);
+            move |error: &Error| format.failure_event(blank.as_ref(), error, &request_id)
         };
         let chunks = response.into_stream(self.include_usage, is_repeated, client.clone());
         let chunks = count_during(self.open, chunks);
@@ -177,6 +194,7 @@ struct ChatResponse {
     links: Links,
     request_id: RequestId,
     connection: RequestConnection,
+    format: StreamFormat,
     tasks: Vec<Task>,
 }
 
@@ -384,7 +402,8 @@ impl ChatResponse {
             choices: Vec::new(),
             task: None,
             incomplete: None,
-            usage: include_usage.then_some(None),
+            usage: (include_usage && self.format.has_null_usage()).then_some(None),
+            error: None,
         })
     }
 
@@ -404,7 +423,9 @@ impl ChatResponse {
     }
 
     fn failure(&self, error: &Error) -> Event {
-        failure_event(error, &self.request_id)
+        let blank = self.blank_chunk(false);
+        self.format
+            .failure_event(blank.as_ref(), error, &self.request_id)
     }
 
     /// The film of a task that made one, unless the film is no longer stored.
@@ -473,12 +494,6 @@ fn choice_chunk(
         choices: vec![choice],
         ..blank.clone()
     }
-}
-
-/// The last event of a stream that cannot continue.
-fn failure_event(error: &Error, request_id: &RequestId) -> Event {
-    super::error::log(error);
-    data(&super::error::body(error, request_id))
 }
 
 fn data(value: &impl serde::Serialize) -> Event {
@@ -564,10 +579,4 @@ fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> 
 /// The vocabulary for counting tokens.
 fn vocabulary() -> Option<&'static tiktoken::CoreBpe> {
     tiktoken::get_encoding("o200k_base")
-}
-
-/// The only place where money becomes floating-point: the chat API requires it.
-#[expect(clippy::cast_precision_loss, reason = "the amount is only shown")]
-fn dollars(cost: MicroDollars) -> f64 {
-    cost.get() as f64 / 1e6
 }

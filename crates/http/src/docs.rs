@@ -16,6 +16,9 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::wire::error::{ErrorBody, ErrorObject};
+use crate::wire::openrouter::{
+    OpenRouterErrorBody, OpenRouterErrorMetadata, OpenRouterErrorObject, PREFIX,
+};
 use crate::wire::personas::BRAND_FIELD;
 use mediagate_config::Config;
 use mediagate_console::SiteContext;
@@ -69,8 +72,8 @@ impl<T: ToSchema> ToSchema for EventSchema<T> {
 pub(super) fn base() -> OpenApi {
     let mut info = Info::new("Mediagate", "1.0.0");
     info.description = Some(
-        "A gateway for video and music models. All errors have the same format. Only 429, 500 \
-         and 503 can be retried, after `Retry-After` seconds."
+        "A gateway for video and music models. All errors have the same format, except for those \
+         below `/api/v1`. Only 429, 500 and 503 can be retried, after `Retry-After` seconds."
             .into(),
     );
     OpenApiBuilder::new()
@@ -90,12 +93,13 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     components
         .security_schemes
         .insert("bearer".into(), bearer.into());
-    components
-        .schemas
-        .insert(ErrorBody::name().into(), ErrorBody::schema());
-    components
-        .schemas
-        .insert(ErrorObject::name().into(), ErrorObject::schema());
+    components.schemas.extend([
+        schema_of::<ErrorBody>(),
+        schema_of::<ErrorObject>(),
+        schema_of::<OpenRouterErrorBody>(),
+        schema_of::<OpenRouterErrorObject>(),
+        schema_of::<OpenRouterErrorMetadata>(),
+    ]);
     merge_flattened(&mut components.schemas);
     if let Some(RefOr::T(Schema::Object(persona))) = components.schemas.get_mut("PersonaRecord") {
         rename_brand(persona, persona_brand_field);
@@ -111,11 +115,16 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
         .into_iter()
         .flatten()
         {
-            add_error(operation);
+            add_error(operation, path);
             set_operation_id(operation, path);
         }
     }
     document
+}
+
+/// A schema with its name.
+fn schema_of<T: ToSchema>() -> (String, RefOr<Schema>) {
+    (T::name().into_owned(), T::schema())
 }
 
 /// Replaces every `allOf` by one object with all fields. Fields that several objects share are in
@@ -193,9 +202,17 @@ fn set_operation_id(operation: &mut Operation, path: &str) {
     }
 }
 
-fn add_error(operation: &mut Operation) {
-    let mut response = Response::new("An error. `code` identifies it");
-    let schema = Ref::from_schema_name(ErrorBody::name());
+fn add_error(operation: &mut Operation, path: &str) {
+    let (description, name) = if path.starts_with(PREFIX) {
+        (
+            "An error. `metadata.code` identifies it",
+            OpenRouterErrorBody::name(),
+        )
+    } else {
+        ("An error. `code` identifies it", ErrorBody::name())
+    };
+    let mut response = Response::new(description);
+    let schema = Ref::from_schema_name(name);
     response
         .content
         .insert("application/json".into(), Content::new(Some(schema)).into());

@@ -21,11 +21,12 @@ impl EndpointPaths {
             .or_else(|| self.misspelt(&requested))
     }
 
-    /// The known path if only the prefix differs: a missing `/v1`, `/api/v1` or `/v1/v1`.
+    /// The known path if only the prefix differs: a missing `/v1`, `/openai/v1` or `/v1/v1`. The
+    /// nearest one, as `/v1` is to `/v1/v1`, and not `/api/v1`.
     fn with_other_prefix(&self, requested: &[&str]) -> Option<String> {
-        let suffixes = (0..requested.len()).filter_map(|skipped| requested.get(skipped..));
-        let suggestions = suffixes.flat_map(|suffix| {
-            self.0.iter().filter_map(move |template| {
+        let mut suffixes = (0..requested.len()).filter_map(|skipped| requested.get(skipped..));
+        let suggestion = suffixes.find_map(|suffix| {
+            let candidates = self.0.iter().filter_map(|template| {
                 let parts: Vec<&str> = segments(template).collect();
                 let prefix = parts.len().checked_sub(suffix.len())?;
                 let (missing, rest) = parts.split_at_checked(prefix)?;
@@ -37,10 +38,14 @@ impl EndpointPaths {
                         .iter()
                         .zip(suffix)
                         .all(|(part, segment)| fits(part, segment));
-                is_same.then(|| fill_template(&parts, missing.iter().chain(suffix)))
-            })
+                is_same.then(|| {
+                    let path = fill_template(&parts, missing.iter().chain(suffix));
+                    (missing.len(), path)
+                })
+            });
+            candidates.min()
         });
-        suggestions.take(1).next()
+        suggestion.map(|(_, path)| path)
     }
 
     fn misspelt(&self, requested: &[&str]) -> Option<String> {
@@ -93,6 +98,8 @@ mod tests {
     #[test]
     fn the_endpoint_that_was_meant_is_named() {
         let paths = [
+            "/api/v1/chat/completions",
+            "/api/v1/videos",
             "/v1/chat/completions",
             "/v1/videos",
             "/v1/videos/{id}",
@@ -112,6 +119,9 @@ mod tests {
             ("/models", "/v1/models"),
             ("/v1/v1/chat/completions", "/v1/chat/completions"),
             ("/api/v1/models/", "/v1/models"),
+            ("/v1/v1/videos", "/v1/videos"),
+            ("/api/v1/video", "/api/v1/videos"),
+            ("/api/v1/api/v1/videos", "/api/v1/videos"),
             ("/openai/v1/chat/completions", "/v1/chat/completions"),
             ("/submit/music", "/musicgen/submit/music"),
             ("/v1/chat/completion", "/v1/chat/completions"),

@@ -19,6 +19,7 @@ use crate::context::{RateSlot, RequestFacts};
 use crate::displacement::RequestConnection;
 use crate::error;
 use crate::error::ErrorResponse;
+use crate::openrouter;
 use crate::refusal_log;
 use crate::server::OverflowConnection;
 use mediagate_core::app::App;
@@ -35,7 +36,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
     // axum would stop every body at 2 MB; here each reader has its own limit. Later layers are
     // outside of earlier ones: `log_refusal` needs the request id that `request_layer` chooses, and
-    // errors whose body `request_layer` has not written yet.
+    // errors whose body `request_layer` has not written yet. `translate_errors` needs written ones.
     let router = router
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(
@@ -45,7 +46,8 @@ pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
         .layer(axum::middleware::from_fn_with_state(
             app.clone(),
             request_layer,
-        ));
+        ))
+        .layer(axum::middleware::from_fn(openrouter::translate_errors));
     match cors(&app.config.cors_origins) {
         Some(cors) => router
             .layer(cors)
@@ -221,7 +223,7 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
 }
 
 /// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with
-/// `x-stainless-`, and a new SDK version may add more.
+/// `x-stainless-`, those of `OpenRouter`'s with `x-openrouter-`, and a new version may add more.
 fn may_be_sent(name: &str) -> bool {
     const NAMES: [&str; 8] = [
         "authorization",
@@ -232,9 +234,13 @@ fn may_be_sent(name: &str) -> bool {
         "openai-organization",
         "openai-project",
         "openai-beta",
+        // OpenRouter's SDKs name the calling program in it.
+        "http-referer",
     ];
+    const PREFIXES: [&str; 2] = ["x-stainless-", "x-openrouter-"];
     let is_token = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    NAMES.contains(&name) || (name.starts_with("x-stainless-") && name.chars().all(is_token))
+    let has_prefix = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    NAMES.contains(&name) || (has_prefix && name.chars().all(is_token))
 }
 
 /// Removes from a preflight request the headers that may not be sent; the rest is mirrored by the

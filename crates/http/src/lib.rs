@@ -31,6 +31,7 @@ mod media;
 mod metrics;
 mod models;
 mod music;
+mod openrouter;
 pub mod orders;
 mod page_params;
 mod personas;
@@ -159,6 +160,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(metrics::metrics));
     OpenApiRouter::with_openapi(docs::base())
         .merge(video)
+        .merge(openrouter::api())
         .nest(&format!("/{brand}"), music)
         .merge(tasks)
         .merge(requests)

@@ -113,7 +113,7 @@ async fn model_status(
 }
 
 /// Every model, with its routes if the caller is an operator or all callers may see them.
-async fn all_models(app: &App, is_operator: bool) -> Result<ModelList, Error> {
+pub(super) async fn all_models(app: &App, is_operator: bool) -> Result<ModelList, Error> {
     // One catalog for the whole list: a reload meanwhile must not mix the old and the new one.
     let catalog = app.models.catalog.load_full();
     let mut data = Vec::new();

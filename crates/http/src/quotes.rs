@@ -23,8 +23,8 @@ request! {
     /// The request to quote.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct QuoteRequest {
-        /// Path of the endpoint to quote: `/v1/chat/completions`, `/v1/videos`, or a music, persona or
-        /// upload path of this gateway.
+        /// Path of the endpoint to quote: `/v1/chat/completions`, `/v1/videos`, the same of
+        /// `/api/v1`, or a music, persona or upload path of this gateway.
         endpoint: RequiredField<TextField<200>>,
         /// The JSON body of the request to that endpoint.
         body: RequiredField<AnyObject>,

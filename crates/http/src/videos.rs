@@ -27,6 +27,7 @@ use crate::page_params::{ListPage, WordField, WordValue};
 use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
+use crate::wire::openrouter::OpenRouterVideo;
 use crate::wire::videos::{VideoDeleted, VideoObject};
 use mediagate_core::app::App;
 use mediagate_core::domain::pictures::LIMIT_BYTES;
@@ -65,7 +66,7 @@ pub(super) async fn create(
     let NewOrder {
         context, too_many, ..
     } = new_order;
-    let (mut order, fingerprint, memory) = if is_multipart(&context.headers) {
+    let order = if is_multipart(&context.headers) {
         let mut memory = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut memory).await?;
         if let Some(model) = form["model"].as_str() {
@@ -78,27 +79,60 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
     };
+    Ok(place_order(&app, &context, too_many, order, VideoFormat::OpenAi).await?)
+}
+
+/// The API to which an order was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum VideoFormat {
+    OpenAi,
+    OpenRouter,
+}
+
+/// Answers an order, with its fingerprint and its share of memory.
+pub(super) async fn place_order(
+    app: &App,
+    context: &RequestContext,
+    too_many: Option<Error>,
+    (mut order, fingerprint, memory): (VideoOrder, Fingerprint, QuotaShare),
+    format: VideoFormat,
+) -> Result<Response, Error> {
     order.terms.limit_cost(cost_limit(&context.headers)?);
-    let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
-    let idempotent_request = idempotent_request.for_order();
+    let idempotent_request = IdempotentRequest::new(app, context, too_many, fingerprint)?;
     let creation = VideoCreation {
-        app: &app,
-        context: &context,
+        app,
+        context,
+        format,
     };
-    Ok(idempotent_request.answer(creation, (order, memory)).await?)
+    let idempotent_request = idempotent_request.for_order();
+    idempotent_request.answer(creation, (order, memory)).await
 }
 
 /// The acceptance of a video.
 struct VideoCreation<'a> {
     app: &'a App,
     context: &'a RequestContext,
+    format: VideoFormat,
 }
 
 impl VideoCreation<'_> {
+    /// The response about an order's tasks.
     async fn response(&self, tasks: &[Task]) -> Result<Response, Error> {
         let links = self.context.links_to_made();
-        let object = object(self.app, &links, &tasks[0]).await?;
-        Ok((created_tasks_headers(tasks), object).into_response())
+        let task = tasks
+            .first()
+            .ok_or_else(|| Error::internal("an order without a task"))?;
+        let headers = created_tasks_headers(tasks);
+        match self.format {
+            VideoFormat::OpenAi => {
+                let object = object(self.app, &links, task).await?;
+                Ok((headers, object).into_response())
+            }
+            VideoFormat::OpenRouter => {
+                let video = OpenRouterVideo::new(task, &links).ok_or_else(tasks::not_found)?;
+                Ok((StatusCode::ACCEPTED, headers, Json(video)).into_response())
+            }
+        }
     }
 }
 
@@ -361,8 +395,18 @@ pub(super) async fn content(
 ) -> Result<Response, ErrorResponse> {
     let variant = query.variant.unwrap_or(VideoVariant::Video);
     let task = find(&app, &allowed.caller, &id).await?;
+    Ok(video_file(&app, &task, variant, &headers).await?)
+}
+
+/// A file of a video's task, or the redirect to it.
+pub(super) async fn video_file(
+    app: &App,
+    task: &Task,
+    variant: VideoVariant,
+    headers: &HeaderMap,
+) -> Result<Response, Error> {
     if let Some(TaskResult::LinkV1(link)) = &task.output {
-        let redirect = link_to(&app, &task, link, variant);
+        let redirect = link_to(app, task, link, variant);
         let redirect = redirect.map_err(|error| error.with_task(task.id))?;
         return Ok((task_id_header(task.id), redirect).into_response());
     }
@@ -371,7 +415,7 @@ pub(super) async fn content(
             Some(failure) => failure.to_missing_result_error(),
             None => Error::plain(ErrorCode::VideoNotReady, "The video is not finished yet."),
         };
-        return Err(error.with_task(task.id).into());
+        return Err(error.with_task(task.id));
     };
     let (asset, media): (Option<AssetId>, MediaType) = match variant {
         VideoVariant::Video => (Some(output.video), output.media),
@@ -379,10 +423,10 @@ pub(super) async fn content(
         VideoVariant::Spritesheet => (output.sheet, MediaType::Jpeg),
     };
     let asset = asset.ok_or_else(|| no_variant(variant))?;
-    let file = media::serve(&app, asset, media, &allowed.headers).await;
+    let file = media::serve(app, asset, media, headers).await;
     let file = file.map_err(|error| match error.code() {
         // This error names the cost, because a new order would be charged again.
-        ErrorCode::LinkExpired => video::link_expired(&[&task]).with_task(task.id),
+        ErrorCode::LinkExpired => video::link_expired(&[task]).with_task(task.id),
         _ => error,
     });
     Ok((task_id_header(task.id), file?).into_response())
@@ -437,7 +481,8 @@ pub(super) async fn delete(
     Ok((task_id_header(task.id), Json(deleted)).into_response())
 }
 
-async fn find(app: &App, caller: &Caller, id: &str) -> Result<Task, Error> {
+/// The task of the caller's video with this id.
+pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<Task, Error> {
     let id = TaskId::from_video(id).map_err(|_| tasks::not_found())?;
     video::get(app, caller.account.id, id).await
 }

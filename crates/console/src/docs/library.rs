@@ -54,7 +54,7 @@ macro_rules! guides {
 
 guides! {
     Start: "quickstart" "waiting" "first-provider" "stems" "chat-interfaces" "glossary";
-    Using: "tasks" "approval" "errors" "webhooks" "provenance" "security" "comparison";
+    Using: "tasks" "approval" "errors" "webhooks" "openrouter" "provenance" "security" "comparison";
     Operating: "deployment" "configuration" "operations" "performance" "admin" "runbook" "money" "month-end";
     Models: "models/animatic-1" "models/stems-dsp-1" "models/stems-net-1" "models/onnx" "models/hosted";
     Providers: "providers/README" "providers/audioshake" "providers/chat-video" "providers/comfyui"

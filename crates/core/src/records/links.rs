@@ -100,6 +100,11 @@ impl Links {
         (!self.rules.has_public_url).then(|| self.origin.clone())
     }
 
+    /// The URL of an endpoint of this gateway.
+    pub fn endpoint(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+
     /// The URL that is called when the task ends. None too if it cannot be decrypted: the signing
     /// secret was lost.
     pub fn callback(&self, task: &Task) -> Option<String> {

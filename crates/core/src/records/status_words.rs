@@ -14,6 +14,17 @@ pub const fn video(state: TaskState) -> &'static str {
     }
 }
 
+/// A task's state in `OpenRouter`'s video API.
+pub const fn openrouter(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued => "pending",
+        TaskState::Running => "in_progress",
+        TaskState::Succeeded => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Cancelled => "cancelled",
+    }
+}
+
 /// A clip's state in music records.
 pub const fn clip(state: ClipState) -> &'static str {
     match state {

@@ -41,6 +41,7 @@ mod metrics;
 mod money;
 mod music;
 mod openapi;
+mod openrouter;
 mod outages;
 #[cfg(feature = "onnx")]
 mod own_models;

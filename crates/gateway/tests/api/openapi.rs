@@ -24,6 +24,10 @@ async fn the_document_is_served_and_covers_every_endpoint() {
         "DELETE /musicgen/clips/{id}",
         "DELETE /musicgen/personas/{id}",
         "DELETE /v1/videos/{id}",
+        "GET /api/v1/models",
+        "GET /api/v1/videos/models",
+        "GET /api/v1/videos/{id}",
+        "GET /api/v1/videos/{id}/content",
         "GET /healthz",
         "GET /media/{ticket}/{name}",
         "GET /metrics",
@@ -47,6 +51,8 @@ async fn the_document_is_served_and_covers_every_endpoint() {
         "GET /v1/videos",
         "GET /v1/videos/{id}",
         "GET /v1/videos/{id}/content",
+        "POST /api/v1/chat/completions",
+        "POST /api/v1/videos",
         "POST /musicgen/clips/{id}/restore",
         "POST /musicgen/fetch",
         "POST /musicgen/persona/create",
@@ -79,9 +85,20 @@ fn every_operation_has_a_name_a_success_an_error_and_its_path_parameters() {
                 "{route}: the name {name} is taken"
             );
             assert!(operation["summary"].is_string(), "{route}");
-            assert!(operation["responses"]["200"].is_object(), "{route}");
+            let success = if route == "post /api/v1/videos" {
+                "202"
+            } else {
+                "200"
+            };
+            assert!(operation["responses"][success].is_object(), "{route}");
             let error = &operation["responses"]["default"]["content"]["application/json"]["schema"];
-            assert_eq!(error["$ref"], "#/components/schemas/ErrorBody", "{route}");
+            let name = if path.starts_with("/api/v1/") {
+                "OpenRouterErrorBody"
+            } else {
+                "ErrorBody"
+            };
+            let expected = format!("#/components/schemas/{name}");
+            assert_eq!(error["$ref"], expected, "{route}");
             let parameters = operation["parameters"]
                 .as_array()
                 .cloned()

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse as _, Response};
 
-use super::{data, usage_of_texts, vocabulary};
+use super::{StreamFormat, data, usage_of_texts, vocabulary};
 use crate::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, ChunkDelta,
 };
@@ -60,17 +60,21 @@ fn cut(limit: usize) -> String {
 }
 
 /// The whole answer or, if `stream` is set, chunks; `Some(true)` adds one with the usage.
-pub(super) fn write(completion: ChatCompletion, stream: Option<bool>) -> Response {
+pub(super) fn write(
+    completion: ChatCompletion,
+    stream: Option<bool>,
+    format: StreamFormat,
+) -> Response {
     let Some(include_usage) = stream else {
         return Json(completion).into_response();
     };
-    let events = chunks(completion, include_usage).into_iter();
+    let events = chunks(completion, include_usage, format).into_iter();
     let events = events.chain([Event::default().data("[DONE]")]);
     let events = events.map(Ok::<_, Infallible>);
     Sse::new(futures_util::stream::iter(events)).into_response()
 }
 
-fn chunks(completion: ChatCompletion, include_usage: bool) -> Vec<Event> {
+fn chunks(completion: ChatCompletion, include_usage: bool, format: StreamFormat) -> Vec<Event> {
     let blank = ChatChunk {
         id: completion.id,
         object: "chat.completion.chunk",
@@ -80,7 +84,8 @@ fn chunks(completion: ChatCompletion, include_usage: bool) -> Vec<Event> {
         choices: Vec::new(),
         task: None,
         incomplete: None,
-        usage: include_usage.then_some(None),
+        usage: (include_usage && format.has_null_usage()).then_some(None),
+        error: None,
     };
     let mut events = Vec::new();
     for choice in completion.choices {

@@ -57,15 +57,21 @@ const HARMLESS: [&str; 4] = ["tools", "functions", "metadata", "web_search_optio
 /// Which of our fields says what an unknown one wants to say: the first line whose words the name
 /// contains and whose field the request has.
 const NEAREST: [(&[&str], &[&str]); 9] = [
-    (&["last", "end", "tail", "final"], &["end_image"]),
-    (&["reference", "references"], &["reference_images"]),
-    (&["audio", "sound", "sounds"], &["audio"]),
+    (
+        &["last", "end", "tail", "final"],
+        &["end_image", "frame_images"],
+    ),
+    (
+        &["reference", "references"],
+        &["reference_images", "input_references"],
+    ),
+    (&["audio", "sound", "sounds"], &["audio", "generate_audio"]),
     (&["ratio", "ratios", "orientation"], &["aspect_ratio"]),
     (&["width", "height", "size", "sizes"], &["size"]),
     (&["resolution", "resolutions"], &["resolution"]),
     (
         &["duration", "seconds", "second", "length", "num"],
-        &["seconds"],
+        &["seconds", "duration"],
     ),
     (
         &["callback", "webhook", "hook", "notify"],
@@ -75,7 +81,7 @@ const NEAREST: [(&[&str], &[&str]); 9] = [
         &[
             "frame", "frames", "image", "images", "picture", "pictures", "video", "videos",
         ],
-        &["input_reference", "image"],
+        &["input_reference", "image", "frame_images"],
     ),
 ];
 

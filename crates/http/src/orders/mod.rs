@@ -10,6 +10,7 @@ pub mod callback;
 pub mod chat;
 pub mod field_aliases;
 pub mod music;
+pub mod openrouter;
 pub mod persona;
 pub mod provenance;
 mod separation;
@@ -82,9 +83,11 @@ pub type QuoteEntry = (
 );
 
 /// Every endpoint whose requests can be quoted.
-pub const ALL: [QuoteEntry; 5] = [
+pub const ALL: [QuoteEntry; 7] = [
     entry::<chat::ChatOrder>(),
     entry::<VideoOrder>(),
+    entry::<openrouter::OpenRouterVideoOrder>(),
+    entry::<openrouter::OpenRouterChatOrder>(),
     entry::<music::MusicOrder>(),
     entry::<NewPersona>(),
     entry::<upload::UploadOrder>(),

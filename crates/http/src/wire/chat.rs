@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::ErrorObject;
+use super::openrouter::OpenRouterErrorObject;
 use mediagate_core::records::video::VideoFile;
 
 /// Response to a request without `stream`.
@@ -123,10 +124,14 @@ pub struct ChatChunk {
     /// The same as in a response without `stream`. Absent if none are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<Vec<MissingChoice>>,
-    /// Token usage and cost, in the usage chunk. Null in the other chunks if usage was requested.
+    /// Token usage and cost, in the usage chunk. Null in the other chunks if usage was requested at
+    /// `/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ChatUsage>)]
     pub usage: Option<Option<ChatUsage>>,
+    /// Why the stream cannot continue, in its last chunk. Only at `/api/v1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<OpenRouterErrorObject>,
 }
 
 /// A part of one choice's message.

@@ -10,6 +10,7 @@ pub mod error;
 pub mod list;
 pub mod models;
 pub mod money;
+pub mod openrouter;
 pub mod personas;
 pub mod provenance;
 pub mod quotes;

@@ -120,7 +120,7 @@ pub struct NextPrice {
 
 impl PriceObject {
     /// The price at `now`.
-    fn new(schedule: &PriceSchedule, now: Timestamp) -> Self {
+    pub fn new(schedule: &PriceSchedule, now: Timestamp) -> Self {
         let current = schedule.at(now);
         let price = current.price;
         let silent = |dated: DatedPrice| dated.without_audio.map(|usd| usd.to_string());

@@ -38,6 +38,12 @@ impl From<&AccountMoney> for AccountAmounts {
     }
 }
 
+/// The only place where money becomes floating-point: some APIs require it.
+#[expect(clippy::cast_precision_loss, reason = "the amount is only shown")]
+pub(crate) fn dollars(amount: MicroDollars) -> f64 {
+    amount.get() as f64 / 1e6
+}
+
 /// An amount that may be absent.
 pub(crate) fn text(amount: Option<MicroDollars>) -> Option<String> {
     amount.map(|amount| amount.to_string())

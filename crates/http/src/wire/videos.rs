@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use mediagate_core::records::status_words;
 use mediagate_core::records::video::VideoFile;
-use mediagate_model::task::{Task, TaskPayload, TaskState};
+use mediagate_model::task::{Task, TaskPayload, TaskResult, TaskState};
 
 /// A video job, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
@@ -72,16 +72,6 @@ impl VideoObject {
         let TaskPayload::VideoV1(job) = &task.payload else {
             return None;
         };
-        let expires_at = match &task.output {
-            Some(mediagate_model::task::TaskResult::VideoV1(output)) => {
-                Some(output.expires_at_micros.div_euclid(1_000_000))
-            }
-            Some(mediagate_model::task::TaskResult::LinkV1(output)) => {
-                let micros = output.expires_at_micros;
-                micros.map(|micros| micros.div_euclid(1_000_000))
-            }
-            _ => None,
-        };
         Some(Self {
             id: task.id.video(),
             object: "video",
@@ -93,7 +83,7 @@ impl VideoObject {
                 .finished_at
                 .filter(|_| task.state == TaskState::Succeeded)
                 .map(mediagate_model::clock::Timestamp::seconds),
-            expires_at,
+            expires_at: expiry_seconds(task),
             prompt: Some(job.prompt.clone()),
             seconds: seconds_text(job.milliseconds),
             size: format!("{}x{}", job.width, job.height),
@@ -105,6 +95,16 @@ impl VideoObject {
             video: file,
         })
     }
+}
+
+/// Time when a video's file is removed, in Unix seconds; `None` if there is none or it is not known.
+pub(super) fn expiry_seconds(task: &Task) -> Option<i64> {
+    let micros = match task.output.as_ref()? {
+        TaskResult::VideoV1(output) => Some(output.expires_at_micros),
+        TaskResult::LinkV1(output) => output.expires_at_micros,
+        TaskResult::ClipsV1 { .. } => None,
+    };
+    micros.map(|micros| micros.div_euclid(1_000_000))
 }
 
 /// The length in seconds: `4` or `4.5`.

@@ -112,7 +112,7 @@ impl Client {
             schema::check(method.as_str(), &path, status, &answer.json);
         }
         // Only accepted requests are checked: the body of a refused one may be very large.
-        let sent = sent.filter(|_| self.documented && status == 200);
+        let sent = sent.filter(|_| self.documented && matches!(status, 200 | 202));
         let sent = sent.as_ref().and_then(|sent| sent.body()?.as_bytes());
         if let Some(sent) = sent.and_then(|bytes| serde_json::from_slice(bytes).ok()) {
             schema::check_request(method.as_str(), &path, &sent);
@@ -133,11 +133,27 @@ impl Answer {
         self.json
     }
 
+    /// Asserts that something was accepted, as `/api/v1` says it, and returns the body.
+    #[track_caller]
+    pub(crate) fn accepted(self) -> Value {
+        assert_eq!(self.status, 202, "{}", self.text());
+        self.json
+    }
+
+    /// The code of an error. In the dialect of `/api/v1` it is in `metadata`.
+    fn code(&self) -> Option<&str> {
+        let error = &self.json["error"];
+        error["code"].as_str().or_else(|| {
+            assert_eq!(error["code"], self.status, "{}", self.text());
+            error["metadata"]["code"].as_str()
+        })
+    }
+
     /// Asserts an error with this status and code.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> &Self {
         assert_eq!(
-            (self.status, self.json["error"]["code"].as_str()),
+            (self.status, self.code()),
             (status, Some(code)),
             "{}",
             self.text()
@@ -190,12 +206,19 @@ impl Answer {
         if self.header("idempotent-replayed").is_none() {
             assert_eq!(error["request_id"], id, "{context}");
         }
-        for field in ["message", "type", "code"] {
+        let texts = [
+            ("message", error["message"].as_str()),
+            ("type", error["type"].as_str()),
+            ("code", self.code()),
+        ];
+        for (field, text) in texts {
             assert!(
-                error[field].as_str().is_some_and(|text| !text.is_empty()),
+                text.is_some_and(|text| !text.is_empty()),
                 "{field}: {context}"
             );
         }
+        let is_number = error["code"].is_number();
+        assert_eq!(is_number, path.starts_with("/api/v1/"), "{context}");
         let param = error.get("param").expect(&context);
         assert!(param.is_null() || param.is_string(), "{context}");
         let retry = self.header("x-should-retry");

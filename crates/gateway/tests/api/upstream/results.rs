@@ -314,6 +314,19 @@ async fn a_film_may_stay_with_its_provider() {
     let id = video["id"].as_str().unwrap();
     let object = gateway.get(&format!("/v1/videos/{id}")).await.ok();
     assert_eq!(object["video"]["url"], url);
+    // Clients of OpenRouter send their key to this URL, and the provider must not get it.
+    let object = gateway.get(&format!("/api/v1/videos/{id}")).await.ok();
+    let unsigned = object["unsigned_urls"][0].as_str().unwrap();
+    let content = format!("{}/api/v1/videos/{id}/content?index=0", gateway.base);
+    assert_eq!(
+        (unsigned, &object["urls"][0]),
+        (content.as_str(), &json!(url))
+    );
+    let content = gateway.get(unsigned).await;
+    assert_eq!(
+        (content.status, content.header("location")),
+        (302, Some(url))
+    );
     let path = format!("/v1/videos/{id}/content");
     let content = gateway.get(&path).await;
     assert_eq!(content.status, 302);
