@@ -154,6 +154,7 @@ impl Config {
             persona_brand_field: settings
                 .persona_brand_field
                 .unwrap_or_else(|| "is_service_persona".into()),
+            submit_body: settings.submit_body.unwrap_or_default(),
             workers: settings.workers.unwrap_or_else(cores),
             decoding_memory_mb: settings
                 .decoding_memory_mb

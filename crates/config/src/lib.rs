@@ -42,7 +42,7 @@ pub use process::cores;
 pub use provenance::{KeyHolder, ProvenanceRules, SigningIdentity};
 pub use settings::{
     BucketEncryption, CancelPolicy, Durability, LogFormat, MediaDelivery, MediaSettings,
-    NotifyHookBody, Settings,
+    NotifyHookBody, Settings, SubmitBody,
 };
 pub use telemetry::TelemetryConfig;
 pub use webhooks::WebhookRules;
@@ -177,6 +177,8 @@ pub struct Config {
     pub brand: String,
     /// Name of the persona field that carries the brand.
     pub persona_brand_field: String,
+    /// Response to a music submission.
+    pub submit_body: SubmitBody,
     /// Tasks that run at once in this process.
     pub workers: usize,
     /// Total memory for decoding callers' media, in MiB.

@@ -7,7 +7,9 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::auth::{AllowedCaller, NewOrder, TasksCancel, TasksRead};
@@ -28,6 +30,7 @@ use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::zip;
+use mediagate_config::SubmitBody;
 use mediagate_core::app::App;
 use mediagate_core::domain::{downloads, music, songs, tasks};
 use mediagate_core::intents::{self, ClientGuard, IntentAttempt};
@@ -45,10 +48,19 @@ const MAX_CLIPS: usize = 100;
 /// Maximum number of tasks per lookup.
 const MAX_TASKS: usize = 100;
 
+/// The response to a submission, as the operator chose it.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum SubmittedMusic {
+    Record(Box<TaskRecord>),
+    /// The id of the task.
+    Job(Envelope<String>),
+}
+
 /// Submit a music task: separate a clip into stems, or run another task at a configured provider.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     params(("x-max-cost-usd" = Option<String>, Header, description = "The most that the request may cost, in US dollars. Same as `max_cost_usd`")),
-    responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
+    responses((status = 200, description = "The task with its queued clips; with `submit_body = \"job\"` its id", body = SubmittedMusic)))]
 pub(super) async fn submit(
     new_order: NewOrder<MusicOrder>,
     State(app): State<App>,
@@ -76,9 +88,15 @@ struct MusicCreation<'a> {
 
 impl MusicCreation<'_> {
     fn response(&self, tasks: &[Task], clips: &[Clip]) -> Result<Response, Error> {
-        let (account, links) = (&self.context.caller.account, self.context.links_to_made());
-        let response = record(&tasks[0], clips, account, &links)?;
-        Ok((created_tasks_headers(tasks), response).into_response())
+        let response = match self.app.config.submit_body {
+            SubmitBody::Record => {
+                let account = &self.context.caller.account;
+                let record = TaskRecord::new(&tasks[0], clips, account, &self.context.links_to_made());
+                SubmittedMusic::Record(Box::new(record.ok_or_else(tasks::not_found)?))
+            }
+            SubmitBody::Job => SubmittedMusic::Job(Envelope::success(tasks[0].id.to_string())),
+        };
+        Ok((created_tasks_headers(tasks), Json(response)).into_response())
     }
 }
 

@@ -24,6 +24,17 @@ mod tables;
 
 pub use tables::*;
 
+/// The response to a music submission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubmitBody {
+    /// The task's record.
+    #[default]
+    Record,
+    /// The id of the task in the envelope of job records, for clients of a Suno-like API.
+    Job,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -189,6 +200,14 @@ pub struct Settings {
         global = true
     )]
     pub persona_brand_field: Option<String>,
+    /// Response to a music submission [default: record]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SUBMIT_BODY",
+        value_name = "BODY",
+        global = true
+    )]
+    pub submit_body: Option<SubmitBody>,
     /// Tasks that run at once in this process [default: the number of cores]
     #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
     pub workers: Option<usize>,

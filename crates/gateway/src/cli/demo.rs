@@ -61,6 +61,7 @@ pub(super) fn run(args: &DemoArgs, cli_settings: &Settings) -> Result<(), CliErr
     config.database = mediagate_config::DatabaseTarget::Sqlite;
     config.media = mediagate_config::MediaConfig::default();
     config.public_url = None;
+    config.submit_body = mediagate_config::SubmitBody::Record;
     let _logging = mediagate_telemetry::logs::start(&config)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;

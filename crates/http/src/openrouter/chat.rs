@@ -23,9 +23,9 @@ pub(super) async fn complete_chat(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
     let (OpenRouterChatOrder(order), fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let order = (order, fingerprint, memory);
-    Ok(answer_order(&app, &context, arrival, order, StreamFormat::OpenRouter).await?)
+    Ok(answer_order(&app, &context, too_many, order, StreamFormat::OpenRouter).await?)
 }

@@ -7,7 +7,6 @@ use crate::auth::{AllowedCaller, AnyKey};
 use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
 use crate::fields::types::{IntegerField, OptionalText};
-use crate::links::RequestLinks;
 use crate::models::all_models;
 use crate::query::Query;
 use crate::wire::models::{ModelObject, PriceObject};
@@ -70,9 +69,8 @@ parameters! {
 #[utoipa::path(get, path = "/api/v1/models", tag = "openrouter", params(OpenRouterModelParameters),
     responses((status = 200, description = "A page of models", body = OpenRouterModelList)))]
 pub(super) async fn models(
-    _: AllowedCaller<AnyKey>,
+    allowed: AllowedCaller<AnyKey>,
     Query(query): Query<OpenRouterModelParameters>,
-    RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Json<OpenRouterModelList>, ErrorResponse> {
     let models = all_models(&app, false).await?.data;
@@ -90,10 +88,10 @@ pub(super) async fn models(
     let next = offset.saturating_add(limit);
     Ok(Json(OpenRouterModelList {
         data: page
-            .map(|model| OpenRouterModel::new(model, &links))
+            .map(|model| OpenRouterModel::new(model, &allowed.links))
             .collect(),
         links: OpenRouterPageLinks {
-            next: (next < total_count).then(|| query.page_url(&links, next, limit)),
+            next: (next < total_count).then(|| query.page_url(&allowed.links, next, limit)),
         },
         total_count,
     }))

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::auth::{AllowedCaller, NewOrder, TasksRead};
@@ -11,7 +10,6 @@ use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
 use crate::fields::types::IntegerField;
 use crate::idempotency::Fingerprint;
-use crate::links::MediaLinks;
 use crate::orders::openrouter::{OpenRouterVideoOrder, OpenRouterVideoRequest};
 use crate::query::Query;
 use crate::tasks::task_id_header;
@@ -30,11 +28,11 @@ pub(super) async fn create_video(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
-        context, arrival, ..
+        context, too_many, ..
     } = new_order;
     let (OpenRouterVideoOrder(order), fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let order = (order, fingerprint, memory);
-    Ok(place_order(&app, &context, arrival, order, VideoFormat::OpenRouter).await?)
+    Ok(place_order(&app, &context, too_many, order, VideoFormat::OpenRouter).await?)
 }
 
 /// Get a video, for clients of `OpenRouter`.
@@ -43,11 +41,10 @@ pub(super) async fn create_video(
 pub(super) async fn get_video(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
-    MediaLinks(links): MediaLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let task = find(&app, &allowed.caller, &id).await?;
-    let video = OpenRouterVideo::new(&task, &links).ok_or_else(tasks::not_found)?;
+    let video = OpenRouterVideo::new(&task, &allowed.links).ok_or_else(tasks::not_found)?;
     Ok((task_id_header(task.id), Json(video)).into_response())
 }
 
@@ -71,7 +68,6 @@ pub(super) async fn video_content(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     Query(query): Query<OpenRouterContentParameters>,
-    headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let task = find(&app, &allowed.caller, &id).await?;
@@ -79,5 +75,5 @@ pub(super) async fn video_content(
         let message = "There is only one file, at index 0.";
         return Err(Error::at_field(ErrorCode::MediaNotFound, "index", message).into());
     }
-    Ok(video_file(&app, &task, VideoVariant::Video, &headers).await?)
+    Ok(video_file(&app, &task, VideoVariant::Video, &allowed.headers).await?)
 }

@@ -78,7 +78,8 @@ export async function sendAndFollow(modelId, order, { fill, onTask, onLost, sign
           signal,
         },
       );
-      id = taskId(response.id);
+      // With `submit_body = "job"` a music task's response has only its id, in `data`.
+      id = taskId(response.id ?? response.data);
     } catch (error) {
       // A refused order made nothing, so the next attempt gets a new key.
       if (!signal.aborted && error instanceof ApiError && error.isRefusal) forgetOrder(modelId);

@@ -1,6 +1,8 @@
 //! `POST /{brand}/submit/music` and its stems.
 
+use mediagate_config::SubmitBody;
 use mediagate_core::domain::keys::NewKey;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::gateway::upload;
@@ -362,5 +364,34 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
         .await
         .ok();
     gateway.post(PATH, &order(&source["id"])).await.ok();
+    gateway.stop().await;
+}
+
+/// `submit_body = "job"`: the response that clients of a Suno-like API expect.
+#[tokio::test]
+async fn a_submission_may_be_answered_with_the_tasks_id_alone() {
+    let builder = TestGateway::builder().without_workers();
+    let builder = builder.set(|settings| settings.submit_body = Some(SubmitBody::Job));
+    let gateway = builder.start().await;
+    let clip = gateway.upload("Ferry").await["id"].clone();
+    let body = json!({"task": "gen_stem", "continue_clip_id": clip});
+    let send = async || {
+        let request = gateway.request(Method::POST, PATH).json(&body);
+        gateway.send(request.header("idempotency-key", "k")).await
+    };
+    let answer = send().await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    let submitted = answer.ok();
+    assert_eq!(
+        submitted,
+        json!({"code": "success", "message": "", "data": task})
+    );
+    assert_eq!(send().await.ok(), submitted);
+    let job = gateway.get(&format!("/musicgen/fetch/{task}")).await.ok();
+    assert_eq!(job["code"], "success");
+    assert_eq!(job["data"]["task_id"], task);
+    // Errors keep their form.
+    let refused = gateway.post(PATH, &json!({"task": "gen_stem"})).await;
+    refused.refused(400, "missing_field");
     gateway.stop().await;
 }
