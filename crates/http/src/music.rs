@@ -91,7 +91,8 @@ impl MusicCreation<'_> {
         let response = match self.app.config.submit_body {
             SubmitBody::Record => {
                 let account = &self.context.caller.account;
-                let record = TaskRecord::new(&tasks[0], clips, account, &self.context.links_to_made());
+                let record =
+                    TaskRecord::new(&tasks[0], clips, account, &self.context.links_to_made());
                 SubmittedMusic::Record(Box::new(record.ok_or_else(tasks::not_found)?))
             }
             SubmitBody::Job => SubmittedMusic::Job(Envelope::success(tasks[0].id.to_string())),

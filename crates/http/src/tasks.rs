@@ -329,7 +329,11 @@ async fn decide(
     let is_operator = caller.key.may(Scope::Admin);
     let account = (!is_operator).then_some(caller.account.id);
     let task = tasks::decide(app, account, id, decision, allowed.actor()).await?;
-    Ok((task_id_header(id), Json(view(app, &allowed.links, &task).await?)).into_response())
+    Ok((
+        task_id_header(id),
+        Json(view(app, &allowed.links, &task).await?),
+    )
+        .into_response())
 }
 
 /// The id of a task in a path.

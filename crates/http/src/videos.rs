@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -395,7 +395,7 @@ pub(super) async fn content(
 ) -> Result<Response, ErrorResponse> {
     let variant = query.variant.unwrap_or(VideoVariant::Video);
     let task = find(&app, &allowed.caller, &id).await?;
-    Ok(video_file(&app, &task, variant, &headers).await?)
+    Ok(video_file(&app, &task, variant, &allowed.headers).await?)
 }
 
 /// A file of a video's task, or the redirect to it.

@@ -278,10 +278,7 @@ pub enum Error {
     },
     /// What a failed task did not make was requested. The failure stays, so repeating this request
     /// cannot help, even if its code is one for which the order can be repeated.
-    NotMade {
-        code: ErrorCode,
-        message: String,
-    },
+    NotMade { code: ErrorCode, message: String },
     /// An error about an existing task.
     WithTask { task: TaskId, error: Box<Error> },
     /// The database does not answer, or cannot be written to.

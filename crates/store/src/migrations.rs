@@ -138,6 +138,7 @@ pub fn sample(conn: &mut Conn<'_>, version: i64) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::sql;
 
     const fn step(version: i64, sql: &'static str) -> Migration {
         migration(version, sql, "")

@@ -8,6 +8,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::chat::{ChatOrder, ChatRequest};
+use super::terms::TermsFields;
 use super::video_fields::{
     AspectRatio, LabelField, MAX_PROMPT, MAX_REFERENCES, PictureAddress, ProviderOptions,
     ResolutionField, SecondsField, SeedField, SizeField,
@@ -70,6 +71,7 @@ request! {
         /// `ai` adds a visible label in a corner of the video. Only for models that run in this
         /// gateway. An extension of `OpenRouter`'s API.
         label: LabelField,
+        + terms: TermsFields,
     }
 }
 
@@ -187,6 +189,7 @@ fn order(body: &BodyFields<'_>, request: OpenRouterVideoRequest) -> Option<Video
         },
         count: 1,
         callback,
+        terms: request.terms.into_terms(),
         params: PARAMS,
     })
 }

@@ -213,6 +213,6 @@ macro_rules! jsons {
 
 jsons! {
     Bill, ClipUpstream, IntentResult, Metadata, TaskResult, TaskPayload, PersonaUpstream, Provenance, RecordingNotes, StemTarget,
-    Tariff, Vec<ClipId>, Vec<String>, Vec<ipnet::IpNet>, orders::JobHandle, std::collections::BTreeMap<String, String>,
+    Tariff, Vec<ClipId>, Vec<String>, Vec<ipnet::IpNet>, orders::JobHandle,
     serde_json::Value,
 }

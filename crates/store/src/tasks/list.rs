@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::columns::{FieldReader, TableRecord as _, attribution};
+use crate::columns::{TableRecord as _, attribution};
 use crate::conn::to_json;
 use crate::page::PageQuery;
 use crate::statement::{dialect_sql, numbered, sql};

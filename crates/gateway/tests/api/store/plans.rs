@@ -58,7 +58,7 @@ const GROWING_TABLES: [&str; 24] = [
 ];
 
 /// Indexes that stay small, however much is stored: work that waits or is held.
-const SMALL: [&str; 18] = [
+const SMALL: [&str; 19] = [
     "tasks_open",
     "tasks_free",
     "tasks_free_upstream",

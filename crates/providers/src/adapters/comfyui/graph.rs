@@ -155,7 +155,7 @@ impl WorkflowSet {
 
     /// The limits of a model's graph; `None` if the model has no graph.
     pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
-        self.for_model(model).map(|graph| graph.limits())
+        self.for_model(model).map(WorkflowGraph::limits)
     }
 
     /// The model's graph with an order's values in it. `pictures` have the names that the server
