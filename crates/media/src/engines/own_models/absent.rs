@@ -9,17 +9,21 @@ use super::{FolderListing, folder_listing};
 use mediagate_model::catalog::Model;
 
 /// The models folder, whose models cannot be used.
-pub struct OnnxModels {
+pub(super) struct OnnxModels {
     path: PathBuf,
     is_reported: AtomicBool,
 }
 
 /// The graphs of a model: there are none.
-pub enum OnnxGraphs {}
+pub(super) enum OnnxGraphs {}
 
+#[expect(
+    clippy::unused_self,
+    reason = "the interface is that of a build with ONNX Runtime"
+)]
 impl OnnxModels {
     /// The folder need not exist; it is not read yet.
-    pub fn new(path: &Path, _library: Option<PathBuf>) -> Self {
+    pub(super) fn new(path: &Path, _library: Option<PathBuf>) -> Self {
         Self {
             path: path.to_owned(),
             is_reported: AtomicBool::new(false),
@@ -27,12 +31,16 @@ impl OnnxModels {
     }
 
     /// The graphs of one model: there are none.
-    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<OnnxGraphs> {
+    pub(super) fn load_one(
+        _path: &Path,
+        _library: Option<PathBuf>,
+        _name: &str,
+    ) -> Option<OnnxGraphs> {
         None
     }
 
     /// Reports once that the folder holds models which this build cannot run.
-    pub fn scan(&self) {
+    pub(super) fn scan(&self) {
         let is_model = |(name, ..): &(std::ffi::OsString, _, _)| {
             let extension = Path::new(name).extension();
             extension.is_some_and(|extension| extension == "onnx")
@@ -46,24 +54,24 @@ impl OnnxModels {
     }
 
     /// The folder's current listing.
-    pub fn mark(&self) -> FolderListing {
+    pub(super) fn mark(&self) -> FolderListing {
         folder_listing(&self.path)
     }
 
     /// The models to offer, which are none.
-    pub fn models(&self) -> Vec<Model> {
+    pub(super) fn models(&self) -> Vec<Model> {
         Vec::new()
     }
 
     /// Whether the model with this name can be used: none can.
-    pub fn has(&self, _name: &str) -> bool {
+    pub(super) fn has(&self, _name: &str) -> bool {
         false
     }
 }
 
 impl OnnxGraphs {
     /// A separator for a recording of this shape.
-    pub fn separator(
+    pub(super) fn separator(
         &self,
         _shape: ClipShape,
         _stems: &[Stem],
