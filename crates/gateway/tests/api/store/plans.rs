@@ -596,6 +596,15 @@ fn name_of(path: &str) -> String {
     path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned()
 }
 
+/// Whether a text ends inside the definition of a macro.
+fn is_in_macro(text: &str) -> bool {
+    let Some((before, body)) = text.rsplit_once("macro_rules!") else {
+        return false;
+    };
+    let indentation = before.rsplit('\n').next().unwrap_or_default();
+    !body.contains(&format!("\n{indentation}}}"))
+}
+
 /// The files and lines at which the store runs statements.
 fn call_sites() -> BTreeSet<(String, u32)> {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src"));
@@ -633,6 +642,10 @@ fn call_sites() -> BTreeSet<(String, u32)> {
                     .trim_start()
                     .starts_with("conn");
                 let is_on_conn = text[..position].trim_end().ends_with("conn");
+                // The place of such a call is that of the macro's use.
+                if is_in_macro(&text[..position]) {
+                    continue;
+                }
                 if !call.starts_with('.') || is_bound || is_on_conn {
                     call_sites.insert((name.clone(), u32::try_from(line).unwrap()));
                 }

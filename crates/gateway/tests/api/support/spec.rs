@@ -135,6 +135,8 @@ pub(crate) fn assert_metadata(metadata: &Value) {
         "make_instrumental",
         "error_type",
         "error_message",
+        "damage",
+        "gain_db",
     ];
     assert_fields(metadata, METADATA, &extra);
     for entry in metadata["history"].as_array().unwrap() {
