@@ -82,8 +82,9 @@ fn modules(src: &Path) -> Modules {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        let text = text.split("\nmod tests").next().unwrap();
-        let code = text.lines().map(|line| line.split("//").next().unwrap());
+        let is_code = |line: &&str| !line.ends_with("mod tests {") && *line != "mod tests;";
+        let text = text.lines().take_while(is_code);
+        let code = text.map(|line| line.split("//").next().unwrap());
         modules.insert(name.to_owned(), code.collect::<Vec<_>>().join("\n"));
     }
     modules
