@@ -9,6 +9,7 @@
 
 mod aiff;
 mod byte_window;
+mod decoded_packet;
 mod error;
 mod flac_frames;
 mod foreign;
@@ -17,6 +18,7 @@ mod format_detection;
 mod mp4;
 mod mpeg_frames;
 mod mpeg_header;
+mod ogg_end;
 mod opus;
 mod packets;
 mod recording;

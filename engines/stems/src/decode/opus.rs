@@ -3,12 +3,13 @@
 use opus_decoder::{OpusDecoder, OpusMultistreamDecoder};
 use symphonia::core::packet::Packet;
 
+use super::decoded_packet::DecodedPacket;
 use super::error::DecodeError;
 
 /// Most samples of a channel in a packet: 120 ms.
 const MAX_SAMPLES: usize = 5_760;
 /// The rate of all Opus.
-pub(super) const OPUS_RATE: u32 = 48_000;
+const OPUS_RATE: u32 = 48_000;
 
 enum Streams {
     One(Box<OpusDecoder>),
@@ -74,7 +75,11 @@ impl OpusPackets {
     }
 
     /// Decodes a packet into `planes`; `None` if it is damaged.
-    pub(super) fn decode(&mut self, packet: &Packet, planes: &mut Vec<Vec<f32>>) -> Option<usize> {
+    pub(super) fn decode(
+        &mut self,
+        packet: &Packet,
+        planes: &mut Vec<Vec<f32>>,
+    ) -> Option<DecodedPacket> {
         // An empty packet would be replaced by a guess.
         if packet.data.is_empty() {
             return None;
@@ -102,6 +107,10 @@ impl OpusPackets {
             plane.clear();
             plane.extend(samples);
         }
-        Some(end - start)
+        Some(DecodedPacket {
+            rate: OPUS_RATE,
+            frames: end - start,
+            block: count,
+        })
     }
 }

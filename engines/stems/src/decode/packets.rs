@@ -12,10 +12,12 @@ use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptio
 use symphonia::core::packet::Packet;
 use symphonia::default::{formats, get_codecs};
 
+use super::decoded_packet::DecodedPacket;
 use super::error::DecodeError;
 use super::flac_frames::FlacFrames;
 use super::format::AudioFormat;
 use super::mpeg_frames::{MpegFrames, StatedLength};
+use super::ogg_end;
 use super::opus::OpusPackets;
 use super::stripped_media::read_error;
 
@@ -36,8 +38,8 @@ pub(super) struct TrackFacts {
     time_base: (u32, u32),
     /// Samples that the header states, where its number is trustworthy.
     pub(super) stated: Option<u64>,
-    /// Samples of a file with one track, by the length of the whole that its header states.
-    pub(super) whole: Option<u64>,
+    /// Where the recording ends, in samples of its own time, by what the file states about the whole.
+    pub(super) end: Option<i64>,
     /// What an encoder's tag says.
     pub(super) tag: Option<StatedLength>,
 }
@@ -56,7 +58,7 @@ impl TrackFacts {
 /// that happens to match somewhere inside.
 pub(super) fn open<'a>(
     format: AudioFormat,
-    media: Box<dyn MediaSource + 'a>,
+    mut media: Box<dyn MediaSource + 'a>,
 ) -> Result<(PacketSource<'a>, TrackFacts), DecodeError> {
     let failed = |error: &io::Error| read_error(format, error);
     match format {
@@ -68,7 +70,7 @@ pub(super) fn open<'a>(
                 rate: frames.rate(),
                 time_base: (1, frames.rate()),
                 stated: None,
-                whole: None,
+                end: None,
                 tag: None,
             };
             return Ok((PacketSource::Flac(Box::new(frames)), facts));
@@ -82,13 +84,19 @@ pub(super) fn open<'a>(
                 rate: frames.rate(),
                 time_base: (1, frames.rate()),
                 stated: frames.stated().map(|stated| stated.length),
-                whole: None,
+                end: None,
                 tag: frames.stated(),
             };
             return Ok((PacketSource::Mpeg(Box::new(frames)), facts));
         }
         _ => {}
     }
+    let last_position = match format {
+        AudioFormat::OggVorbis | AudioFormat::OggFlac | AudioFormat::OggOpus => {
+            ogg_end::last_position(media.as_mut()).map_err(|error| failed(&error))?
+        }
+        _ => None,
+    };
     let reader = container(format, media).map_err(|error| decode_error(format, &error))?;
     let track = reader
         .default_track(TrackType::Audio)
@@ -97,7 +105,12 @@ pub(super) fn open<'a>(
     if format == AudioFormat::Matroska && reader.tracks().len() == 1 {
         let units = reader.media_info().duration;
         let units = units.and_then(|duration| i64::try_from(duration.get()).ok());
-        facts.whole = units.and_then(|units| u64::try_from(facts.samples(units)).ok());
+        facts.end = units.map(|units| facts.samples(units));
+    }
+    if let Some((serial, position)) = last_position
+        && serial == facts.id
+    {
+        facts.end = Some(facts.samples(position));
     }
     Ok((PacketSource::Container(reader), facts))
 }
@@ -135,7 +148,7 @@ pub(super) fn track_facts(format: AudioFormat, track: &Track) -> Result<TrackFac
         rate,
         time_base: base.unwrap_or((1, rate)),
         stated: None,
-        whole: None,
+        end: None,
         tag: None,
     };
     // An Ogg file states no length, a Matroska file that of its longest track; for WAV the header
@@ -198,12 +211,6 @@ pub(super) enum PacketDecoder {
     Opus(Box<OpusPackets>),
 }
 
-/// The shape of a decoded packet, whose samples are in the planes.
-pub(super) struct DecodedPacket {
-    pub(super) rate: u32,
-    pub(super) frames: usize,
-}
-
 impl PacketDecoder {
     pub(super) fn new(
         format: AudioFormat,
@@ -236,15 +243,12 @@ impl PacketDecoder {
                 Ok(DecodedPacket {
                     rate: buffer.spec().rate(),
                     frames: buffer.frames(),
+                    block: buffer.frames(),
                 })
             }
             Self::Opus(decoder) => {
-                let frames = decoder.decode(packet, planes);
-                let frames = frames.ok_or(Error::DecodeError("a damaged packet of Opus"))?;
-                Ok(DecodedPacket {
-                    rate: super::opus::OPUS_RATE,
-                    frames,
-                })
+                let decoded = decoder.decode(packet, planes);
+                decoded.ok_or(Error::DecodeError("a damaged packet of Opus"))
             }
         }
     }

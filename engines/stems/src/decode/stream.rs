@@ -11,10 +11,11 @@ use symphonia::core::errors::Error;
 use symphonia::core::io::MediaSource;
 use symphonia::core::packet::Packet;
 
+use super::decoded_packet::DecodedPacket;
 use super::error::{DecodeError, DecodeLimits};
 use super::format::AudioFormat;
 use super::mpeg_frames::StatedLength;
-use super::packets::{self, DecodedPacket, PacketDecoder, PacketSource, TrackFacts};
+use super::packets::{self, PacketDecoder, PacketSource, TrackFacts};
 use super::packets::{damaged_file, decode_error};
 use super::timeline::{DamagedSpan, Precision, Timeline};
 use super::wav::{self, MendedWav, WavContent};
@@ -204,7 +205,7 @@ impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
         match self.decoder.decode(packet, &mut self.planes) {
             Ok(decoded) if decoded.frames > 0 => {
                 if length == 0 {
-                    self.timeline.extend(decoded.frames as u64);
+                    self.timeline.extend(decoded.block as u64);
                 }
                 if self.samples.is_noise(&self.planes) {
                     self.packets.count_failed(Error::DecodeError(NOISE));
@@ -259,10 +260,10 @@ impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
         packets.check(format, samples.frames)?;
         let frames = samples.frames;
         // Lengths of wholes are rounded, and some include a part of a packet that is padding.
-        let tolerance = u64::from(samples.rate) * 3 / 100;
+        let tolerance = i64::from(samples.rate) * 3 / 100;
         let is_short = facts
-            .whole
-            .is_some_and(|whole| frames as u64 + tolerance < whole);
+            .end
+            .is_some_and(|end| timeline.ends_before(end.saturating_sub(tolerance)));
         if missing > 0 || source.is_cut() || is_short {
             timeline.end_early();
         }

@@ -81,6 +81,11 @@ impl Timeline {
         }
     }
 
+    /// Whether the packets end before this position.
+    pub(super) fn ends_before(&self, position: i64) -> bool {
+        self.expected.is_some_and(|end| end < position)
+    }
+
     /// The next packet begins a stream of its own.
     pub(super) fn restart(&mut self) {
         self.expected = None;
