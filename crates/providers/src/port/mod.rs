@@ -264,9 +264,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether orders carry the messages before the prompt ([`VideoSpec::conversation`]).
+    /// Whether orders carry the messages before the prompt ([`VideoOptions::conversation`]).
     ///
-    /// [`VideoSpec::conversation`]: crate::order::VideoSpec::conversation
+    /// [`VideoOptions::conversation`]: crate::order::VideoOptions::conversation
     fn reads_conversation(&self) -> bool {
         false
     }
