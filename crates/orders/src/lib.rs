@@ -5,7 +5,7 @@
 //! order        what is to be made              limits  what a model offers
 //! job          what an accepted order becomes  cost    what a provider says that it costs
 //! error        errors, by their consequence for an order
-//! video_faults what an order demands of a model that does not offer it
+//! video_faults what a model does not offer of an order
 //! model_names  names of models that can be sent to a provider
 //! secret       credentials                     bounds  memory that responses may take
 //! ```

@@ -69,7 +69,7 @@ impl Catalog {
         models.retain(|model| is_enabled(&config.models, &model.id));
         let best_embedded = || match models.iter().find(|model| model.id == NET_MODEL) {
             Some(model) => model.id.clone(),
-            None => "stems-dsp-1".into(),
+            None => engines::stems_engine::MODEL.into(),
         };
         let default_music = config.default_music_model.clone();
         let catalog = Self {

@@ -19,8 +19,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::{
-    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskRequest, TaskResult,
-    VideoJob, VideoOptions,
+    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskResult, VideoJob,
 };
 use mediagate_store as store;
 
@@ -93,26 +92,22 @@ pub async fn prepare(
     let sources = fetch_pictures(app, caller.account.id, &model, order, purpose).await?;
     let job = plan(app, &model, order, &sources)?;
     let quantity = QuotedQuantity::of(OrderedWork::film(&job));
-    let new_tasks = (0..u64::from(order.count)).map(|number| NewTask {
-        model: model.clone(),
-        asked_model: requested_model.clone(),
+    let new_tasks = (0..u64::from(order.count)).map(|number| {
+        let mut job = job.clone();
         // Several videos of one order must differ.
-        payload: TaskPayload::VideoV1(VideoJob {
-            options: VideoOptions {
-                seed: job
-                    .options
-                    .seed
-                    .map(|seed| seed.map(|seed| seed.wrapping_add(number))),
-                ..job.options.clone()
-            },
-            ..job.clone()
-        }),
-        quantity,
-        attribution: Attribution {
-            user: order.options.user.clone(),
-            metadata: order.terms.metadata.clone(),
-        },
-        callback: callback.clone(),
+        let seed = job.options.seed;
+        job.options.seed = seed.map(|seed| seed.map(|seed| seed.wrapping_add(number)));
+        NewTask {
+            model: model.clone(),
+            asked_model: requested_model.clone(),
+            payload: TaskPayload::VideoV1(job),
+            quantity,
+                attribution: Attribution {
+                    user: order.options.user.clone(),
+                    metadata: order.terms.metadata.clone(),
+                },
+                callback: callback.clone(),
+        }
     });
     let pictures = sources.into_iter().map(|(_, picture)| picture);
     Ok((new_tasks.collect(), pictures.collect()))

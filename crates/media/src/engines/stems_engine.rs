@@ -19,10 +19,13 @@ use mediagate_model::catalog::{self, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 use mediagate_model::task::{StemTarget, StemsJob};
 
+/// The model's name.
+pub const MODEL: &str = "stems-dsp-1";
+
 /// The model's description and limits.
 pub fn model() -> Model {
     Model {
-        id: "stems-dsp-1".into(),
+        id: MODEL.into(),
         aliases: vec!["chirp-*".into()],
         summary: "Separates a song into vocals, drums, bass and the rest, with signal processing and two small neural nets.".into(),
         notes: vec![

@@ -12,10 +12,10 @@ const MAX_HEAD: u64 = 1 << 20;
 /// `FORM`, the size, and the kind.
 const FORM_HEADER: u64 = 12;
 
-/// The file with sizes that fit, and how many bytes of sound it states and lacks.
+/// The file with sizes that fit, and whether it states sound that it does not contain.
 pub(super) fn mend<'a>(
     mut media: Box<dyn MediaSource + 'a>,
-) -> io::Result<(Box<dyn MediaSource + 'a>, u64)> {
+) -> io::Result<(Box<dyn MediaSource + 'a>, bool)> {
     let length = media.seek(SeekFrom::End(0))?;
     let mut start = FORM_HEADER;
     while start + 8 <= length.min(MAX_HEAD) {
@@ -26,13 +26,13 @@ pub(super) fn mend<'a>(
         let size = u64::from(u32::from_be_bytes([a, b, c, d]));
         let available = length - start - 8;
         if name == *b"SSND" && size > available {
-            return Ok((with_sizes(media, start, length)?, size - available));
+            return Ok((with_sizes(media, start, length)?, true));
         }
         // Chunks begin at even offsets.
         start += 8 + size + (size & 1);
     }
     media.rewind()?;
-    Ok((media, 0))
+    Ok((media, false))
 }
 
 /// The file with a last chunk, at `start`, that ends with the file.

@@ -46,6 +46,21 @@ impl<R: Read> ByteWindow<R> {
         Ok(&self.bytes[self.start..])
     }
 
+    /// Moves forward over `count` bytes, read or not, without keeping them; returns how many there
+    /// were.
+    pub(super) fn pass(&mut self, count: usize) -> io::Result<usize> {
+        let mut rest = count;
+        while rest > 0 {
+            let piece = self.ahead(rest.min(STEP))?.len().min(rest);
+            if piece == 0 {
+                break;
+            }
+            self.skip(piece);
+            rest -= piece;
+        }
+        Ok(count - rest)
+    }
+
     /// Moves forward within what [`Self::ahead`] has returned.
     pub(super) fn skip(&mut self, count: usize) {
         self.start = (self.start + count).min(self.bytes.len());

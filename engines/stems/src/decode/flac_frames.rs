@@ -331,8 +331,7 @@ fn follows(bytes: &[u8], info: &StreamInfo) -> bool {
 
 /// Reads the marks and blocks before the first frame; returns what describes the stream.
 fn metadata<R: Read>(window: &mut ByteWindow<R>) -> io::Result<[u8; STREAM_INFO]> {
-    window.ahead(MARK.len())?;
-    window.skip(MARK.len());
+    window.pass(MARK.len())?;
     let mut info = None;
     for _ in 0..MAX_PARTS {
         let header = window.ahead(4)?;
@@ -340,7 +339,7 @@ fn metadata<R: Read>(window: &mut ByteWindow<R>) -> io::Result<[u8; STREAM_INFO]
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
         window.skip(4);
-        let mut size = u32::from_be_bytes([0, a, b, c]) as usize;
+        let size = u32::from_be_bytes([0, a, b, c]) as usize;
         if kind << 1 == 0 {
             if info.is_some() {
                 return Err(invalid_data("it describes more than one stream"));
@@ -352,14 +351,9 @@ fn metadata<R: Read>(window: &mut ByteWindow<R>) -> io::Result<[u8; STREAM_INFO]
             let bytes = window.ahead(STREAM_INFO)?.first_chunk().copied();
             info = Some(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         }
-        // In pieces, so that a picture is never in memory.
-        while size > 0 {
-            let piece = window.ahead(size.min(32 * 1024))?.len().min(size);
-            if piece == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            window.skip(piece);
-            size -= piece;
+        // A picture is never in memory.
+        if window.pass(size)? < size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if kind >= 0x80 {
             return info.ok_or_else(|| invalid_data("it does not describe its stream"));

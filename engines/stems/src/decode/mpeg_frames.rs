@@ -151,17 +151,10 @@ impl<R: Read> MpegFrames<R> {
     /// Moves behind a tag that states its length; returns whether one was there. Another file may
     /// follow.
     fn skip_tag(&mut self) -> io::Result<bool> {
-        let Some(mut length) = tag_length(self.window.ahead(0)?) else {
+        let Some(length) = tag_length(self.window.ahead(0)?) else {
             return Ok(false);
         };
-        while length > 0 {
-            let piece = self.window.ahead(length.min(MAX_FRAME))?.len().min(length);
-            if piece == 0 {
-                break;
-            }
-            self.window.skip(piece);
-            length -= piece;
-        }
+        self.window.pass(length)?;
         Ok(true)
     }
 

@@ -80,7 +80,7 @@ pub(super) fn read(
     if let Some(name) = opened.codec_name {
         return Err(unsupported(name));
     }
-    let (format, media, missing) = mend(opened)?;
+    let (format, media, is_cut) = mend(opened)?;
     let media = stripped_media::strip(format, media, mp4)?;
     let (source, facts) = packets::open(format, media)?;
     if format == AudioFormat::Matroska {
@@ -92,28 +92,28 @@ pub(super) fn read(
     }
     let mut reading = TrackReading::new(format, source, facts, limits, sink)?;
     reading.read_packets()?;
-    reading.finish(mp4, missing)
+    reading.finish(mp4, is_cut)
 }
 
-/// Mends the header of a WAV or AIFF file; other formats stay as they are. Also returns how much
-/// sound a header states and the file lacks.
+/// Mends the header of a WAV or AIFF file; other formats stay as they are. Also returns
+/// whether a header states sound that the file does not contain.
 fn mend(
     opened: OpenAudio<'_>,
-) -> Result<(AudioFormat, Box<dyn MediaSource + '_>, u64), DecodeError> {
+) -> Result<(AudioFormat, Box<dyn MediaSource + '_>, bool), DecodeError> {
     let OpenAudio { format, media, .. } = opened;
     let failed = |error: io::Error| stripped_media::read_error(format, &error);
     let mended = match format {
         AudioFormat::Wav => wav::mend(media).map_err(failed)?,
         AudioFormat::Aiff => {
-            let (media, missing) = aiff::mend(media).map_err(failed)?;
-            return Ok((format, media, missing));
+            let (media, is_cut) = aiff::mend(media).map_err(failed)?;
+            return Ok((format, media, is_cut));
         }
-        _ => return Ok((format, media, 0)),
+        _ => return Ok((format, media, false)),
     };
-    let MendedWav { content, missing } = mended;
+    let MendedWav { content, is_cut } = mended;
     match content {
-        WavContent::Samples(media) => Ok((format, media, missing)),
-        WavContent::Mpeg(media) => Ok((AudioFormat::Mp3, media, 0)),
+        WavContent::Samples(media) => Ok((format, media, is_cut)),
+        WavContent::Mpeg(media) => Ok((AudioFormat::Mp3, media, false)),
         WavContent::Other(content) => Err(DecodeError::Unsupported { content }),
     }
 }
@@ -247,7 +247,7 @@ impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
         self.samples.append_silence(count)
     }
 
-    fn finish(self, mp4: Option<&[u8]>, missing: u64) -> Result<StreamTotals, DecodeError> {
+    fn finish(self, mp4: Option<&[u8]>, is_cut: bool) -> Result<StreamTotals, DecodeError> {
         let Self {
             format,
             source,
@@ -264,7 +264,7 @@ impl<'a, 'b, 'c> TrackReading<'a, 'b, 'c> {
         let is_short = facts
             .end
             .is_some_and(|end| timeline.ends_before(end.saturating_sub(tolerance)));
-        if missing > 0 || source.is_cut() || is_short {
+        if is_cut || source.is_cut() || is_short {
             timeline.end_early();
         }
         let part = match mp4 {

@@ -20,8 +20,8 @@ const PLACEHOLDER_SIZES: [std::ops::RangeInclusive<u64>; 2] =
 /// A WAV file, ready to be read.
 pub(super) struct MendedWav<'a> {
     pub(super) content: WavContent<'a>,
-    /// Samples that the header states and the file does not contain.
-    pub(super) missing: u64,
+    /// Whether the header states samples that the file does not contain.
+    pub(super) is_cut: bool,
 }
 
 /// What is in the file.
@@ -185,10 +185,15 @@ fn end_of(media: &mut dyn MediaSource, layout: Layout, chunk: &Chunk) -> io::Res
     }
     let mut names = [0; 5];
     media.seek(SeekFrom::Start(end))?;
-    let is_name = |name: &[u8]| name.iter().all(|byte| (0x20..0x7f).contains(byte));
-    let is_unpadded =
-        media.read_exact(&mut names).is_ok() && is_name(&names[..4]) && !is_name(&names[1..]);
+    let is_unpadded = media.read_exact(&mut names).is_ok()
+        && is_chunk_name(&names[..4])
+        && !is_chunk_name(&names[1..]);
     Ok(if is_unpadded { end } else { end + 1 })
+}
+
+/// Whether these bytes can name a chunk.
+fn is_chunk_name(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| (0x20..0x7f).contains(byte))
 }
 
 /// Where the samples are.
@@ -235,8 +240,7 @@ fn is_chunk(media: &mut dyn MediaSource, start: u64, available: u64) -> io::Resu
         return Ok(false);
     }
     let [a, b, c, d, size @ ..] = header;
-    let is_name = [a, b, c, d].iter().all(|byte| (0x20..0x7f).contains(byte));
-    Ok(is_name && u64::from(u32::from_le_bytes(size)) + 8 <= available)
+    Ok(is_chunk_name(&[a, b, c, d]) && u64::from(u32::from_le_bytes(size)) + 8 <= available)
 }
 
 /// The sample format, as written.
@@ -318,7 +322,7 @@ impl WavFormat {
         };
         MendedWav {
             content,
-            missing: samples.missing / block,
+            is_cut: samples.missing >= block,
         }
     }
 

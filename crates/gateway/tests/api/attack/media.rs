@@ -11,10 +11,9 @@ use stems::encode::FlacWriter;
 use crate::support::program::Server;
 use crate::support::{Client, eventually, sound};
 
-/// Address space for the program, as `ulimit -v` counts it: 4 GiB. Threads reserve much of it for their heaps (64 MiB
-/// each), and a busy machine has more of them: with 2 GiB, 13 threads came within 2 % of the limit, and a few more ended
-/// the program.
-const LIMIT: &str = "-v 4194304";
+/// Address space for the program, as `ulimit -v` counts it: 3 GiB. Threads reserve much of it for their heaps: 13 of
+/// them, on a busy machine, took 2.06 GB.
+const LIMIT: &str = "-v 3145728";
 
 async fn start(data: &std::path::Path) -> (Server, Client) {
     let server = Server::start_within(LIMIT, data, &[]).await;

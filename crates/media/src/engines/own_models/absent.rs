@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
-use super::{FolderListing, folder_listing};
+use super::folder_listing;
 use mediagate_model::catalog::Model;
 
 /// The models folder, whose models cannot be used.
@@ -45,17 +45,14 @@ impl OnnxModels {
             let extension = Path::new(name).extension();
             extension.is_some_and(|extension| extension == "onnx")
         };
-        if self.mark().iter().any(is_model) && !self.is_reported.swap(true, Ordering::Relaxed) {
+        if folder_listing(&self.path).iter().any(is_model)
+            && !self.is_reported.swap(true, Ordering::Relaxed)
+        {
             tracing::error!(
                 folder = %self.path.display(),
                 "the models in the models folder cannot be used: this program was built without the feature `onnx` (`cargo run --features onnx`); packaged builds have it"
             );
         }
-    }
-
-    /// The folder's current listing.
-    pub(super) fn mark(&self) -> FolderListing {
-        folder_listing(&self.path)
     }
 
     /// The models to offer, which are none.

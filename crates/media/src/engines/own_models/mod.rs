@@ -31,6 +31,7 @@ use stems::{BlockSeparator, ClipShape, SeparateError, SeparationEngine, Stem};
 
 /// The models folder as of the last scan.
 pub struct InstalledModels {
+    folder: PathBuf,
     onnx: OnnxModels,
     nets: PretrainedNets,
 }
@@ -62,6 +63,7 @@ impl InstalledModels {
     /// The folder need not exist; it is not read yet.
     pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
         Self {
+            folder: path.to_owned(),
             onnx: OnnxModels::new(path, library),
             nets: PretrainedNets::new(path),
         }
@@ -85,7 +87,7 @@ impl InstalledModels {
 
     /// The folder's current listing.
     pub fn mark(&self) -> FolderListing {
-        self.onnx.mark()
+        folder_listing(&self.folder)
     }
 
     /// The models to offer.

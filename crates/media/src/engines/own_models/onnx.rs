@@ -10,7 +10,6 @@ use orders::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::onnx::{self, ModelFolder, RefusedModel, RuntimeOptions};
 use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
-use super::{FolderListing, folder_listing};
 use crate::engines::stems_engine;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
@@ -96,11 +95,6 @@ impl OnnxModels {
         }
         *reported = refused;
         self.usable.store(Arc::new(usable));
-    }
-
-    /// The folder's current listing.
-    pub(super) fn mark(&self) -> FolderListing {
-        folder_listing(&self.path)
     }
 
     /// The models to offer.
