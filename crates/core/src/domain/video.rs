@@ -102,11 +102,11 @@ pub async fn prepare(
             asked_model: requested_model.clone(),
             payload: TaskPayload::VideoV1(job),
             quantity,
-                attribution: Attribution {
-                    user: order.options.user.clone(),
-                    metadata: order.terms.metadata.clone(),
-                },
-                callback: callback.clone(),
+            attribution: Attribution {
+                user: order.options.user.clone(),
+                metadata: order.terms.metadata.clone(),
+            },
+            callback: callback.clone(),
         }
     });
     let pictures = sources.into_iter().map(|(_, picture)| picture);
