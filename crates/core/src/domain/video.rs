@@ -19,7 +19,8 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::{
-    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskResult, VideoJob,
+    Choice, JobPicture, MediaKind, PictureRole, Task, TaskPayload, TaskRequest, TaskResult,
+    VideoJob,
 };
 use mediagate_store as store;
 

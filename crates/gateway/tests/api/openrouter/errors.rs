@@ -44,8 +44,6 @@ async fn every_error_has_the_dialects_form() {
     })
     .await;
     hasty.get("/api/v1/models").await.ok();
-    let video = gateway.post(VIDEOS, &order("a lake")).await.accepted();
-    let content = format!("{VIDEOS}/{}/content", video["id"].as_str().unwrap());
     let mut private = order("a lake");
     private["frame_images"] = json!([{"type": "image_url", "frame_type": "first_frame",
         "image_url": {"url": "http://10.0.0.1/a.png"}}]);
@@ -124,6 +122,14 @@ async fn every_error_has_the_dialects_form() {
         let answer = caller.post(VIDEOS, body).await;
         assert_form(&answer, status, error_type, code, param);
     }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn other_addresses_and_bodies_have_it_too() {
+    let gateway = without_workers().await;
+    let video = gateway.post(VIDEOS, &order("a lake")).await.accepted();
+    let content = format!("{VIDEOS}/{}/content", video["id"].as_str().unwrap());
     let not_ready = gateway.get(&content).await;
     assert_form(&not_ready, 409, "invalid_request", "video_not_ready", None);
     let unknown = gateway.get("/api/v1/video").await;

@@ -57,15 +57,53 @@ fn check(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         // Repeated after a commit with an unknown outcome.
         request_log::insert(conn, entry)?;
     }
+    filters_choose(conn, &entries)?;
+    for (ascending, expected) in [(false, "a"), (true, "c")] {
+        let query = PageQuery {
+            after: Some(entries[1].id),
+            ascending,
+            limit: 1,
+        };
+        let next = page(conn, &RequestFilter::default(), query)?;
+        assert_eq!(next[0].request_id.as_str(), expected);
+    }
+    let mut counts = entries_by_account(conn)?;
+    counts.sort_unstable();
+    let mut expected = vec![(None, 1), (Some(owls), 2), (Some(foxes), 1)];
+    expected.sort_unstable();
+    assert_eq!(counts, expected);
+    assert!(!tasks::has_request(
+        conn,
+        Some(owls),
+        &entries[0].request_id
+    )?);
+    assert_eq!(remove_oldest_of(conn, Some(owls), 1)?, 1);
+    assert_eq!(remove_oldest_of(conn, None, 9)?, 1);
+    assert_eq!(
+        page(conn, &RequestFilter::default(), newest(9))?,
+        [entries[3].clone(), entries[2].clone()]
+    );
+    assert_eq!(forget(conn, at(4), 9)?, 1);
+    assert_eq!(remove_oldest(conn, 9)?, 1);
+    assert_eq!(page(conn, &RequestFilter::default(), newest(9))?, []);
+    Ok(())
+}
+
+fn newest(limit: u32) -> PageQuery<RequestEntryId> {
+    PageQuery {
+        after: None,
+        limit,
+        ascending: false,
+    }
+}
+
+/// Each filter finds the entries that its row names by their request ids, in both orders.
+fn filters_choose(conn: &mut Conn<'_>, entries: &[RequestEntry; 4]) -> Result<(), StoreError> {
+    let (owls, foxes) = (entries[0].account, entries[2].account);
     let any = RequestFilter::default;
     let with = |request: &str| RequestFilter {
         request_id: Some(request.into()),
         ..any()
-    };
-    let newest = |limit| PageQuery {
-        after: None,
-        limit,
-        ascending: false,
     };
     assert_eq!(page(conn, &with("a"), newest(9))?, entries[..1]);
     for (filter, expected) in [
@@ -73,14 +111,14 @@ fn check(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         (with("x"), ""),
         (
             RequestFilter {
-                account: Some(owls),
+                account: owls,
                 ..any()
             },
             "da",
         ),
         (
             RequestFilter {
-                account: Some(foxes),
+                account: foxes,
                 ..with("a")
             },
             "",
@@ -138,33 +176,5 @@ fn check(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let counted: i64 = counts.iter().map(|(_, count)| count.count).sum();
         assert_eq!(usize::try_from(counted).unwrap(), errors, "{filter:?}");
     }
-    for (ascending, expected) in [(false, "a"), (true, "c")] {
-        let query = PageQuery {
-            after: Some(entries[1].id),
-            ascending,
-            limit: 1,
-        };
-        let next = page(conn, &any(), query)?;
-        assert_eq!(next[0].request_id.as_str(), expected);
-    }
-    let mut counts = entries_by_account(conn)?;
-    counts.sort_unstable();
-    let mut expected = vec![(None, 1), (Some(owls), 2), (Some(foxes), 1)];
-    expected.sort_unstable();
-    assert_eq!(counts, expected);
-    assert!(!tasks::has_request(
-        conn,
-        Some(owls),
-        &entries[0].request_id
-    )?);
-    assert_eq!(remove_oldest_of(conn, Some(owls), 1)?, 1);
-    assert_eq!(remove_oldest_of(conn, None, 9)?, 1);
-    assert_eq!(
-        page(conn, &any(), newest(9))?,
-        [entries[3].clone(), entries[2].clone()]
-    );
-    assert_eq!(forget(conn, at(4), 9)?, 1);
-    assert_eq!(remove_oldest(conn, 9)?, 1);
-    assert_eq!(page(conn, &any(), newest(9))?, []);
     Ok(())
 }
