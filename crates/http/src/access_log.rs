@@ -180,8 +180,10 @@ fn shortened(text: &str, max_chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// The same without keys: some callers put theirs where it does not belong.
+/// The same without keys: some callers put theirs where it does not belong. And without NUL, which
+/// Postgres cannot store: one such entry would keep all later ones from being written.
 fn cut_and_masked(text: &str, max_chars: usize) -> String {
     let masked = logs::without_keys(text.as_bytes());
-    shortened(&String::from_utf8_lossy(&masked), max_chars).into_owned()
+    let text = String::from_utf8_lossy(&masked).replace('\0', "\u{fffd}");
+    shortened(&text, max_chars).into_owned()
 }
