@@ -20,30 +20,35 @@ use mediagate_model::secret::{Secret, SecretSource};
 pub(super) fn duration<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map(Some).map_err(|_| {
-        serde::de::Error::custom("must be a duration such as \"30s\", \"15m\" or \"30d\"")
-    })
+    let example = "must be a duration such as \"30s\", \"15m\" or \"30d\"";
+    parsed(deserializer, humantime::parse_duration, example)
 }
 
 /// An address and a port.
 pub(super) fn socket_address<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SocketAddr>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(|_| {
-        serde::de::Error::custom(
-            "must be an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"",
-        )
-    })
+    let example = "must be an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+    parsed(deserializer, str::parse::<SocketAddr>, example)
 }
 
 /// A URL for callers.
 pub(super) fn web_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    Url::parse(&text).map(Some).map_err(|_| {
-        serde::de::Error::custom("must be a URL such as \"https://media.example.com\"")
-    })
+    let example = "must be a URL such as \"https://media.example.com\"";
+    parsed(deserializer, Url::parse, example)
+}
+
+/// A text that `parse` accepts; every other value gets `example`, a number too.
+fn parsed<'de, D: Deserializer<'de>, T, E>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+    example: &'static str,
+) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(deserializer).ok();
+    let value = text.and_then(|text| parse(&text).ok());
+    value
+        .map(Some)
+        .ok_or_else(|| serde::de::Error::custom(example))
 }
 
 pub(super) fn time<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
