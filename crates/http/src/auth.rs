@@ -96,10 +96,7 @@ impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        // With these scopes nothing can be made or changed, but for the caller's own session.
-        if matches!(N::SCOPE, None | Some(Scope::TasksRead)) {
-            request_facts(parts).note_read();
-        }
+        note_read::<N>(parts);
         let (known, verdict) = check(parts, app).await?;
         verdict?;
         Ok(Self {
@@ -118,6 +115,7 @@ impl<N: ScopeMarker> OptionalFromRequestParts<App> for AllowedCaller<N> {
     ) -> Result<Option<Self>, ErrorResponse> {
         let has_key = parts.headers.contains_key(header::AUTHORIZATION);
         if !has_key && session_of(parts, app)?.is_none() {
+            note_read::<N>(parts);
             return Ok(None);
         }
         // If a mistyped key counted as none, the rules for anonymous callers would silently apply.
@@ -167,6 +165,14 @@ impl KnownCaller {
             keys::refuse_former_secret(&self.caller)?;
         }
         RequestContext::new(parts, app, self.caller, self.watch.with_scope(N::SCOPE))
+    }
+}
+
+/// Notes a request that changes nothing, whatever its method: with these scopes nothing can be made
+/// or changed, but for the caller's own session.
+fn note_read<N: ScopeMarker>(parts: &Parts) {
+    if matches!(N::SCOPE, None | Some(Scope::TasksRead)) {
+        request_facts(parts).note_read();
     }
 }
 

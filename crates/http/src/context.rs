@@ -118,6 +118,7 @@ impl FromRequestParts<App> for PublicRequest {
         })
     }
 }
+
 /// What is learnt about a request while it is handled, for its record in `access_log`.
 #[derive(Clone, Default)]
 pub(super) struct RequestFacts(Arc<FactSlots>);
