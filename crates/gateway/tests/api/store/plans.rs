@@ -406,7 +406,7 @@ fn run_overview_statements(
 
 /// Number of the statements that list an account's tasks: one for each index and direction, with
 /// and without a far end.
-const LISTS: usize = 9 * 4;
+const LISTS: usize = 10 * 4;
 
 /// Every statement that lists an account's tasks.
 fn run_every_list(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
