@@ -1,6 +1,6 @@
 //! Accounts. Their keys are in `keys`.
 
-use crate::columns::{FieldReader, TableRecord as _, record};
+use crate::columns::{TableRecord as _, record};
 use crate::page::PageQuery;
 use crate::statement::{dialect_sql, sql};
 use crate::{Conn, StoreError};
@@ -41,26 +41,6 @@ pub fn account_by_id(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<Accoun
         id
     )
     .one(conn, Account::from_row)
-}
-
-/// The account with this id, and whether it has a budget or is prepaid.
-pub(crate) fn account_and_is_limited(
-    conn: &mut Conn<'_>,
-    id: AccountId,
-) -> Result<Option<(Account, bool)>, StoreError> {
-    sql!(
-        concat!(
-            "SELECT ",
-            account_columns!(),
-            ", CAST(CASE WHEN prepaid = 1 OR budget_micros IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)
-             FROM accounts WHERE id = :id"
-        ),
-        id
-    )
-    .one(conn, |row| {
-        let mut fields = FieldReader::new(row);
-        Ok((fields.record()?, fields.field("accounts.prepaid")?))
-    })
 }
 
 record! {

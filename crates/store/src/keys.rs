@@ -6,7 +6,7 @@ use crate::conn::to_json;
 use crate::money_columns::period_starts;
 use crate::page::PageQuery;
 use crate::statement::{dialect_sql, sql};
-use crate::{Conn, Row, SqlValue, StoreError, accounts};
+use crate::{Conn, Row, SqlValue, StoreError, account_row};
 use mediagate_model::account::{
     ApiKey, Caller, CallerCredential, KeyEnd, KeyEndReason, KeyMoney, KeyRecord, Scope, TasksAtEnd,
 };
@@ -162,7 +162,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
     let Some((key, credential)) = key_and_credential else {
         return Ok(None);
     };
-    let account = accounts::account_and_is_limited(conn, key.account)?;
+    let account = account_row::account_and_is_limited(conn, key.account)?;
     Ok(account.map(|(account, account_is_limited)| Caller {
         key,
         account,

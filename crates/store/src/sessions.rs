@@ -2,7 +2,7 @@
 
 use crate::columns::insert;
 use crate::statement::sql;
-use crate::{Conn, StoreError, keys};
+use crate::{Conn, StoreError, account_row, keys};
 use mediagate_model::account::{ApiKey, Caller, CallerCredential};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::KeyId;
@@ -57,7 +57,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
     if secret != key.sha256 {
         return Ok(None);
     }
-    let account = super::accounts::account_and_is_limited(conn, key.account)?;
+    let account = account_row::account_and_is_limited(conn, key.account)?;
     Ok(account.map(|(account, account_is_limited)| Caller {
         key,
         account,

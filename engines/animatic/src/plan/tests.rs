@@ -314,6 +314,33 @@ fn a_title_is_told_as_it_is_shown() {
     assert_eq!(told("\"夜夜\""), "not shown, the title font has no 夜");
 }
 
+#[test]
+fn every_example_on_the_page_is_understood() {
+    const PAGE: &str = include_str!("../../../../docs/models/animatic-1.md");
+    let over_picture =
+        |prompt: &str| PromptReading::of(prompt, &options(prompt, None, None), true).direction;
+    let default_lines = over_picture("");
+    let section = PAGE.split("## Direction").nth(1).unwrap_or_default();
+    let lines = section.lines().skip_while(|line| !line.starts_with("|---"));
+    let rows: Vec<&str> = lines
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    assert!(rows.len() > 8);
+    for row in rows {
+        // The words in backquotes of the last column.
+        let examples = row.rsplit('|').nth(1).unwrap_or_default();
+        let examples: Vec<&str> = examples.split('`').skip(1).step_by(2).collect();
+        assert!(!examples.is_empty(), "{row}");
+        for example in examples {
+            let told = over_picture(example);
+            assert_ne!(told, default_lines, "{example}");
+            let is_refused = told.iter().any(|line| line.starts_with("not "));
+            assert!(!is_refused, "{example}: {told:?}");
+        }
+    }
+}
+
 /// Words that make a plan, and words that do not.
 const WORDS: &[&str] = &[
     "forest",

@@ -24,7 +24,7 @@ pub(super) struct VocabularyRow {
 
 /// One thing that a phrase asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::direction) enum Meaning {
+pub(crate) enum Meaning {
     Place(ScenePlace),
     Hour(TimeOfDay),
     Sky(SkyCondition),
@@ -43,7 +43,7 @@ pub(in crate::direction) enum Meaning {
 
 impl Meaning {
     /// What it asks of a drawn scene.
-    pub(in crate::direction) fn scene_element(self) -> Option<SceneElement> {
+    pub(crate) fn scene_element(self) -> Option<SceneElement> {
         match self {
             Self::Place(place) => Some(SceneElement::Place(place)),
             Self::Hour(hour) => Some(SceneElement::Hour(hour)),
