@@ -25,8 +25,9 @@ const ENDINGS: [&str; 9] = ["css", "js", "md", "mjs", "py", "rs", "sh", "sql", "
 /// Names that look like our folders but are not: models in the catalogue are `provider/model`,
 /// `models/…` is a repository on a model hub, and `media/folder-id` is in an operator's data
 /// folder.
-const FOREIGN_NAMES: [&str; 10] = [
+const FOREIGN_NAMES: [&str; 12] = [
     "dashscope/",
+    "elevenlabs/",
     "fal/",
     "kling/",
     "luma/",
@@ -34,6 +35,7 @@ const FOREIGN_NAMES: [&str; 10] = [
     "minimax/",
     "modelark/",
     "models/MDX_Net_Models/",
+    "openrouter/",
     "replicate/",
     "runway/",
 ];
