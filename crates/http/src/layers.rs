@@ -202,7 +202,13 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
         // gateway's own pages.
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
-            .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
+            .allow_methods([
+                Method::GET,
+                Method::POST,
+                Method::PUT,
+                Method::PATCH,
+                Method::DELETE,
+            ])
             // A list can only contain exact names, but `x-stainless-*` is a prefix:
             // `only_allowed_headers` filters the names, and the rest is mirrored.
             .allow_headers(AllowHeaders::mirror_request())
