@@ -45,8 +45,8 @@ pub(super) async fn read(
         }
         RequestQuery::Count(mut filter, grouping) => {
             filter.account = account;
-            let counts = request_log::error_counts(app, filter, grouping).await?;
-            RequestList::Errors(ErrorCountList::new(counts, grouping))
+            let (counts, total) = request_log::error_counts(app, filter, grouping).await?;
+            RequestList::Errors(ErrorCountList::new(counts, total, grouping))
         }
     })
 }

@@ -233,8 +233,7 @@ record! {
     }
 }
 
-/// The numbers of errors among the entries of a filter, at most `limit` groups, in no particular
-/// order.
+/// The numbers of errors among the entries of a filter, at most `limit` groups, the largest first.
 pub fn error_counts(
     conn: &mut Conn<'_>,
     filter: &RequestFilter,
@@ -245,7 +244,7 @@ pub fn error_counts(
     let sql = by_index!(
         filter,
         concat!("SELECT ", group_columns!(), ", ", count_columns!()),
-        " AND status >= 400 GROUP BY 1, 2, 3, 4, 5, 6 LIMIT :limit",
+        " AND status >= 400 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 7 DESC LIMIT :limit",
         [
             "by_account",
             "by_code",

@@ -94,12 +94,13 @@ pub struct CountedErrors {
     pub count: ErrorCount,
 }
 
-/// The numbers of errors among the entries of a filter, the largest groups first.
+/// The numbers of errors among the entries of a filter, the largest groups first, and their sum, with
+/// groups that are not returned.
 pub async fn error_counts(
     app: &Ctx,
     filter: RequestFilter,
     grouping: ErrorGrouping,
-) -> Result<Vec<CountedErrors>, Error> {
+) -> Result<(Vec<CountedErrors>, i64), Error> {
     let read = app.store.long_read(move |conn| {
         store::request_log::error_counts(conn, &filter, grouping, MAX_GROUPS_READ)
     });
@@ -108,6 +109,7 @@ pub async fn error_counts(
         let by_count = other_count.count.cmp(&count.count);
         by_count.then_with(|| group.cmp(other_group))
     });
+    let total: i64 = counts.iter().map(|(_, count)| count.count).sum();
     counts.truncate(MAX_GROUPS);
     let ids = counts.iter().filter_map(|(group, _)| group.account);
     let handles = accounts::handles(app, ids).await?;
@@ -118,7 +120,7 @@ pub async fn error_counts(
         group,
         count,
     });
-    Ok(counted.collect())
+    Ok((counted.collect(), total))
 }
 
 async fn key_names(

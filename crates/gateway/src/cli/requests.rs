@@ -186,9 +186,9 @@ async fn count(app: &App, args: &RequestListArgs, json: bool) -> Result<(), CliE
         by_route: has("route"),
         by_status: has("status"),
     };
-    let counts = request_log::error_counts(app, filter, grouping).await?;
+    let (counts, total) = request_log::error_counts(app, filter, grouping).await?;
     if json {
-        return show::json(&ErrorCountList::new(counts, grouping));
+        return show::json(&ErrorCountList::new(counts, total, grouping));
     }
     if counts.is_empty() {
         return say("No errors found.");

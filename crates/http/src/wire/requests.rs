@@ -215,13 +215,12 @@ pub struct ErrorCountList {
     pub object: &'static str,
     /// The groups.
     pub data: Vec<ErrorCountObject>,
-    /// The sum of all groups.
+    /// The sum of all groups, with those that are not in the list.
     pub total: i64,
 }
 
 impl ErrorCountList {
-    pub fn new(counts: Vec<CountedErrors>, grouping: ErrorGrouping) -> Self {
-        let total = counts.iter().map(|counted| counted.count.count).sum();
+    pub fn new(counts: Vec<CountedErrors>, total: i64, grouping: ErrorGrouping) -> Self {
         let data = counts.into_iter().map(|counted| {
             let CountedErrors {
                 group,

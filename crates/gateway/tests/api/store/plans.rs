@@ -754,9 +754,14 @@ fn is_bounded(sql: &str) -> bool {
     SMALL_SORTS.iter().any(|part| sql.contains(part))
 }
 
-/// Statements that sort a task's entries, claims from an index of waiting
-/// work, or the intents of one body.
-const SMALL_SORTS: [&str; 3] = ["task_id = ?", "lease_owner IS NULL", "WHERE body = ?"];
+/// Statements that sort a task's entries, claims from an index of waiting work, the intents of one
+/// body, or groups of errors.
+const SMALL_SORTS: [&str; 4] = [
+    "task_id = ?",
+    "lease_owner IS NULL",
+    "WHERE body = ?",
+    "GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 7 DESC",
+];
 
 /// The tables of a statement by their aliases.
 fn aliases(sql: &str) -> BTreeMap<String, String> {
