@@ -128,8 +128,12 @@ impl JsonBody {
             facts,
         } = self;
         let read = move |body: &Value| {
-            // Noted here, so that the record of a refused order names its model, too.
-            if let Some(model) = body["model"].as_str() {
+            // Noted here, so that the record of a refused order names its model, too. Orders of music
+            // name it in `mv`; an empty text names none.
+            let mut names = ["model", "mv"]
+                .into_iter()
+                .filter_map(|name| body[name].as_str());
+            if let Some(model) = names.find(|model| !model.is_empty()) {
                 facts.note_model(model);
             }
             read(body)
