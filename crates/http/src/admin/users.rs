@@ -91,6 +91,7 @@ pub(crate) async fn get(
     Query(query): Query<UserParameters>,
     State(app): State<App>,
 ) -> Result<Json<UserObject>, ErrorResponse> {
+    check_user(&user)?;
     let account = account_of(&app, query.account).await?;
     let record = end_users::get(&app, account, user).await?;
     Ok(Json(UserObject::new(&record)))
@@ -108,6 +109,7 @@ pub(crate) async fn remove(
     Query(query): Query<UserParameters>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
+    check_user(&user)?;
     let account = account_of(&app, query.account).await?;
     let fingerprint = write.fingerprint();
     let fingerprint = fingerprint.with_json(&account.to_string().into());
