@@ -602,7 +602,7 @@ async fn openais_sdk_works_from_a_configured_origin() {
         let [allowed, _] = preflight("POST", headers).await;
         allowed
     };
-    for method in ["GET", "POST", "PATCH", "DELETE"] {
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
         let [_, allowed] = preflight(method, "authorization").await;
         assert!(
             allowed

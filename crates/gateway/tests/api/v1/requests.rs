@@ -102,6 +102,12 @@ async fn check_a_refused_order(builder: Builder) {
         entries(&gateway, &other, "/v1/requests?q=r-model").await,
         [] as [Value; 0]
     );
+    // Postgres stores no NUL: such a name must not keep this and later entries from being written.
+    order["model"] = "a\0b".into();
+    let refused = send(&caller, "r-nul", Method::POST, "/v1/videos", Some(&order)).await;
+    refused.refused(400, "invalid_value").on_param("model");
+    let found = entries(&gateway, &caller, "/v1/requests?q=r-nul").await;
+    assert_eq!(texts(&found, "model"), [Some("a\u{fffd}b")]);
     gateway.stop().await;
 }
 
