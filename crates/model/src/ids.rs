@@ -135,8 +135,8 @@ impl RequestEntryId {
     pub fn at(time: Timestamp) -> Self {
         let micros = u64::try_from(time.micros()).unwrap_or(0);
         let nanos = u32::try_from(micros % 1_000_000).unwrap_or(0) * 1000;
-        // The microseconds after the millisecond: requests that follow each other at once are listed
-        // in their order, too.
+        // The microseconds after the millisecond: requests that follow each other at once are
+        // listed in their order, too.
         let rest = u128::from(micros % 1000);
         let time = uuid::Timestamp::from_unix_time(micros / 1_000_000, nanos, rest, 12);
         Self(Uuid::new_v7(time))
