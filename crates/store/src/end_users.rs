@@ -40,16 +40,14 @@ pub fn limits_for(
     account: AccountId,
     user: &str,
 ) -> Result<Option<UserLimits>, StoreError> {
-    sql!(
-        limits!(
-            "WHERE account_id = :account AND end_user IN (:user, :everyone)
-             ORDER BY CASE WHEN end_user = :user THEN 0 ELSE 1 END LIMIT 1"
-        ),
+    let found = sql!(
+        limits!("WHERE account_id = :account AND end_user IN (:user, :everyone)"),
         account,
         user,
         everyone = EVERYONE
     )
-    .one(conn, UserLimits::from_row)
+    .all(conn, UserLimits::from_row)?;
+    Ok(found.into_iter().max_by_key(|limits| limits.user == user))
 }
 
 /// The limits that an operator set for exactly this end user, or for everyone.
@@ -176,7 +174,7 @@ pub fn lock(conn: &mut Conn<'_>, account: AccountId, user: &str) -> Result<Times
         account,
         user
     )
-    .one(conn, |row| Ok(Timestamp::from_micros(row.int(0)?)))?;
+    .value::<Timestamp>(conn)?;
     Ok(tat.unwrap_or(Timestamp::from_micros(0)))
 }
 

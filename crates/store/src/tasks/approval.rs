@@ -78,5 +78,5 @@ pub fn expired_approvals(
         expired,
         limit
     )
-    .all(conn, |row| row.parse(0, "tasks.id"))
+    .values(conn)
 }
