@@ -140,28 +140,37 @@ impl ApiOrder for MusicOrder {
 
 /// The identity of a separation; fields that are only stored are not part of it.
 fn separation_identity(order: &SeparationOrder) -> Value {
-    json!({
+    let identity = json!({
         "model": order.model,
         "source": order.source,
         "source_task": order.source_task,
         "stem_task": order.stem_task,
         "group_name": order.group_name,
         "title": order.title,
-        "user": order.user,
         "callback": order.callback.as_ref().map(|callback| &callback.url),
-    })
+    });
+    with_user(identity, order.user.as_deref())
 }
 
 /// The identity of a song. Its provider gets the fields as they were sent.
 fn song_identity(order: &SongOrder) -> Value {
-    json!({
+    let identity = json!({
         "model": order.model,
         "task": order.task,
         "fields": order.fields,
         "persona": order.persona,
-        "user": order.user,
         "callback": order.callback.as_ref().map(|callback| &callback.url),
-    })
+    });
+    with_user(identity, order.user.as_deref())
+}
+
+/// Adds the end user. An order without one keeps the identity that versions before end users give
+/// it: its repetition may reach a process of another version.
+fn with_user(mut identity: Value, user: Option<&str>) -> Value {
+    if let Some(user) = user {
+        identity["user"] = user.into();
+    }
+    identity
 }
 
 impl QuotableOrder for MusicOrder {
