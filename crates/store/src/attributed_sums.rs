@@ -153,11 +153,12 @@ pub fn sums(
     })
 }
 
-/// The rows of an account by day, each with the value of the attribute.
+/// At most `limit` rows of an account by day, each with the value of the attribute.
 pub fn daily_rows(
     conn: &mut Conn<'_>,
     filter: &UsageFilter,
     attribute: &Attribute,
+    limit: i64,
 ) -> Result<Vec<(String, DailyUsage)>, StoreError> {
     sql!(
         "SELECT value, hour / 24, model, key_id, CAST(SUM(spent_micros) AS BIGINT),
@@ -167,13 +168,14 @@ pub fn daily_rows(
          FROM attributed_sums
          WHERE account_id = :account AND attribute = :attribute AND hour >= :from AND hour < :before
          AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND (CAST(:key AS TEXT) IS NULL OR key_id = :key)
-         GROUP BY 1, 2, 3, 4",
+         GROUP BY 1, 2, 3, 4 LIMIT :limit",
         account = filter.account,
         attribute = attribute.to_string(),
         from = hour_of(filter.from),
         before = hour_of(filter.before),
         model = filter.model.as_ref(),
-        key = filter.key
+        key = filter.key,
+        limit
     )
     .all(conn, |row| {
         let mut fields = FieldReader::new(row);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::app::Ctx;
 use mediagate_model::attribution::Attribute;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::error::Error;
+use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::KeyId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
@@ -98,7 +98,7 @@ pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, 
     let attribute = selection.attribute.clone();
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let attributed = match &attribute {
-            Some(attribute) => store::attributed_sums::daily_rows(conn, &filter, attribute)?,
+            Some(attribute) => attributed_rows(conn, &filter, attribute)?,
             None => Vec::new(),
         };
         Ok((
@@ -116,6 +116,30 @@ pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, 
     }
     let names = keys.into_iter().map(|(key, ..)| (key.id, key.name));
     Ok((rows.into_iter().collect(), names.collect()))
+}
+
+/// Maximum number of rows with values of an attribute that are read for a report about an account.
+/// Callers choose the values, so there may be one for each order.
+const MAX_ATTRIBUTED_ROWS: i64 = 100_000;
+
+fn attributed_rows(
+    conn: &mut Conn<'_>,
+    filter: &UsageFilter,
+    attribute: &Attribute,
+) -> Result<Vec<(String, DailyUsage)>, Error> {
+    let limit = MAX_ATTRIBUTED_ROWS + 1;
+    let rows = store::attributed_sums::daily_rows(conn, filter, attribute, limit)?;
+    if i64::try_from(rows.len()).unwrap_or(i64::MAX) < limit {
+        return Ok(rows);
+    }
+    let message = format!(
+        "There are more than {MAX_ATTRIBUTED_ROWS} values by day, model and key. Request fewer days, or one model or key."
+    );
+    Err(Error::at_field(
+        ErrorCode::InvalidValue,
+        "group_by",
+        message,
+    ))
 }
 
 /// The sums of rows, each with the value of the attribute.

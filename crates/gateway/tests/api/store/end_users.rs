@@ -185,7 +185,7 @@ async fn sums_follow_the_tasks_of_a_user(db: Fixture) {
             key: None,
         };
         let project = Attribute::Metadata("project".into());
-        let mut rows = attributed_sums::daily_rows(conn, &filter, &project)?;
+        let mut rows = attributed_sums::daily_rows(conn, &filter, &project, 10)?;
         rows.sort_by_key(|(_, usage)| usage.day);
         assert_eq!(rows.len(), 2);
         assert_eq!((rows[0].0.as_str(), rows[0].1.key), ("lake", key));
