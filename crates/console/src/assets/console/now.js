@@ -17,12 +17,15 @@ import {
   priceText,
   isEnded,
   shortId,
+  usd,
   useLoad,
 } from "./ui.js";
 import { TaskTitle } from "./tasks.js";
 
 /** Events come in bursts; the data is read again once for each burst. */
 const PAUSE_MS = 1000;
+/** How many alerts about budgets are shown. */
+const MOST_ALERTS = 5;
 
 const get = (path, signal) => call("GET", path, undefined, { signal });
 /** The data of the page, and the events after which each part is read again. */
@@ -58,6 +61,7 @@ const readAll = (names, /** @type {AbortSignal | undefined} */ signal = undefine
 
 export function Overview({ hasScope }) {
   const [newer, setNewer] = useState(/** @type {Record<string, any>} */ ({}));
+  const [alerts, setAlerts] = useState(/** @type {any[]} */ ([]));
   const [isLost, setLost] = useState(false);
   const state = useLoad(async (signal) => {
     const [books, parts] = await Promise.all([
@@ -81,7 +85,8 @@ export function Overview({ hasScope }) {
       setNewer((before) => ({ ...before, ...Object.fromEntries(updates) }));
       if (outdated.size) timer = setTimeout(refresh, PAUSE_MS);
     };
-    const onEvent = (subject) => {
+    const onEvent = (subject, event) => {
+      if (subject === "budget") setAlerts((before) => [event.budget, ...before].slice(0, MOST_ALERTS));
       for (const [name, part] of Object.entries(PARTS))
         if (subject === "missed" || part.events.includes(subject)) outdated.add(name);
       if (!timer) timer = setTimeout(refresh, PAUSE_MS);
@@ -103,6 +108,7 @@ export function Overview({ hasScope }) {
           </p>
         `
       }
+      ${alerts.map((alert) => html`<p key=${alertText(alert)} class="notice">${alertText(alert)}</p>`)}
       <${Loader} load=${state}>
         ${(loaded) => html`
           <${HealthFigures}
@@ -117,6 +123,18 @@ export function Overview({ hasScope }) {
       <//>
     </div>
   `;
+}
+
+const OWNERS = {
+  key: (alert) => `key ${shortId(alert.key_id)}`,
+  user: (alert) => `end user ${alert.user}`,
+  account: () => "the account",
+};
+
+/** Whose budget an alert is about, and how much of it is used. */
+function alertText(alert) {
+  const used = `${usd(alert.used_usd)} of ${usd(alert.budget_usd)}`;
+  return `${alert.account}: ${alert.percent} % of the budget of ${OWNERS[alert.owner](alert)} are used, ${used}.`;
 }
 
 const HOURS = 24;

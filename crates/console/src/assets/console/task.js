@@ -209,6 +209,7 @@ function TaskDetails({ task, hasScope, isLost, reload, path }) {
               ["Provider", task.provider],
               ["Request", html`<${RequestLink} id=${task.request_id} isWide=${Boolean(task.account)} />`],
               ["User", task.user],
+              ...Object.entries(task.metadata || {}).map(([name, value]) => [`metadata.${name}`, value]),
               ["Callback URL", task.callback_url],
             ]}
           />

@@ -23,7 +23,7 @@ import {
   useLoad,
 } from "./ui.js";
 
-const EVENTS = ["task.succeeded", "task.failed", "task.cancelled", "task.approval_requested"];
+const EVENTS = ["task.succeeded", "task.failed", "task.cancelled", "task.approval_requested", "budget.threshold"];
 
 export function Webhooks({ query }) {
   const after = query.get("after") || "";
