@@ -4,6 +4,7 @@
 //! [`accept`] returns they are on disk, and their ids may be returned.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::SpanKind;
@@ -82,12 +83,17 @@ impl TaskDraft {
 
     /// Makes its tasks wait for approval until `expires_at` if together they reserve more than the
     /// key may order without.
-    fn request_approval(&mut self, key: &ApiKey, expires_at: Timestamp) {
-        let reserved = self.tasks.iter().map(|task| task.reserved);
-        if key.needs_approval(reserved.fold(MicroDollars::ZERO, MicroDollars::plus)) {
-            for task in &mut self.tasks {
-                task.approval = Some(TaskApproval::pending_until(expires_at));
-            }
+    fn request_approval(&mut self, key: &ApiKey, expires_at: Timestamp, media_ttl: Duration) {
+        if !key.needs_approval(self.cost()) {
+            return;
+        }
+        for task in &mut self.tasks {
+            task.approval = Some(TaskApproval::pending_until(expires_at));
+        }
+        // An order that is approved in the last moment still needs its pictures.
+        for asset in &mut self.assets {
+            let until = expires_at.plus(media_ttl);
+            asset.expires_at = asset.expires_at.map(|expiry| expiry.max(until));
         }
     }
 
@@ -122,7 +128,8 @@ pub async fn accept(
     let acceptance = async move {
         let mut draft = draft;
         let now = app.clock.now();
-        draft.request_approval(&key, now.plus(app.config.approval_ttl));
+        let approval_expiry = now.plus(app.config.approval_ttl);
+        draft.request_approval(&key, approval_expiry, app.config.media_ttl);
         let awaits_approval = draft.awaits_approval();
         // Claimed before the write, because the lease is part of the rows that are inserted.
         let mut claim = if awaits_approval {
