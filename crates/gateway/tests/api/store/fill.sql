@@ -112,4 +112,15 @@ INSERT INTO prints (id, account_id, task_id, kind, is_embedded, sha256, watermar
 SELECT '9' || substr(id, 2), account_id, id, 'video', 1, id, created_at % 100003, created_at FROM tasks;
 INSERT INTO print_keys (part, print_id) SELECT created_at % 9973, id FROM prints;
 
+INSERT INTO attributed_sums (account_id, attribute, digest, hour, key_id, model, provider, outcome, value, tasks, spent_micros)
+SELECT account_id, 'user', 'd' || model, hour, key_id, model, provider, outcome, 'u' || model, tasks, spent_micros FROM hourly_sums;
+INSERT INTO end_users (account_id, end_user) SELECT account_id, id FROM tasks;
+INSERT INTO end_user_limits (id, account_id, end_user, created_at) SELECT '5' || substr(id, 2), account_id, id, created_at FROM tasks;
+INSERT INTO budget_alerts (id, account_id, owner, owner_id, period_start, budget_micros, percent, used_micros, created_at)
+SELECT '4' || substr(id, 2), account_id, 'user', id, 0, 1000000, 50, 500000, created_at FROM tasks;
+
+INSERT INTO requests (id, at, request_id, method, route, status, code, account_id, key_id, model, task_id, took_ms)
+SELECT '3' || substr(id, 2), created_at, 'r' || id, 'POST', '/v1/videos', CASE state WHEN 'failed' THEN 422 ELSE 200 END,
+       CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END, account_id, key_id, model, id, 5 FROM tasks;
+
 INSERT INTO workers (name, held_until, models) VALUES ('w1', 1800000000000000, '[]'), ('w2', 1800000000000000, '[]');
