@@ -130,7 +130,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::approve))
         .routes(routes!(tasks::reject));
-    let requests = OpenApiRouter::new().routes(routes!(requests::list));
+    let requests = OpenApiRouter::new().routes(routes!(requests::list_requests));
     let webhooks = OpenApiRouter::new()
         .routes(routes!(webhooks::create, webhooks::list))
         .routes(routes!(webhooks::secret))

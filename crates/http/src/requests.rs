@@ -20,7 +20,7 @@ use mediagate_model::ids::AccountId;
 /// for `requests_ttl` (7 days by default).
 #[utoipa::path(get, path = "/v1/requests", tag = "tasks", params(RequestParameters),
     responses((status = 200, description = "A page of the log. With `group_by`, the numbers of errors", body = RequestList)))]
-pub(super) async fn list(
+pub(super) async fn list_requests(
     allowed: AllowedCaller<TasksRead>,
     Query(query): Query<RequestParameters>,
     State(app): State<App>,
