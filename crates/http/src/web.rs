@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::http::{Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
@@ -45,6 +45,8 @@ pub(super) fn router() -> Router<App> {
         .route("/docs/", get(async || Redirect::permanent("/docs")))
         .route("/docs/api", get(reference))
         .route("/docs/{*name}", get(guide))
+        .route("/llms.txt", get(llms_txt))
+        .route("/skill.md", get(skill))
         .route("/console", get(console_start))
         .route("/console/{*place}", get(console))
         .route("/provenance", get(provenance))
@@ -126,19 +128,58 @@ async fn docs(
     )))
 }
 
+/// A document as a page, or as Markdown if its address ends with `.md` or the client asks for it.
 async fn guide(
     request: PublicRequest,
     State(app): State<App>,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, ErrorResponse> {
-    let page_html = mediagate_console::docs::guide(&site(&request.links, &app), &name);
     let not_found = || {
         Error::plain(
             ErrorCode::RouteNotFound,
             "There is no such page. See /docs for the documentation.",
         )
     };
-    Ok(page_html.map(page).ok_or_else(not_found)?)
+    let slug = name.strip_suffix(".md");
+    if slug.is_some() || prefers_markdown(&headers) {
+        let text = mediagate_console::docs::markdown(slug.unwrap_or(&name));
+        return Ok(text.map(markdown).ok_or_else(not_found)?);
+    }
+    let page_html = mediagate_console::docs::guide(&site(&request.links, &app), &name);
+    // Caches must not give a browser the Markdown.
+    let page_html = page_html.map(|html| ([(header::VARY, "accept")], page(html)).into_response());
+    Ok(page_html.ok_or_else(not_found)?)
+}
+
+/// Whether the first type that the client accepts is Markdown. Browsers begin with HTML.
+fn prefers_markdown(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept.and_then(|value| value.to_str().ok());
+    let first = accept.and_then(|types| types.split([',', ';']).next());
+    first.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("text/markdown"))
+}
+
+fn markdown(text: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/markdown; charset=utf-8"),
+        (header::VARY, "accept"),
+    ];
+    (headers, text).into_response()
+}
+
+/// The list of the documents, for language models.
+async fn llms_txt(request: PublicRequest, State(app): State<App>) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    let text = mediagate_console::docs::llms_txt(&site(&request.links, &app));
+    (headers, text).into_response()
+}
+
+/// How an agent orders.
+async fn skill() -> Result<Response, ErrorResponse> {
+    let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such page.");
+    let text = mediagate_console::docs::markdown("skill");
+    Ok(text.map(markdown).ok_or_else(not_found)?)
 }
 
 /// The price list as a page.

@@ -8,7 +8,8 @@ use super::markdown::{self, DocumentSection, MarkdownDocument};
 pub(super) struct Guide {
     pub slug: &'static str,
     pub group: GuideGroup,
-    text: &'static str,
+    /// The Markdown, as in `docs/`.
+    pub text: &'static str,
 }
 
 /// The group of a document in the list.
@@ -54,7 +55,7 @@ macro_rules! guides {
 
 guides! {
     Start: "quickstart" "waiting" "first-provider" "stems" "chat-interfaces" "glossary";
-    Using: "tasks" "approval" "errors" "webhooks" "openrouter" "provenance" "security" "comparison";
+    Using: "tasks" "approval" "errors" "webhooks" "openrouter" "skill" "provenance" "security" "comparison";
     Operating: "deployment" "configuration" "operations" "performance" "admin" "runbook" "money" "month-end";
     Models: "models/animatic-1" "models/stems-dsp-1" "models/stems-net-1" "models/onnx" "models/hosted";
     Providers: "providers/README" "providers/audioshake" "providers/chat-video" "providers/comfyui"

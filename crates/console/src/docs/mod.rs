@@ -51,6 +51,33 @@ pub fn guide(site: &SiteContext, slug: &str) -> Option<String> {
     Some(page(site, &document.title, &body))
 }
 
+/// One document as Markdown; `None` if there is no document with this slug.
+pub fn markdown(slug: &str) -> Option<&'static str> {
+    library::find(slug).map(|(guide, _)| guide.text)
+}
+
+/// The list of all documents for language models, in the form of llmstxt.org: each is linked as
+/// Markdown.
+pub fn llms_txt(site: &SiteContext) -> String {
+    let base = &site.base_url;
+    let mut text = format!(
+        "# {}\n\n> A gateway for video and music models: chat completions that make videos, separation of songs into \
+         stems, personas. Orders are paid once.\n\n- [How to order as an agent]({base}/skill.md)\n\
+         - [OpenAPI document]({base}/openapi.json)\n",
+        site.brand
+    );
+    for &group in GuideGroup::ALL {
+        text.push_str(&format!("\n## {}\n\n", group.title()));
+        for (guide, document) in library::all() {
+            if guide.group == group {
+                let (title, slug) = (&document.title, guide.slug);
+                text.push_str(&format!("- [{title}]({base}/docs/{slug}.md)\n"));
+            }
+        }
+    }
+    text
+}
+
 /// The API reference, which is rendered once for all requests.
 pub struct ApiReference {
     side: Markup,

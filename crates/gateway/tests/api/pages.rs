@@ -1,5 +1,7 @@
 //! The pages for people.
 
+use reqwest::Method;
+
 use crate::support::TestGateway;
 
 #[tokio::test]
@@ -90,6 +92,51 @@ async fn the_documentation_is_served() {
     for missing in ["/docs/nothing", "/docs/..%2fREADME", "/docs/providers"] {
         anyone.get(missing).await.refused(404, "route_not_found");
     }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn programs_read_the_documentation_as_markdown() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let anyone = gateway.without_key();
+    let list = anyone.get("/llms.txt").await;
+    assert_eq!(
+        list.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    let list = String::from_utf8(list.bytes.to_vec()).unwrap();
+    let mut pages = 0;
+    for link in list.split("](").skip(1) {
+        let address = link.split(')').next().unwrap();
+        let (_, path) = address.split_once("://").unwrap();
+        let path = &path[path.find('/').unwrap()..];
+        let page = anyone.get(path).await;
+        assert_eq!(page.status, 200, "{path}");
+        if path.ends_with(".md") {
+            pages += 1;
+            let content_type = page.header("content-type");
+            assert_eq!(content_type, Some("text/markdown; charset=utf-8"), "{path}");
+            assert!(page.bytes.starts_with(b"# "), "{path}");
+        }
+    }
+    assert!(pages > 20, "{list}");
+    let with = async |accept: &str| {
+        let request = anyone.request(Method::GET, "/docs/errors");
+        let page = anyone.send(request.header("accept", accept)).await;
+        page.header("content-type").unwrap().to_owned()
+    };
+    assert_eq!(
+        with("text/markdown, text/html;q=0.9").await,
+        "text/markdown; charset=utf-8"
+    );
+    assert_eq!(
+        with("text/html,text/markdown").await,
+        "text/html; charset=utf-8"
+    );
+    anyone
+        .get("/docs/nothing.md")
+        .await
+        .refused(404, "route_not_found");
     gateway.stop().await;
 }
 
