@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::endpoint_suggestions::EndpointPaths;
@@ -179,25 +179,24 @@ fn headers(error: &Error) -> HeaderMap {
 }
 
 /// The error for a path without an endpoint.
-pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorResponse {
+pub(super) fn route_not_found(
+    method: &Method,
+    path: &str,
+    endpoints: &EndpointPaths,
+) -> ErrorResponse {
     // The path is the caller's text and can be as long as a request head. Some clients put the key
     // into it, and no response may show one.
     let path_without_keys = logs::without_keys(path.as_bytes());
     let path_without_keys = String::from_utf8_lossy(&path_without_keys).replace("sk-mg-", "");
     let excerpt: String = path_without_keys.chars().take(200).collect();
-    let message = match endpoints.nearest(path) {
-        Some(suggestion) => {
-            format!(
-                "There is no endpoint {excerpt:?}. Did you mean {suggestion}? See /docs for all endpoints."
-            )
-        }
-        None => format!("There is no endpoint {excerpt:?}. See /docs for all endpoints."),
-    };
+    let advice = endpoints.advice(method, path);
+    let advice = advice.map_or_else(String::new, |advice| format!(" {advice}"));
+    let message = format!("There is no endpoint {excerpt:?}.{advice} See /docs for all endpoints.");
     Error::plain(ErrorCode::RouteNotFound, message).into()
 }
 
 /// The error for a method that an endpoint does not have; the router adds `Allow`.
-pub(super) async fn method_not_allowed(method: axum::http::Method) -> ErrorResponse {
+pub(super) async fn method_not_allowed(method: Method) -> ErrorResponse {
     let message = format!(
         "This endpoint does not support {method}. The Allow header lists the supported methods."
     );

@@ -54,7 +54,7 @@ mod zip;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
@@ -69,13 +69,14 @@ pub use error::ErrorResponse;
 
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
-    // From the document, so that suggestions only name endpoints that exist.
-    let endpoints = Arc::new(EndpointPaths::new(document.paths.paths.keys().cloned()));
+    let endpoints = Arc::new(EndpointPaths::from_document(&document));
     let parameterless = Arc::new(ParameterlessOperations::new(&document));
     let router = router
         .route_layer(from_fn_with_state(parameterless, query::refuse_any))
         .merge(web::router())
-        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
+        .fallback(move |method: Method, uri: Uri| async move {
+            error::route_not_found(&method, uri.path(), &endpoints)
+        })
         .method_not_allowed_fallback(error::method_not_allowed);
     with_layers(router, app)
 }
@@ -85,13 +86,15 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Probes and metrics, for a separate listener: anyone who can reach it may read them.
 pub fn probes(app: &App) -> Router {
-    let paths = EndpointPaths::new(PROBES.map(str::to_owned).into_iter());
-    let paths = Arc::new(paths);
+    let paths = PROBES.map(|path| (path.to_owned(), vec![Method::GET]));
+    let paths = Arc::new(EndpointPaths::new(paths.into_iter()));
     let endpoints = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics_without_key))
-        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &paths) })
+        .fallback(move |method: Method, uri: Uri| async move {
+            error::route_not_found(&method, uri.path(), &paths)
+        })
         .method_not_allowed_fallback(error::method_not_allowed);
     with_layers(endpoints, app)
 }

@@ -43,18 +43,21 @@ async fn unknown_paths_and_methods() {
         assert!(answer.json["error"]["param"].is_null());
     }
     for (path, suggestion) in [
-        ("/chat/completions", "/v1/chat/completions"),
+        ("/chat/completions", "POST /v1/chat/completions"),
         ("/videos", "/v1/videos"),
+        ("/videos/video_1/content", "/v1/videos/{id}/content"),
         ("/models", "/v1/models"),
         ("/v1/v1/models", "/v1/models"),
-        ("/v1/chat/completion", "/v1/chat/completions"),
-        ("/submit/music", "/musicgen/submit/music"),
+        ("/v1/chat/completion", "POST /v1/chat/completions"),
+        ("/submit/music", "POST /musicgen/submit/music"),
     ] {
         let answer = gateway.get(path).await;
         answer.refused(404, "route_not_found");
         let hint = format!("Did you mean {suggestion}?");
         assert!(answer.message().contains(&hint), "{}", answer.message());
     }
+    let other = gateway.get("/v1/videos/generations").await;
+    assert!(other.message().contains("Use POST /v1/videos"), "{other:?}");
     assert!(
         !gateway
             .get("/wp-login.php")
