@@ -72,6 +72,7 @@ pub fn router(app: &App) -> Router {
     let endpoints = Arc::new(EndpointPaths::from_document(&document));
     let parameterless = Arc::new(ParameterlessOperations::new(&document));
     let router = router
+        .route("/v1/models/{owner}/{name}", get(models::get_with_slash))
         .route_layer(from_fn_with_state(parameterless, query::refuse_any))
         .merge(web::router())
         .fallback(move |method: Method, uri: Uri| async move {

@@ -13,7 +13,7 @@ use crate::wire::models::{ModelList, ModelObject, ModelStatus, RouteObject};
 use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
 use mediagate_core::domain::tasks;
-use mediagate_model::account::Scope;
+use mediagate_model::account::{Caller, Scope};
 use mediagate_model::catalog::{Model, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -37,13 +37,29 @@ pub(super) async fn get(
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<ModelObject>, ErrorResponse> {
-    let models = all_models(&app, allowed.caller.key.may(Scope::Admin)).await?;
+    model_named(&app, &allowed.caller, &id).await
+}
+
+/// Get a model whose name has a slash that the client did not encode, such as `acme/film-1`.
+pub(super) async fn get_with_slash(
+    allowed: AllowedCaller<AnyKey>,
+    Path((owner, name)): Path<(String, String)>,
+    State(app): State<App>,
+) -> Result<Json<ModelObject>, ErrorResponse> {
+    model_named(&app, &allowed.caller, &format!("{owner}/{name}")).await
+}
+
+async fn model_named(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Json<ModelObject>, ErrorResponse> {
+    let models = all_models(app, caller.key.may(Scope::Admin)).await?;
     let model = models.data.into_iter().find(|model| model.id == id);
     let not_found = || {
-        Error::plain(
-            ErrorCode::ModelNotFound,
-            "There is no model with this name.",
-        )
+        let name: String = id.chars().take(200).collect();
+        let message = app.models.catalog.load().no_model_message(&name);
+        Error::plain(ErrorCode::ModelNotFound, message)
     };
     Ok(model.map(Json).ok_or_else(not_found)?)
 }

@@ -135,6 +135,23 @@ impl Catalog {
             .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
 
+    /// What to tell a caller who names a model that does not exist.
+    pub fn no_model_message(&self, name: &str) -> String {
+        /// Longest name for which a similar one is searched, and number of letters that may be
+        /// wrong.
+        const MAX_LENGTHS: (usize, usize) = (60, 3);
+        let ids = self.models.iter().map(|model| model.id.as_str());
+        let distances = ids.map(|id| (strsim::levenshtein(id, &name.to_lowercase()), id));
+        let is_short = name.len() <= MAX_LENGTHS.0;
+        let similar = distances.filter(|(distance, _)| is_short && *distance <= MAX_LENGTHS.1);
+        match similar.min() {
+            Some((_, id)) => format!(
+                "There is no model {name:?}. Did you mean {id:?}? See /v1/models for all models."
+            ),
+            None => format!("There is no model {name:?}. See /v1/models for all models."),
+        }
+    }
+
     /// The name that is meant when a request of this kind names no model.
     pub fn default_name(&self, kind: MediaKind) -> &str {
         match kind {
@@ -152,10 +169,8 @@ impl Catalog {
         name: &str,
         param: &str,
     ) -> Result<Model, Error> {
-        let not_found = || {
-            let message = format!("There is no model {name:?}. See /v1/models for all models.");
-            Error::at_field(ErrorCode::ModelNotFound, param, message)
-        };
+        let not_found =
+            || Error::at_field(ErrorCode::ModelNotFound, param, self.no_model_message(name));
         let named = self.by_name(name);
         let model = named
             .filter(|model| model.can_be_named(name))

@@ -56,6 +56,15 @@ async fn unknown_paths_and_methods() {
         let hint = format!("Did you mean {suggestion}?");
         assert!(answer.message().contains(&hint), "{}", answer.message());
     }
+    let misspelt = gateway.get("/v1/models/animatic-2").await;
+    let message = misspelt.refused(404, "model_not_found").message();
+    assert!(
+        message.contains("Did you mean \"animatic-1\"?"),
+        "{message}"
+    );
+    // Some clients do not encode the slash in a model's name.
+    let with_slash = gateway.get("/v1/models/acme/film-1").await;
+    with_slash.refused(404, "model_not_found");
     let other = gateway.get("/v1/videos/generations").await;
     assert!(other.message().contains("Use POST /v1/videos"), "{other:?}");
     assert!(
