@@ -231,12 +231,16 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
 /// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with
 /// `x-stainless-`, those of `OpenRouter`'s with `x-openrouter-`, and a new version may add more.
 fn may_be_sent(name: &str) -> bool {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 13] = [
         "authorization",
         "content-type",
         "idempotency-key",
         "x-request-id",
         "x-max-cost-usd",
+        "if-match",
+        "last-event-id",
+        "range",
+        "user-agent",
         "openai-organization",
         "openai-project",
         "openai-beta",

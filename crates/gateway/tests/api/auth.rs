@@ -628,6 +628,9 @@ async fn openais_sdk_works_from_a_configured_origin() {
         sorted(&allowed_headers(sdk_headers).await),
         sorted(sdk_headers)
     );
+    // What a page sends to continue a stream and to read a part of a file.
+    let of_pages = "if-match,last-event-id,range,user-agent";
+    assert_eq!(sorted(&allowed_headers(of_pages).await), sorted(of_pages));
     let other_headers = "X-Stainless-Lang, cookie, x-csrf-token, x-stainless-<b>, x-forwarded-for";
     assert_eq!(allowed_headers(other_headers).await, "x-stainless-lang");
     assert_eq!(allowed_headers("cookie, \u{e9}").await, "");
