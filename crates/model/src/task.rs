@@ -188,6 +188,9 @@ pub struct VideoOutput {
     /// The container of the film.
     #[serde(default = "mp4")]
     pub media: MediaType,
+    /// Name of the codec, if it is known. Videos that were stored before it was recorded have none.
+    #[serde(default)]
+    pub codec: Option<Box<str>>,
     /// Its first frame, if one was drawn.
     pub poster: Option<AssetId>,
     /// A contact sheet, if one was drawn.

@@ -23,7 +23,7 @@ use mediagate_core::retry;
 use mediagate_media::engines::child::{self, OwnModel};
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_media::engines::retouch::RetouchOptions;
-use mediagate_media::engines::{self, EngineControl, EngineError, animatic_engine};
+use mediagate_media::engines::{self, EngineControl, EngineError, animatic_engine, video_codec};
 use mediagate_media::origin::WatermarkPayload;
 use mediagate_model::catalog::EmbeddedEngine;
 use mediagate_model::error::{Error, ErrorCode};
@@ -215,6 +215,7 @@ async fn run_video(
     let sheet = store_file(MediaType::Jpeg, film.sheet).await?;
     let result = TaskResult::VideoV1(VideoOutput {
         media: video.media,
+        codec: Some(video_codec::H264.into()),
         video: video.id,
         poster: Some(poster.id),
         sheet: Some(sheet.id),

@@ -105,6 +105,7 @@ async fn ending(gateway: &BenchGateway) -> TaskEnding {
     let asset = gateway.store_film(bytes).await;
     let output = VideoOutput {
         media: mediagate_model::media::MediaType::Mp4,
+        codec: None,
         video: asset.id,
         poster: Some(asset.id),
         sheet: Some(asset.id),
@@ -115,6 +116,7 @@ async fn ending(gateway: &BenchGateway) -> TaskEnding {
         sha256: asset.sha256,
         expires_at_micros: asset.expires_at.map_or(0, Timestamp::micros),
         direction: vec!["dolly in".into()],
+        not_understood: Box::default(),
         provenance: None,
     };
     let output = Some(TaskResult::VideoV1(output));

@@ -25,6 +25,10 @@ pub struct VideoFile {
     /// Media type: `video/mp4`, or that of another container if the provider delivered one, such as
     /// `video/webm`.
     pub mime_type: &'static str,
+    /// Codec of the pictures: `h264`, `hevc`, `vvc`, `av1`, `vp9`, `vp8`, `mpeg4`, `mpeg2`, `prores`,
+    /// `mjpeg`, `theora`, `gif` or `webp`. Null if it is unknown or no copy is stored.
+    #[schema(required = true)]
+    pub codec: Option<String>,
     /// Width in pixels.
     pub width: u32,
     /// Height in pixels.
@@ -80,6 +84,7 @@ impl VideoFile {
             id: task.id.video(),
             url: url(video.video, video.media),
             mime_type: video.media.mime(),
+            codec: video.codec.as_deref().map(str::to_owned),
             width: video.width,
             height: video.height,
             linked: None,
@@ -107,6 +112,7 @@ impl VideoFile {
             },
             linked: Some(true),
             mime_type: media_of_url(&link.url).mime(),
+            codec: None,
             width: link.width,
             height: link.height,
             seconds: seconds(link.milliseconds),

@@ -1,5 +1,5 @@
-//! Film probe: the container of a film by its bytes, and its size and length if the container is one
-//! that can be read here.
+//! Film probe: the container of a film by its bytes, and its codec, size and length if the container
+//! is one that can be read here.
 //!
 //! A film is delivered as its provider made it. Only a file that is no film, or a broken one, is
 //! refused.
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use mediagate_model::media::MediaType;
 
-use super::{matroska_probe, mp4_probe};
+use super::{matroska_probe, mp4_probe, video_codec};
 
 /// The size and length of a film according to its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct ProbedFilm {
     pub media: MediaType,
     /// `None` if the container does not state them, or is not read here.
     pub properties: Option<VideoProperties>,
+    /// Name of the codec; `None` if it is unknown or not read here.
+    pub codec: Option<&'static str>,
 }
 
 pub(super) const UNREADABLE: &str = "the file cannot be read";
@@ -45,13 +47,18 @@ pub fn probe(path: &Path) -> Result<ProbedFilm, &'static str> {
     let media = container(&start).ok_or("the file is not a video")?;
     match media {
         MediaType::Mp4 | MediaType::Mov => {
-            let properties = Some(mp4_probe::measure(path)?);
-            Ok(ProbedFilm { media, properties })
+            let (properties, codec) = mp4_probe::measure(path)?;
+            Ok(ProbedFilm {
+                media,
+                properties: Some(properties),
+                codec,
+            })
         }
         MediaType::Mkv => matroska_probe::probe(path),
         media => Ok(ProbedFilm {
             media,
             properties: None,
+            codec: video_codec::named_by_container(media),
         }),
     }
 }
@@ -113,21 +120,27 @@ mod tests {
         for packet in [0, 188, 376] {
             stream[packet] = b'G';
         }
-        for (bytes, media) in [
-            (padded(b"RIFF\0\0\0\0AVI LIST"), MediaType::Avi),
+        for (bytes, media, codec) in [
+            (padded(b"RIFF\0\0\0\0AVI LIST"), MediaType::Avi, None),
             (
                 padded(b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\x02"),
                 MediaType::Webp,
+                Some("webp"),
             ),
-            (padded(b"GIF89a"), MediaType::Gif),
-            (padded(b"OggS\0\x02\0\0\0\0\x80theora"), MediaType::Ogv),
-            (padded(b"FLV\x01\x05"), MediaType::Flv),
-            (padded(&[0, 0, 1, 0xba, 0x44]), MediaType::Mpg),
-            (stream, MediaType::Ts),
+            (padded(b"GIF89a"), MediaType::Gif, Some("gif")),
+            (
+                padded(b"OggS\0\x02\0\0\0\0\x80theora"),
+                MediaType::Ogv,
+                Some("theora"),
+            ),
+            (padded(b"FLV\x01\x05"), MediaType::Flv, None),
+            (padded(&[0, 0, 1, 0xba, 0x44]), MediaType::Mpg, None),
+            (stream, MediaType::Ts, None),
         ] {
             let film = ProbedFilm {
                 media,
                 properties: None,
+                codec,
             };
             assert_eq!(probed(&bytes), Ok(film), "{media}");
         }

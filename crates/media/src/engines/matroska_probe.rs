@@ -1,5 +1,5 @@
-//! Matroska probe: reads the size and length of a `WebM` or another Matroska film from its container,
-//! and checks that the file is complete (RFC 9559; RFC 8794 for the format of elements).
+//! Matroska probe: reads the codec, size and length of a `WebM` or another Matroska film from its
+//! container, and checks that the file is complete (RFC 9559; RFC 8794 for the format of elements).
 //!
 //! The file is untrusted: sizes in it are checked against its length, only small values are read,
 //! and elements are counted.
@@ -11,11 +11,12 @@ use std::path::Path;
 use mediagate_model::media::MediaType;
 
 use super::film_probe::{BROKEN, NO_VIDEO, ProbedFilm, TRUNCATED, UNREADABLE, VideoProperties};
+use super::video_codec;
 
 /// Maximum number of elements that are looked at. Clusters are skipped as a whole, so an hour in
 /// one-second clusters has a tenth of this.
 const MAX_ELEMENTS: u32 = 40_000;
-/// Longest document type that is read, in bytes.
+/// Longest document type or codec id that is read, in bytes.
 const MAX_TEXT_BYTES: u64 = 32;
 
 const EBML: u64 = 0x1a45_dfa3;
@@ -26,6 +27,7 @@ const TIMESTAMP_SCALE: u64 = 0x2a_d7b1;
 const DURATION: u64 = 0x4489;
 const TRACKS: u64 = 0x1654_ae6b;
 const TRACK_ENTRY: u64 = 0xae;
+const CODEC_ID: u64 = 0x86;
 const VIDEO: u64 = 0xe0;
 const PIXEL_WIDTH: u64 = 0xb0;
 const PIXEL_HEIGHT: u64 = 0xba;
@@ -67,7 +69,11 @@ pub(super) fn probe(path: &Path) -> Result<ProbedFilm, &'static str> {
         height,
         milliseconds,
     });
-    Ok(ProbedFilm { media, properties })
+    Ok(ProbedFilm {
+        media,
+        properties,
+        codec: facts.codec,
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +90,8 @@ struct SegmentFacts {
     duration: Option<f64>,
     /// Of the first video track.
     frame_size: Option<(u32, u32)>,
+    /// Of the first video track.
+    codec: Option<&'static str>,
     has_cluster: bool,
 }
 
@@ -265,6 +273,9 @@ impl ElementReader {
                 Ok(u32::from(pixels))
             };
             facts.frame_size = Some((side(PIXEL_WIDTH)?, side(PIXEL_HEIGHT)?));
+            if let Some(codec_id) = self.child(track, CODEC_ID)? {
+                facts.codec = video_codec::named_by_codec_id(&self.text(codec_id)?);
+            }
         }
         Ok(())
     }
@@ -296,10 +307,12 @@ mod tests {
         element(&[0x15, 0x49, 0xa9, 0x66], &[scale, duration].concat())
     }
 
-    fn tracks() -> Vec<u8> {
+    fn tracks(codec: &[u8]) -> Vec<u8> {
         let video = [element(&[0xb0], &[2, 128]), element(&[0xba], &[1, 104])].concat();
-        let sound = element(&[0xae], &element(&[0x83], &[2]));
-        let picture = element(&[0xae], &element(&[0xe0], &video));
+        let opus = [element(&[0x83], &[2]), element(&[0x86], b"A_OPUS")].concat();
+        let sound = element(&[0xae], &opus);
+        let picture = [element(&[0x86], codec), element(&[0xe0], &video)].concat();
+        let picture = element(&[0xae], &picture);
         element(&[0x16, 0x54, 0xae, 0x6b], &[sound, picture].concat())
     }
 
@@ -333,35 +346,57 @@ mod tests {
 
     #[test]
     fn size_and_length_are_read() {
-        let parts = [info(&4000.0_f64.to_be_bytes()), tracks(), cluster()];
+        let parts = [info(&4000.0_f64.to_be_bytes()), tracks(b"V_VP9"), cluster()];
         let webm = ProbedFilm {
             media: MediaType::Webm,
             properties: properties(4000),
+            codec: Some("vp9"),
         };
         assert_eq!(probed(&film(b"webm", &parts)), Ok(webm));
-        let parts = [info(&2500.0_f32.to_be_bytes()), tracks(), cluster()];
+        let parts = [info(&2500.0_f32.to_be_bytes()), tracks(b"V_VP9"), cluster()];
         let matroska = ProbedFilm {
             media: MediaType::Mkv,
             properties: properties(2500),
+            codec: Some("vp9"),
         };
         assert_eq!(probed(&film(b"matroska", &parts)), Ok(matroska));
+    }
+
+    #[test]
+    fn the_codec_is_that_of_the_picture() {
+        for (id, codec) in [
+            (&b"V_MPEG4/ISO/AVC"[..], Some("h264")),
+            (b"V_MPEGH/ISO/HEVC", Some("hevc")),
+            (b"V_AV1", Some("av1")),
+            (b"V_VP8\0\0", Some("vp8")),
+            (b"V_UNCOMPRESSED", None),
+            (b"", None),
+        ] {
+            let parts = [info(&4000.0_f64.to_be_bytes()), tracks(id), cluster()];
+            let probed = probed(&film(b"webm", &parts)).unwrap();
+            assert_eq!(probed.codec, codec, "{id:?}");
+        }
     }
 
     #[test]
     fn a_live_recording_has_no_length() {
         let mut live = header(b"webm");
         let content = open_element(&[0x1f, 0x43, 0xb6, 0x75], &[0; 40]);
-        live.extend(open_element(&SEGMENT_ID, &[tracks(), content].concat()));
+        live.extend(open_element(
+            &SEGMENT_ID,
+            &[tracks(b"V_VP9"), content].concat(),
+        ));
         let film = ProbedFilm {
             media: MediaType::Webm,
             properties: None,
+            codec: Some("vp9"),
         };
         assert_eq!(probed(&live), Ok(film));
     }
 
     #[test]
     fn broken_files_are_refused() {
-        let parts = [info(&4000.0_f64.to_be_bytes()), tracks(), cluster()];
+        let parts = [info(&4000.0_f64.to_be_bytes()), tracks(b"V_VP9"), cluster()];
         let whole = film(b"webm", &parts);
         for length in 0..whole.len() {
             assert!(probed(&whole[..length]).is_err(), "{length}");

@@ -17,6 +17,7 @@ pub mod own_models;
 pub mod recording_scan;
 pub mod retouch;
 pub mod stems_engine;
+pub mod video_codec;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

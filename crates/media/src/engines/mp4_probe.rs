@@ -1,5 +1,5 @@
-//! MP4 probe: reads the size and length of a video from its container, which may be a `QuickTime`
-//! file, and checks that the file is complete.
+//! MP4 probe: reads the codec, size and length of a video from its container, which may be a
+//! `QuickTime` file, and checks that the file is complete.
 //!
 //! The file is untrusted: sizes in it are checked against its length, tables are summed up instead
 //! of being stored, and boxes are counted.
@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::film_probe::{BROKEN, NO_VIDEO, TRUNCATED, UNREADABLE, VideoProperties};
+use super::video_codec;
 
 /// Maximum number of boxes per file: an hour in one-second fragments has a quarter of this.
 const MAX_BOXES: u32 = 200_000;
@@ -18,8 +19,11 @@ const TABLE_DEPTH: u8 = 3;
 /// Maximum number of tracks whose fragment defaults are remembered.
 const MAX_TRACKS: usize = 64;
 
-/// Reads the container of a file that begins as an MP4 or a `QuickTime` file.
-pub(super) fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
+/// Reads the container of a file that begins as an MP4 or a `QuickTime` file. The second value is the
+/// name of the codec, if it has one here.
+pub(super) fn measure(
+    path: &Path,
+) -> Result<(VideoProperties, Option<&'static str>), &'static str> {
     let mut reader = Mp4Reader::open(path)?;
     let size = reader.size;
     let (mut video, mut fragments) = (None, FragmentTotals::default());
@@ -45,11 +49,14 @@ pub(super) fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
     };
     match duration.saturating_mul(1000) / video.timescale.max(1) {
         0 => Err("the video has no duration"),
-        milliseconds => Ok(VideoProperties {
-            width: video.width,
-            height: video.height,
-            milliseconds,
-        }),
+        milliseconds => {
+            let properties = VideoProperties {
+                width: video.width,
+                height: video.height,
+                milliseconds,
+            };
+            Ok((properties, video.codec))
+        }
     }
 }
 
@@ -76,6 +83,7 @@ struct Mp4Track {
     /// In the track's timescale; 0 if the fragments contain it.
     duration: u64,
     samples: u64,
+    codec: Option<&'static str>,
 }
 
 /// What fragments add to the video track.
@@ -226,6 +234,7 @@ impl Mp4Reader {
                         known_duration(reader.number(next, 16)?.into(), u32::MAX.into());
                 }
                 b"hdlr" => track.is_video = reader.number(next, 8)?.to_be_bytes() == *b"vide",
+                b"stsd" => track.codec = reader.codec(next)?,
                 b"stsz" => track.samples = reader.samples(next)?,
                 b"stco" => reader.chunks(next, 4)?,
                 b"co64" => reader.chunks(next, 8)?,
@@ -233,6 +242,17 @@ impl Mp4Reader {
             }
             Ok(())
         })
+    }
+
+    /// The codec of the first entry of a table of sample descriptions.
+    fn codec(&self, table: Mp4Box) -> Result<Option<&'static str>, &'static str> {
+        // The table's head and the entry's size come before the entry's type.
+        const KIND_OFFSET: u64 = 12;
+        if table.length() < KIND_OFFSET + 4 {
+            return Ok(None);
+        }
+        let kind = self.number(table, KIND_OFFSET)?.to_be_bytes();
+        Ok(video_codec::named_by_sample_entry(kind))
     }
 
     /// Number of samples in a table; all of them must fit into the file.
@@ -396,7 +416,16 @@ mod tests {
     fn measure_bytes(file: &[u8]) -> Result<VideoProperties, &'static str> {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
-        measure(on_disk.path())
+        measure(on_disk.path()).map(|(properties, _)| properties)
+    }
+
+    fn codec_with(tables: &[&[u8]]) -> Option<&'static str> {
+        let mut on_disk = tempfile::NamedTempFile::new().unwrap();
+        let sizes = mp4_box("stsz", &[&numbers(&[0, 0, 2, 30, 40])]);
+        let mut tables = tables.to_vec();
+        tables.push(&sizes);
+        on_disk.write_all(&film(2000, &tables, &[])).unwrap();
+        measure(on_disk.path()).unwrap().1
     }
 
     /// A film with `tables` in its sample table, and `other_boxes` after its `moov`.
@@ -452,6 +481,35 @@ mod tests {
         assert_eq!(measure_bytes(&whole[..whole.len() - 1]), Err(TRUNCATED));
         let padded = [&whole[..], &[0; 13]].concat();
         assert_eq!(measure_bytes(&padded), Ok(FILM));
+    }
+
+    #[test]
+    fn the_codec_is_that_of_the_first_description() {
+        let entries = |kinds: &[&str]| {
+            let count = u32::try_from(kinds.len()).unwrap();
+            let boxes: Vec<u8> = kinds
+                .iter()
+                .flat_map(|kind| mp4_box(kind, &[&[0; 78]]))
+                .collect();
+            mp4_box("stsd", &[&numbers(&[0, count]), &boxes])
+        };
+        for (kind, codec) in [
+            ("avc1", Some("h264")),
+            ("avc3", Some("h264")),
+            ("hvc1", Some("hevc")),
+            ("hev1", Some("hevc")),
+            ("av01", Some("av1")),
+            ("vp09", Some("vp9")),
+            ("vp08", Some("vp8")),
+            ("mp4v", Some("mpeg4")),
+            ("apcn", Some("prores")),
+            ("xxxx", None),
+        ] {
+            assert_eq!(codec_with(&[&entries(&[kind])]), codec, "{kind}");
+        }
+        assert_eq!(codec_with(&[&entries(&["vp09", "avc1"])]), Some("vp9"));
+        assert_eq!(codec_with(&[&entries(&[])]), None, "without an entry");
+        assert_eq!(codec_with(&[]), None, "without descriptions");
     }
 
     #[test]

@@ -174,6 +174,7 @@ async fn video(
     let result = TaskResult::VideoV1(VideoOutput {
         video: video.id,
         media: video.media,
+        codec: film.codec.map(Into::into),
         // The poster is made later, when no caller waits for it.
         poster: None,
         sheet: None,

@@ -930,7 +930,7 @@ export function ResultFiles({ task }) {
             <a href=${source} download="">
               Download the MP4
             </a>${" "}
-            ${video.width} × ${video.height} · ${video.seconds} s ·${" "}
+            ${video.width} × ${video.height} · ${video.seconds} s ·${video.codec ? ` ${video.codec} ·` : ""}${" "}
             ${video.linked ? "stored at its provider" : sizeText(video.bytes)}
           </p>
           <${Provenance} provenance=${video.provenance} />

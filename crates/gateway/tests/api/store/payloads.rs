@@ -1,7 +1,11 @@
-//! Stored payloads of videos: those of earlier versions stay readable, and are written unchanged.
+//! Stored payloads and results of videos: those of earlier versions stay readable, and are written
+//! unchanged.
 
-use mediagate_model::task::{Choice, PictureRole, TaskPayload, VideoJob, VideoOptions};
-use serde_json::Value;
+use mediagate_model::media::MediaType;
+use mediagate_model::task::{
+    Choice, PictureRole, TaskPayload, TaskResult, VideoJob, VideoOptions, VideoOutput,
+};
+use serde_json::{Value, json};
 
 /// Payloads as they were stored before options were one type, one a line.
 const STORED: &str = include_str!("video_payloads.jsonl");
@@ -78,6 +82,28 @@ fn stored_pictures_keep_their_roles() {
         by_position,
     ];
     assert_eq!(roles.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn stored_videos_may_lack_a_codec() {
+    let stored = json!({"type": "video_v1", "video": "0193a000-0000-7000-8000-000000000020", "poster": null,
+        "sheet": null, "width": 480, "height": 480, "milliseconds": 1000, "size_bytes": 9, "sha256": "0a",
+        "expires_at_micros": 0, "direction": []});
+    let TaskResult::VideoV1(first) = serde_json::from_value(stored).unwrap() else {
+        panic!("not a video")
+    };
+    assert_eq!(
+        (first.media, first.codec.as_deref()),
+        (MediaType::Mp4, None)
+    );
+    let video = VideoOutput {
+        codec: Some("av1".into()),
+        ..first
+    };
+    let written = serde_json::to_value(TaskResult::VideoV1(video.clone())).unwrap();
+    assert_eq!(written["codec"], "av1");
+    let read: TaskResult = serde_json::from_value(written).unwrap();
+    assert_eq!(read, TaskResult::VideoV1(video));
 }
 
 #[test]

@@ -73,10 +73,10 @@ async fn a_film_of_another_container_is_delivered_as_it_came() {
     let transport_stream: Vec<u8> = (0..4)
         .flat_map(|_| [&b"G"[..], &[0; 187]].concat())
         .collect();
-    for (bytes, mime, extension, is_measured) in [
-        (webm.to_vec(), "video/webm", ".webm", true),
-        (quicktime, "video/quicktime", ".mov", true),
-        (transport_stream, "video/mp2t", ".ts", false),
+    for (bytes, mime, extension, codec) in [
+        (webm.to_vec(), "video/webm", ".webm", Some("vp9")),
+        (quicktime, "video/quicktime", ".mov", Some("h264")),
+        (transport_stream, "video/mp2t", ".ts", None),
     ] {
         let simulator = simulator().await;
         at(
@@ -92,11 +92,15 @@ async fn a_film_of_another_container_is_delivered_as_it_came() {
             let message = &body["choices"][0]["message"];
             let (url, video) = (message["content"].as_str().unwrap(), &message["video"]);
             assert!(url.ends_with(extension), "{url}");
-            assert_eq!(video["mime_type"], mime);
+            assert_eq!(
+                (&video["mime_type"], &video["codec"]),
+                (&json!(mime), &json!(codec))
+            );
             assert_eq!(video["bytes"], bytes.len());
             let ordered = (&json!(1280), &json!(4.0));
             let measured = (&json!(simulator::media::VIDEO_SIZE.0), &json!(4.0));
-            let expected = if is_measured { measured } else { ordered };
+            // A container whose codec is read is measured, too.
+            let expected = if codec.is_some() { measured } else { ordered };
             assert_eq!((&video["width"], &video["seconds"]), expected);
             let file = gateway.without_key().get(&path_of(url)).await;
             assert_eq!(
@@ -112,6 +116,7 @@ async fn a_film_of_another_container_is_delivered_as_it_came() {
             );
             let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
             assert_eq!(view["cost_usd"], "0.40", "{view}");
+            assert_eq!(view["output"]["videos"][0]["codec"], json!(codec), "{view}");
         }
         assert_eq!(paid_jobs(&simulator), 4);
         gateway.stop().await;

@@ -67,6 +67,7 @@ async fn the_answer_has_every_field_and_its_url_needs_no_key() {
     );
     assert_eq!(video["url"], url);
     assert_eq!(video["mime_type"], "video/mp4");
+    assert_eq!(video["codec"], "h264");
     assert_eq!(
         (&video["width"], &video["height"]),
         (&json!(480), &json!(480))
