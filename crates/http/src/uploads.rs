@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::response::Response;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
@@ -16,7 +17,9 @@ use crate::body::{JsonBody, is_multipart, too_large};
 use crate::context::RequestContext;
 use crate::error::ErrorResponse;
 use crate::idempotency::{Creation, CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
-use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
+use crate::orders::upload::{
+    UploadForm, UploadOrder, UploadRequest, check_other_fields, read_title,
+};
 use crate::tasks::cost;
 use mediagate_core::app::App;
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
@@ -35,6 +38,8 @@ pub(super) const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 const DISK_CHECK_INTERVAL: usize = 8_000_000;
 /// Longest text field of the form, in bytes.
 const FIELD_LIMIT: usize = 10_000;
+/// Bytes of an undeclared field that are read: enough to see whether it is a URL.
+const OTHER_FIELD_BYTES: usize = 100;
 
 /// Upload an audio file: WAV, AIFF, CAF, FLAC, MP3, AAC, M4A, Ogg or WebM.
 #[utoipa::path(post, path = "/uploads/audio", tag = "music",
@@ -157,6 +162,7 @@ async fn read_form(
     let mut form = MultipartForm::open(request, app, LIMIT_BYTES).await?;
     let mut file = None;
     let mut title = None;
+    let mut others = Map::new();
     while let Some(part) = form.next().await? {
         match part.name() {
             Some("file") if file.is_some() => return Err(second_file()),
@@ -168,15 +174,31 @@ async fn read_form(
                 file = spool(part, app).await?;
             }
             Some("title") => title = read_title(&part.text(FIELD_LIMIT).await?)?.or(title),
-            _ => part.skip().await?,
+            _ => {
+                let (name, beginning) = other_field(part).await?;
+                others.insert(name, beginning);
+            }
         }
     }
+    check_other_fields(others)?;
     let missing = || {
         let message = "The form must contain the audio file in the field \"file\".";
         Error::at_field(ErrorCode::MissingField, "file", message)
     };
     let (file, digest) = file.ok_or_else(missing)?;
     Ok((file, digest, title))
+}
+
+/// The name of an undeclared field, and the beginning of its value.
+async fn other_field(mut part: FormPart<'_>) -> Result<(String, Value), Error> {
+    let name = part.name().unwrap_or_default().to_owned();
+    let mut beginning = Vec::new();
+    while let Some(chunk) = part.chunk().await? {
+        let remaining = OTHER_FIELD_BYTES.saturating_sub(beginning.len());
+        beginning.extend(chunk.iter().take(remaining));
+    }
+    let beginning = String::from_utf8_lossy(&beginning).into_owned();
+    Ok((name, Value::String(beginning)))
 }
 
 /// The error for a form with more than one file: only one of them could be used.

@@ -135,6 +135,10 @@ pub struct SongJob {
     pub task: String,
     /// The other fields as the caller sent them; ids in them are ours.
     pub fields: Map<String, Value>,
+    /// Whether unknown ones among the fields say what is made. Only a provider that gets all fields
+    /// can then do the task.
+    #[serde(default)]
+    pub has_unknown_fields: bool,
     /// Fields that name clips, with those clips.
     pub clips: Vec<(String, ClipId)>,
     /// From `persona_id`.

@@ -12,7 +12,7 @@ use crate::pricing::{OrderedWork, QuotedQuantity};
 use mediagate_model::account::Caller;
 use mediagate_model::attribution::Attribution;
 use mediagate_model::catalog::Model;
-use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::error::{Error, ErrorCode, FieldError};
 use mediagate_model::ids::{AccountId, ClipId, PersonaId};
 use mediagate_model::music::{Clip, ClipOrigin, ClipState};
 use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload, TaskRequest};
@@ -38,6 +38,9 @@ pub struct SongOrder {
     pub seconds: Option<f64>,
     /// The fields for the provider as sent; `seconds` is among them.
     pub fields: Map<String, Value>,
+    /// Faults of the unknown fields that say what is made. They count where no route passes all
+    /// fields to its provider.
+    pub unknown_fields: Vec<FieldError>,
     /// The fields that name clips.
     pub clips: Vec<(String, ClipId)>,
     /// The persona, if one is named.
@@ -101,6 +104,7 @@ pub async fn prepare(
     let job = SongJob {
         task: order.task,
         fields: order.fields,
+        has_unknown_fields: !order.unknown_fields.is_empty(),
         clips: order.clips,
         persona: order.persona,
         outputs: (0..clips).map(|_| ClipId::new()).collect(),

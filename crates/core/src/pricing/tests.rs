@@ -61,6 +61,7 @@ fn song(clips: usize) -> TaskPayload {
     TaskPayload::SongV1(SongJob {
         task: "generate".into(),
         fields: serde_json::Map::new(),
+        has_unknown_fields: false,
         clips: Vec::new(),
         persona: None,
         outputs: (0..clips).map(|_| ClipId::new()).collect(),

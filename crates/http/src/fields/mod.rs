@@ -3,7 +3,7 @@
 //! Each getter returns `None` for a field that is absent, null, or invalid. Faults are collected,
 //! and [`read`] fails with all of them at once. Unknown fields are ignored: callers send additional
 //! fields of other APIs. Two kinds are not: in an order those that say what is made
-//! ([`refuse_unknown`]), and in an operator's limits those that resemble a known one ([`read_strict`]).
+//! ([`refuse_unknown`], [`unknown_faults`]), and in an operator's limits those that resemble a known one ([`read_strict`]).
 //!
 //! A request is declared with the macro in `request`, from the field types in `types`. The
 //! declaration gives its reader and its schema. `parameters` does the same for a query.
@@ -23,7 +23,7 @@ use mediagate_model::error::{Error, ErrorCode, FieldError};
 
 pub use request::FieldType;
 pub(crate) use request::request;
-pub use unknown_fields::refuse_unknown;
+pub use unknown_fields::{refuse_unknown, unknown_faults};
 
 /// Maximum size of a JSON body with its `data:` URLs, in bytes.
 pub(crate) const BODY_LIMIT: usize = 32_000_000;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use utoipa::openapi::schema::Object;
 
 use super::BodyFields;
-use mediagate_model::error::ErrorCode;
+use mediagate_model::error::{ErrorCode, FieldError};
 
 /// The words of what is sold here, each with the plural that is sent.
 const PRODUCT_WORDS: [&str; 29] = [
@@ -65,7 +65,10 @@ const NEAREST: [(&[&str], &[&str]); 9] = [
         &["reference", "references"],
         &["reference_images", "input_references"],
     ),
-    (&["audio", "sound", "sounds"], &["audio", "generate_audio"]),
+    (
+        &["audio", "sound", "sounds"],
+        &["audio", "generate_audio", "url"],
+    ),
     (&["ratio", "ratios", "orientation"], &["aspect_ratio"]),
     (&["width", "height", "size", "sizes"], &["size"]),
     (&["resolution", "resolutions"], &["resolution"]),
@@ -90,7 +93,16 @@ const MAX_SHOWN: usize = 100;
 
 /// Records a fault for each member that `declared` does not have and that says what is made.
 pub fn refuse_unknown(body: &BodyFields<'_>, declared: &Object) {
+    for fault in unknown_faults(body, declared) {
+        body.fault_at(fault.param, fault.code, fault.message);
+    }
+}
+
+/// A fault for each member that `declared` does not have and that says what is made. They are not
+/// recorded: a provider may know these members.
+pub fn unknown_faults(body: &BodyFields<'_>, declared: &Object) -> Vec<FieldError> {
     let is_declared = |name: &str| declared.properties.contains_key(name);
+    let mut faults = Vec::new();
     for (name, value) in body.members() {
         if is_declared(name) || HARMLESS.contains(&name.as_str()) || is_absent(value) {
             continue;
@@ -107,10 +119,14 @@ pub fn refuse_unknown(body: &BodyFields<'_>, declared: &Object) {
             || format!("The known fields are: {}.", known_fields(declared)),
             |ours| format!("The nearest known field is {ours}."),
         );
-        let message = format!("Unknown field that {reason}, so it is not ignored. {advice}");
         let shown: String = name.chars().take(MAX_SHOWN).collect();
-        body.fault(&shown, ErrorCode::UnsupportedValue, message);
+        faults.push(FieldError {
+            code: ErrorCode::UnsupportedValue,
+            param: body.path(&shown),
+            message: format!("Unknown field that {reason}, so it is not ignored. {advice}"),
+        });
     }
+    faults
 }
 
 /// Whether a value says nothing: null, or empty as in a form that was not filled in.

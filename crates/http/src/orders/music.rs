@@ -60,8 +60,9 @@ impl SubmitRequest {
             CallbackFields::object(),
             TermsFields::object(),
         ];
-        let description = "A song, or another music task of a provider. Fields that are not \
-                           listed are passed to the provider.";
+        let description = "A song, or another music task of a provider. Providers of the music API \
+                           itself get fields that are not listed, too. For others such a field is \
+                           refused if it says what is made.";
         merge_objects(description, parts)
     }
 }
@@ -82,7 +83,7 @@ impl ToSchema for SubmitRequest {
 
 /// The declared fields of a separation, and those of songs: clients of this API send the same body
 /// for every task.
-static SEPARATION_FIELDS: LazyLock<Object> =
+pub(super) static KNOWN_FIELDS: LazyLock<Object> =
     LazyLock::new(|| merge_objects("", [SubmitRequest::separation(), SubmitRequest::song()]));
 
 /// A parsed submission.
@@ -123,7 +124,7 @@ impl ApiOrder for MusicOrder {
             task => {
                 // The fields of a separation are read even without a task, so that all faults are
                 // found.
-                refuse_unknown(body, &SEPARATION_FIELDS);
+                refuse_unknown(body, &KNOWN_FIELDS);
                 let separation = separation::order(body, SeparationFields::read(body));
                 task.and(separation).map(Self::Separation)
             }

@@ -3,10 +3,10 @@
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
-use super::music::{MAX_TITLE, SubmissionMembers, is_absent, is_nothing};
+use super::music::{KNOWN_FIELDS, MAX_TITLE, SubmissionMembers, is_absent, is_nothing};
 use super::terms::{self, TermsFields};
 use crate::fields::types::{BooleanField, IdField, NumberField, OptionalText, TextField, texts};
-use crate::fields::{BodyFields, FieldType, request};
+use crate::fields::{BodyFields, FieldType, request, unknown_faults};
 use mediagate_core::domain::songs::SongOrder;
 use mediagate_model::attribution::MAX_USER;
 use mediagate_model::error::ErrorCode;
@@ -125,6 +125,8 @@ pub(super) fn order(
         make_instrumental: request.make_instrumental.unwrap_or(false),
         seconds: request.seconds,
         fields: members,
+        // Providers of the music API itself know more fields than are listed here.
+        unknown_fields: unknown_faults(body, &KNOWN_FIELDS),
         clips: single_clips
             .chain(lists.into_iter().flatten().flatten())
             .collect(),

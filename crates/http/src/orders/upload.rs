@@ -1,11 +1,14 @@
 //! The request to upload a recording, by its URL or in a form.
 
-use serde_json::Value;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::Object;
 
 use super::music::MAX_TITLE;
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{FileField, NonEmptyText, OptionalText, RequiredField};
-use crate::fields::{self, request};
+use crate::fields::{self, refuse_unknown, request};
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
@@ -30,6 +33,11 @@ request! {
     }
 }
 
+/// The declared fields of an upload by URL.
+static KNOWN_FIELDS: LazyLock<Object> = LazyLock::new(UploadRequest::object);
+/// The declared fields of an upload by form.
+static KNOWN_FORM_FIELDS: LazyLock<Object> = LazyLock::new(UploadForm::object);
+
 /// A parsed upload by URL.
 #[derive(Debug)]
 pub struct UploadOrder {
@@ -49,6 +57,7 @@ impl ApiOrder for UploadOrder {
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
+            refuse_unknown(body, &KNOWN_FIELDS);
             let UploadRequest { url, title } = UploadRequest::read(body);
             url.map(|url| Self { url, title })
         })
@@ -59,6 +68,14 @@ impl QuotableOrder for UploadOrder {
     fn quote_subject(self) -> QuotedOrder {
         QuotedOrder::Upload
     }
+}
+
+/// Refuses the other fields of a form that say what is uploaded, as in a body.
+pub fn check_other_fields(fields: Map<String, Value>) -> Result<(), Error> {
+    fields::read(&Value::Object(fields), |body| {
+        refuse_unknown(body, &KNOWN_FORM_FIELDS);
+        Some(())
+    })
 }
 
 /// Reads the title of an upload by form.

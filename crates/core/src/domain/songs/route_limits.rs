@@ -19,28 +19,72 @@ const MIN_SONG_SECONDS: u32 = 1;
 /// The field with the clip to cover.
 const COVER_CLIP: &str = "cover_clip_id";
 
-/// Whether a route can make such a song.
-pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
-    song_limits(limits, &job.task, &job.fields).is_ok()
+/// What a route must be able to do for an order.
+#[derive(Debug, Clone, Copy)]
+struct SongDemand<'a> {
+    task: &'a str,
+    fields: &'a Map<String, Value>,
+    has_unknown_fields: bool,
 }
 
-/// A route's limits on songs; or, if it does the task but does not support a field, that field.
+impl<'a> SongDemand<'a> {
+    fn by_order(order: &'a SongOrder) -> Self {
+        Self {
+            task: &order.task,
+            fields: &order.fields,
+            has_unknown_fields: !order.unknown_fields.is_empty(),
+        }
+    }
+
+    fn by_job(job: &'a SongJob) -> Self {
+        Self {
+            task: &job.task,
+            fields: &job.fields,
+            has_unknown_fields: job.has_unknown_fields,
+        }
+    }
+}
+
+/// Why a route cannot do an order.
+#[derive(Debug)]
+enum SongRefusal {
+    /// It does not do the task.
+    Task,
+    /// It does not support this field, or its value, for the reason given.
+    Field(&'static str, String),
+    /// It gets only the fields that it lists, and others say what is made.
+    UnknownFields,
+}
+
+/// Whether a route can make such a song.
+pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
+    song_limits(limits, SongDemand::by_job(job)).is_ok()
+}
+
+/// A route's limits on songs, or why it cannot make this one.
 fn song_limits<'a>(
     limits: &'a ModelLimits,
-    task: &str,
-    fields: &Map<String, Value>,
-) -> Result<&'a SongLimits, Option<(&'static str, String)>> {
+    demand: SongDemand<'_>,
+) -> Result<&'a SongLimits, SongRefusal> {
+    let SongDemand {
+        task,
+        fields,
+        has_unknown_fields,
+    } = demand;
     let ModelLimits::Music(music) = limits else {
-        return Err(None);
+        return Err(SongRefusal::Task);
     };
     if !music.tasks.iter().any(|supported| supported == task) {
-        return Err(None);
+        return Err(SongRefusal::Task);
     }
     let songs = &music.songs;
     // `None`: a provider of the music API itself, which gets all fields unchanged.
     let Some(supported_fields) = &songs.fields else {
         return Ok(songs);
     };
+    if has_unknown_fields {
+        return Err(SongRefusal::UnknownFields);
+    }
     for name in ["lyrics", "negative_tags", "make_instrumental", "seconds"] {
         let is_set = match fields.get(name) {
             Some(Value::String(text)) => !text.trim().is_empty(),
@@ -49,7 +93,8 @@ fn song_limits<'a>(
             _ => false,
         };
         if is_set && !supported_fields.contains(&name) {
-            return Err(Some((name, format!("does not support {name}"))));
+            let message = format!("does not support {name}");
+            return Err(SongRefusal::Field(name, message));
         }
     }
     let seconds = fields.get("seconds").and_then(Value::as_f64);
@@ -57,7 +102,7 @@ fn song_limits<'a>(
         && !(f64::from(min)..=f64::from(max)).contains(&seconds)
     {
         let message = format!("supports songs of {min} to {max} seconds");
-        return Err(Some(("seconds", message)));
+        return Err(SongRefusal::Field("seconds", message));
     }
     Ok(songs)
 }
@@ -66,15 +111,17 @@ fn song_limits<'a>(
 pub(super) fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     let mut refusal = None;
     for route in model.routes() {
-        match song_limits(&route.limits, &order.task, &order.fields) {
+        match song_limits(&route.limits, SongDemand::by_order(order)) {
             // One route that can do it is enough. If none can, the first one's reason is returned.
             Ok(songs) => return check_content(songs, order),
-            Err(reason) => refusal = refusal.or(reason),
+            Err(SongRefusal::Task) => {}
+            Err(reason) => refusal = refusal.or(Some(reason)),
         }
     }
     match refusal {
-        None => Ok(()),
-        Some((param, reason)) => {
+        None | Some(SongRefusal::Task) => Ok(()),
+        Some(SongRefusal::UnknownFields) => Err(Error::Invalid(order.unknown_fields.clone())),
+        Some(SongRefusal::Field(param, reason)) => {
             let message = format!("{} {reason}.", model.id);
             Err(Error::at_field(ErrorCode::UnsupportedValue, param, message))
         }
@@ -133,7 +180,7 @@ pub(super) fn check_source(
         .map(|upstream| upstream.provider.as_str());
     let can_use = |route: &Route| {
         let is_known = known_by == Some(route.provider.as_str());
-        song_limits(&route.limits, &order.task, &order.fields)
+        song_limits(&route.limits, SongDemand::by_order(order))
             .is_ok_and(|songs| is_known || !needs_own_clip(songs, field))
     };
     if model.routes().iter().any(can_use) {
@@ -148,7 +195,7 @@ pub(super) fn check_source(
 
 /// Whether a route can do the work only if its provider made the clips of the order.
 pub fn needs_own_clips(limits: &ModelLimits, job: &SongJob) -> bool {
-    song_limits(limits, &job.task, &job.fields).is_ok_and(|songs| {
+    song_limits(limits, SongDemand::by_job(job)).is_ok_and(|songs| {
         let mut clips = job.clips.iter();
         clips.any(|(field, _)| needs_own_clip(songs, field))
     })
@@ -198,7 +245,7 @@ fn limits_of_route(
     let catalog = app.models.catalog.load();
     let model = catalog.with_id(&task.model)?;
     let route = model.route(provider, route_model)?;
-    let songs = song_limits(&route.limits, &job.task, &job.fields);
+    let songs = song_limits(&route.limits, SongDemand::by_job(job));
     songs.ok().cloned()
 }
 
@@ -221,5 +268,5 @@ fn takes_length(songs: &SongLimits) -> bool {
 /// The limits of the routes that can do this order.
 fn routes_for<'a>(model: &'a Model, order: &'a SongOrder) -> impl Iterator<Item = &'a SongLimits> {
     let routes = model.routes().iter();
-    routes.filter_map(|route| song_limits(&route.limits, &order.task, &order.fields).ok())
+    routes.filter_map(|route| song_limits(&route.limits, SongDemand::by_order(order)).ok())
 }

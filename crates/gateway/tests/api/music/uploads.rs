@@ -205,6 +205,17 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
             .await;
         answer.refused(400, "missing_field").on_param("file");
     }
+    for (name, value) in [("video", "x"), ("cover", "https://example.com/a.png")] {
+        let form = Form::new().part("file", Part::bytes(sound::wav(1, 1)).file_name("a.wav"));
+        let form = form.text(name, value).text("note", "mine");
+        let answer = gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await;
+        answer.refused(400, "unsupported_value").on_param(name);
+        let body = json!({"url": "https://example.com/a.wav", name: value, "note": "mine"});
+        let answer = gateway.post(PATH, &body).await;
+        answer.refused(400, "unsupported_value").on_param(name);
+    }
     let two_files = ["a.wav", "b.wav"]
         .into_iter()
         .fold(Form::new(), |form, name| {

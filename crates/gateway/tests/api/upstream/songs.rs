@@ -365,6 +365,12 @@ async fn fields_that_a_model_ignores_are_refused() {
             "missing_field",
             "prompt",
         ),
+        (json!({"duration": 30}), "unsupported_value", "duration"),
+        (
+            json!({"style_source": {"url": "https://example.com/a.mp3"}}),
+            "unsupported_value",
+            "style_source",
+        ),
     ] {
         let mut body = json!({"prompt": "rain", "tags": "blues", "mv": "singer"});
         let fields = fields.as_object().unwrap().clone();
@@ -375,10 +381,39 @@ async fn fields_that_a_model_ignores_are_refused() {
             .refused(400, code)
             .on_param(param);
     }
-    let quote_request = json!({"endpoint": SUBMIT, "body": {"prompt": "rain", "mv": "singer"}});
+    let body = json!({"prompt": "rain", "mv": "singer", "song_length": 30, "audio_url": "x"});
+    let refused = gateway.post(SUBMIT, &body).await;
+    refused.refused(400, "unsupported_value");
+    for word in [
+        "audio_url",
+        "song_length",
+        "The nearest known field is seconds.",
+    ] {
+        assert!(refused.message().contains(word), "{}", refused.message());
+    }
+    // Other unknown fields, and those without content, change nothing.
+    let body = json!({"prompt": "rain", "mv": "singer", "token": "t", "duration": null, "image_url": "",
+        "metadata": {"page": "https://example.com"}});
+    let quote_request = json!({"endpoint": SUBMIT, "body": body});
     let quote = gateway.post("/v1/quote", &quote_request).await.ok();
     assert_eq!(quote["cost_usd"], "0.20");
     assert_eq!(submissions(&simulator), 0);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn unknown_fields_go_to_a_provider_that_gets_every_field() {
+    let simulator = simulator().await;
+    let toml = provider("lister", "recipe:mureka", &simulator, "")
+        + &provider("relay", "suno-family", &simulator, "")
+        + "[models.singer]\nkind = \"music\"\nprice = { unit = \"task\", usd = \"0.20\" }\n\
+           routes = [{ provider = \"lister\", model = \"mureka-9\" }, \
+           { provider = \"relay\", model = \"chirp-auk\" }]\n";
+    let gateway = gateway(&toml).await;
+    let body = json!({"prompt": "[Verse] rain", "tags": "blues", "mv": "singer", "image_url": "https://example.com/a.png"});
+    order_song(&gateway, &body).await;
+    let sent = submitted_body(&simulator);
+    assert_eq!(sent["image_url"], "https://example.com/a.png");
     gateway.stop().await;
 }
 
