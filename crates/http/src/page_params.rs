@@ -136,22 +136,28 @@ pub(crate) const METADATA_PARAMETER: &str = "metadata.NAME";
 /// Most attributes of a filter: each is looked up in an index of terms, with the words of a search.
 const MAX_ATTRIBUTES: usize = 4;
 
+/// The attributes in a query, with their values.
+fn read_attributes(query: &BodyFields<'_>) -> Vec<(Attribute, String)> {
+    let mut attributes = Vec::new();
+    for name in query.members().keys() {
+        let Ok(attribute) = name.parse::<Attribute>() else {
+            // Other names are unknown parameters, which are refused elsewhere.
+            if is_parameter(name, METADATA_PARAMETER) {
+                let message = format!("The name must have at most {MAX_NAME} characters.");
+                query.fault(METADATA_PARAMETER, ErrorCode::InvalidValue, message);
+            }
+            continue;
+        };
+        if let Some(value) = query.filled_string(name, MAX_USER) {
+            attributes.push((attribute, value));
+        }
+    }
+    attributes
+}
+
 impl QueryParameters for AttributeFilter {
     fn read(query: &BodyFields<'_>) -> Self {
-        let mut attributes = Vec::new();
-        for name in query.members().keys() {
-            let Ok(attribute) = name.parse::<Attribute>() else {
-                // Other names are unknown parameters, which are refused elsewhere.
-                if is_parameter(name, METADATA_PARAMETER) {
-                    let message = format!("The name must have at most {MAX_NAME} characters.");
-                    query.fault(METADATA_PARAMETER, ErrorCode::InvalidValue, message);
-                }
-                continue;
-            };
-            if let Some(value) = query.filled_string(name, MAX_USER) {
-                attributes.push((attribute, value));
-            }
-        }
+        let attributes = read_attributes(query);
         if attributes.len() > MAX_ATTRIBUTES {
             let message = format!("At most {MAX_ATTRIBUTES} attributes can be filtered by.");
             query.fault(METADATA_PARAMETER, ErrorCode::InvalidValue, message);
@@ -168,6 +174,35 @@ impl QueryParameters for AttributeFilter {
                         for the name. Up to four such filters, including `user`";
         vec![
             describe::<OptionalText<MAX_USER>>("user", "Only tasks for this end user"),
+            describe::<OptionalText<MAX_VALUE>>(METADATA_PARAMETER, metadata),
+        ]
+    }
+}
+
+/// The attribute that sums are limited to, with its value: `user`, or `metadata.` with a name.
+pub(crate) struct AttributeChoice(pub(crate) Option<(Attribute, String)>);
+
+impl QueryParameters for AttributeChoice {
+    fn read(query: &BodyFields<'_>) -> Self {
+        let mut attributes = read_attributes(query);
+        if attributes.len() > 1 {
+            let message = "Filter either by user or by one metadata.NAME.";
+            query.fault(METADATA_PARAMETER, ErrorCode::InvalidValue, message);
+        }
+        Self(attributes.pop())
+    }
+
+    fn names() -> Vec<&'static str> {
+        vec!["user", METADATA_PARAMETER]
+    }
+
+    fn descriptions() -> Vec<Parameter> {
+        let user = "Only usage of this end user. `group_by` can then contain no `metadata.NAME`";
+        let metadata = "Only usage of tasks whose order has this value under this name in `metadata`. NAME \
+                        stands for the name. Only one such filter, and not with `user`. `group_by` can \
+                        then contain neither `user` nor another name";
+        vec![
+            describe::<OptionalText<MAX_USER>>("user", user),
             describe::<OptionalText<MAX_VALUE>>(METADATA_PARAMETER, metadata),
         ]
     }

@@ -102,20 +102,21 @@ pub fn add_job(
     Ok(())
 }
 
-/// At most `limit` sums by the values of an attribute, and by what else the query groups by, in no
-/// particular order.
+/// At most `limit` sums by the values of an attribute, or of one of its values, and by what else the
+/// query groups by, in no particular order.
 pub fn sums(
     conn: &mut Conn<'_>,
     query: &HourlyQuery,
     attribute: &Attribute,
+    value: Option<&str>,
     limit: i64,
 ) -> Result<Vec<(HourlyGroup, String, HourlySum)>, StoreError> {
     macro_rules! read {
-        ($account:literal) => {
+        ($account:literal, $digest:literal) => {
             sql!(
                 concat!("SELECT ", group_columns!(), ", value, ", sum_columns!(), "
                  FROM attributed_sums WHERE attribute = :attribute AND hour >= :from AND hour < :before AND ", $account,
-                 " AND (CAST(:provider AS TEXT) IS NULL OR provider = :provider)
+                 " AND ", $digest, " AND (CAST(:provider AS TEXT) IS NULL OR provider = :provider)
                  AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND (CAST(:key AS TEXT) IS NULL OR key_id = :key)
                  AND (CAST(:outcome AS TEXT) IS NULL OR outcome = :outcome)
                  GROUP BY 1, 2, 3, 4, 5, 6, 7 LIMIT :limit"),
@@ -123,6 +124,7 @@ pub fn sums(
                 from = hour_of(query.from),
                 before = hour_of(query.before),
                 account = query.account,
+                digest = value.map(digest),
                 provider = query.provider.as_ref(),
                 model = query.model.as_ref(),
                 key = query.key,
@@ -138,10 +140,14 @@ pub fn sums(
         };
     }
     // A statement for each case, because planners use no index for an optional condition.
-    let statement = if query.account.is_some() {
-        read!("account_id = :account")
-    } else {
-        read!("CAST(:account AS TEXT) IS NULL")
+    let statement = match (query.account, value) {
+        (Some(_), Some(_)) => read!("account_id = :account", "digest = :digest"),
+        (Some(_), None) => read!("account_id = :account", "CAST(:digest AS TEXT) IS NULL"),
+        (None, Some(_)) => read!("CAST(:account AS TEXT) IS NULL", "digest = :digest"),
+        (None, None) => read!(
+            "CAST(:account AS TEXT) IS NULL",
+            "CAST(:digest AS TEXT) IS NULL"
+        ),
     };
     statement.all(conn, |row| {
         let mut fields = FieldReader::new(row);
@@ -153,31 +159,44 @@ pub fn sums(
     })
 }
 
-/// At most `limit` rows of an account by day, each with the value of the attribute.
+/// At most `limit` rows of an account by day, each with the value of the attribute: of all values, or
+/// of one.
 pub fn daily_rows(
     conn: &mut Conn<'_>,
     filter: &UsageFilter,
     attribute: &Attribute,
+    value: Option<&str>,
     limit: i64,
 ) -> Result<Vec<(String, DailyUsage)>, StoreError> {
-    sql!(
-        "SELECT value, hour / 24, model, key_id, CAST(SUM(spent_micros) AS BIGINT),
-                CAST(SUM(CASE outcome WHEN 'succeeded' THEN tasks ELSE 0 END) AS BIGINT),
-                CAST(SUM(CASE outcome WHEN 'failed' THEN tasks ELSE 0 END) AS BIGINT),
-                CAST(SUM(CASE outcome WHEN 'cancelled' THEN tasks ELSE 0 END) AS BIGINT)
-         FROM attributed_sums
-         WHERE account_id = :account AND attribute = :attribute AND hour >= :from AND hour < :before
-         AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND (CAST(:key AS TEXT) IS NULL OR key_id = :key)
-         GROUP BY 1, 2, 3, 4 LIMIT :limit",
-        account = filter.account,
-        attribute = attribute.to_string(),
-        from = hour_of(filter.from),
-        before = hour_of(filter.before),
-        model = filter.model.as_ref(),
-        key = filter.key,
-        limit
-    )
-    .all(conn, |row| {
+    macro_rules! read {
+        ($digest:literal) => {
+            sql!(
+                concat!("SELECT value, hour / 24, model, key_id, CAST(SUM(spent_micros) AS BIGINT),
+                        CAST(SUM(CASE outcome WHEN 'succeeded' THEN tasks ELSE 0 END) AS BIGINT),
+                        CAST(SUM(CASE outcome WHEN 'failed' THEN tasks ELSE 0 END) AS BIGINT),
+                        CAST(SUM(CASE outcome WHEN 'cancelled' THEN tasks ELSE 0 END) AS BIGINT)
+                 FROM attributed_sums
+                 WHERE account_id = :account AND attribute = :attribute AND hour >= :from AND hour < :before
+                 AND ", $digest, " AND (CAST(:model AS TEXT) IS NULL OR model = :model)
+                 AND (CAST(:key AS TEXT) IS NULL OR key_id = :key)
+                 GROUP BY 1, 2, 3, 4 LIMIT :limit"),
+                account = filter.account,
+                attribute = attribute.to_string(),
+                from = hour_of(filter.from),
+                before = hour_of(filter.before),
+                digest = value.map(digest),
+                model = filter.model.as_ref(),
+                key = filter.key,
+                limit
+            )
+        };
+    }
+    let statement = if value.is_some() {
+        read!("digest = :digest")
+    } else {
+        read!("CAST(:digest AS TEXT) IS NULL")
+    };
+    statement.all(conn, |row| {
         let mut fields = FieldReader::new(row);
         let value = fields.field("attributed_sums.value")?;
         let usage = DailyUsage {

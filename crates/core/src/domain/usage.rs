@@ -34,7 +34,12 @@ pub struct UsageSelection {
     pub by_key: bool,
     /// The attribute to group by.
     pub attribute: Option<Attribute>,
+    /// Only tasks with this value of an attribute. The rows can be grouped by no other attribute.
+    pub attribute_filter: Option<AttributeValue>,
 }
+
+/// An attribute and its value.
+pub type AttributeValue = (Attribute, String);
 
 /// A group's values; `None` if not grouped by it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,24 +101,37 @@ pub type UsageReport = (Vec<(UsageGroup, UsageTotals)>, BTreeMap<KeyId, String>)
 pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, Error> {
     let (filter, now) = (selection.filter.clone(), app.clock.now());
     let attribute = selection.attribute.clone();
+    let attribute_filter = selection.attribute_filter.clone();
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
-        let attributed = match &attribute {
-            Some(attribute) => attributed_rows(conn, &filter, attribute)?,
-            None => Vec::new(),
+        let attributed = match (&attribute_filter, &attribute) {
+            (Some((attribute, value)), _) => {
+                attributed_rows(conn, &filter, attribute, Some(value))?
+            }
+            (None, Some(attribute)) => attributed_rows(conn, &filter, attribute, None)?,
+            (None, None) => Vec::new(),
         };
-        Ok((
-            store::usage::rows(conn, &filter)?,
-            attributed,
-            store::accounts::keys_of(conn, filter.account, now)?,
-        ))
+        let all = if attribute_filter.is_some() {
+            Vec::new()
+        } else {
+            store::usage::rows(conn, &filter)?
+        };
+        let keys = store::accounts::keys_of(conn, filter.account, now)?;
+        Ok((all, attributed, keys))
     });
     let (usage_rows, attributed_rows, keys) = store::await_within_limit(read).await?;
-    let mut rows = sum_up(&selection, usage_rows.into_iter().map(|row| (None, row)));
-    if selection.attribute.is_some() {
-        let attributed_rows = attributed_rows.into_iter();
-        let attributed = attributed_rows.map(|(value, row)| (Some(value), row));
-        subtract_attributed(&mut rows, sum_up(&selection, attributed));
-    }
+    let is_grouped = selection.attribute.is_some();
+    let attributed_rows = attributed_rows.into_iter();
+    let attributed = attributed_rows.map(|(value, row)| (is_grouped.then_some(value), row));
+    let attributed = sum_up(&selection, attributed);
+    let rows = if selection.attribute_filter.is_some() {
+        attributed
+    } else {
+        let mut rows = sum_up(&selection, usage_rows.into_iter().map(|row| (None, row)));
+        if is_grouped {
+            subtract_attributed(&mut rows, attributed);
+        }
+        rows
+    };
     let names = keys.into_iter().map(|(key, ..)| (key.id, key.name));
     Ok((rows.into_iter().collect(), names.collect()))
 }
@@ -126,9 +144,10 @@ fn attributed_rows(
     conn: &mut Conn<'_>,
     filter: &UsageFilter,
     attribute: &Attribute,
+    value: Option<&str>,
 ) -> Result<Vec<(String, DailyUsage)>, Error> {
     let limit = MAX_ATTRIBUTED_ROWS + 1;
-    let rows = store::attributed_sums::daily_rows(conn, filter, attribute, limit)?;
+    let rows = store::attributed_sums::daily_rows(conn, filter, attribute, value, limit)?;
     if i64::try_from(rows.len()).unwrap_or(i64::MAX) < limit {
         return Ok(rows);
     }
@@ -209,10 +228,14 @@ pub async fn all_accounts(
     app: &Ctx,
     query: hourly_sums::HourlyQuery,
     attribute: Option<Attribute>,
+    attribute_filter: Option<AttributeValue>,
 ) -> Result<Option<OperatorUsageReport>, Error> {
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let mut report = OperatorUsageReport {
-            rows: operator_rows(conn, &query, attribute.as_ref())?,
+            rows: match &attribute_filter {
+                Some(filter) => filtered_rows(conn, &query, filter, attribute.is_some())?,
+                None => operator_rows(conn, &query, attribute.as_ref())?,
+            },
             ..OperatorUsageReport::default()
         };
         // The query asks for one row more than allowed. A truncated report would show wrong sums,
@@ -260,7 +283,7 @@ fn operator_rows(
         let rows = all.into_iter().map(|(group, sum)| row(group, None, sum));
         return Ok(rows.collect());
     };
-    let attributed = store::attributed_sums::sums(conn, query, attribute, MOST_ROWS + 1)?;
+    let attributed = store::attributed_sums::sums(conn, query, attribute, None, MOST_ROWS + 1)?;
     let mut rest: BTreeMap<_, _> = all.into_iter().collect();
     for (group, _, sum) in &attributed {
         if let Some(all) = rest.get_mut(group) {
@@ -272,6 +295,24 @@ fn operator_rows(
     let attributed = attributed.map(|(group, value, sum)| row(group, Some(value), sum));
     let rest = rest.into_iter().map(|(group, sum)| row(group, None, sum));
     Ok(attributed.chain(rest).collect())
+}
+
+/// The rows of the tasks with one value of an attribute, at most one more than [`MOST_ROWS`].
+fn filtered_rows(
+    conn: &mut Conn<'_>,
+    query: &hourly_sums::HourlyQuery,
+    (attribute, value): &AttributeValue,
+    is_grouped: bool,
+) -> Result<Vec<OperatorUsageRow>, Error> {
+    let sums = store::attributed_sums::sums(conn, query, attribute, Some(value), MOST_ROWS + 1)?;
+    let rows = sums
+        .into_iter()
+        .map(|(group, value, sum)| OperatorUsageRow {
+            group,
+            value: is_grouped.then_some(value),
+            sum,
+        });
+    Ok(rows.collect())
 }
 
 /// The first instant of a day.

@@ -28,7 +28,8 @@ pub(crate) async fn usage(
     let mut query = AdminUsageQuery::new(query, app.clock.now())?;
     query.selection.account = account_of_filter(&app, account).await?;
     let attribute = query.attribute.clone();
-    let report = usage::all_accounts(&app, query.selection.clone(), attribute).await?;
+    let filter = query.attribute_filter.clone();
+    let report = usage::all_accounts(&app, query.selection.clone(), attribute, filter).await?;
     let report = report.ok_or_else(too_many)?;
     let list = AdminUsageList::new(&query, &report);
     let name = format!("usage-{}-{}.csv", list.from, list.to);

@@ -7,9 +7,12 @@ use utoipa::ToSchema;
 
 use crate::fields::parameters::{invalid, parameters};
 use crate::fields::types::{IdField, OptionalText};
-use crate::page_params::{DayField, FormatChoice, GroupField, GroupNames, RowGroups};
+use crate::page_params::{
+    AttributeChoice, DayField, FormatChoice, GroupField, GroupNames, RowGroups,
+};
 use mediagate_core::domain::usage::{
-    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
+    AttributeValue, EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of,
+    format_day, start_of,
 };
 use mediagate_model::attribution::Attribute;
 use mediagate_model::clock::Timestamp;
@@ -38,6 +41,7 @@ parameters! {
         model: OptionalText<200>,
         /// Only usage of the API key with this id
         key: IdField<KeyId>,
+        + attribute: AttributeChoice,
         + format: FormatChoice,
     }
 }
@@ -87,6 +91,23 @@ pub fn days(
     Ok((first, last))
 }
 
+/// Checks that a query has one attribute, to group by and to filter by: sums are kept for each
+/// attribute on its own.
+pub fn check_attributes(
+    group: Option<&Attribute>,
+    filter: Option<&AttributeValue>,
+) -> Result<(), Error> {
+    let (Some(group), Some((filter, _))) = (group, filter) else {
+        return Ok(());
+    };
+    if group == filter {
+        return Ok(());
+    }
+    let message =
+        "Usage that is filtered by user or metadata.NAME can be grouped by no other of them.";
+    Err(invalid("group_by", message))
+}
+
 impl UsageQuery {
     /// The query of an account. The default days depend on `now`.
     pub(crate) fn new(
@@ -96,6 +117,8 @@ impl UsageQuery {
     ) -> Result<Self, Error> {
         let (first, last) = days(query.from, query.to, now)?;
         let groups = RowGroups::or_default::<UsageGroups>(query.group_by);
+        let (attribute, attribute_filter) = (groups.attribute(), query.attribute.0);
+        check_attributes(attribute.as_ref(), attribute_filter.as_ref())?;
         Ok(Self {
             selection: UsageSelection {
                 filter: UsageFilter {
@@ -108,7 +131,8 @@ impl UsageQuery {
                 by_day: groups.contains("day"),
                 by_model: groups.contains("model"),
                 by_key: groups.contains("key"),
-                attribute: groups.attribute(),
+                attribute,
+                attribute_filter,
             },
             from: first,
             to: last,

@@ -335,6 +335,56 @@ async fn usage_is_grouped_by_user_and_by_metadata_on_postgres() {
     grouped(TestGateway::builder().on_postgres()).await;
 }
 
+/// The rows and the total of a usage.
+async fn rows(client: &Client, path: &str) -> (Vec<Value>, Value) {
+    let usage = client.get(path).await.ok();
+    (
+        usage["data"].as_array().unwrap().clone(),
+        usage["total"]["cost_usd"].clone(),
+    )
+}
+
+/// Of each row this field, the number of tasks and the cost.
+fn picked(rows: &[Value], field: &str) -> Vec<Value> {
+    let pick = |row: &Value| json!([row[field], row["tasks"], row["cost_usd"]]);
+    rows.iter().map(pick).collect()
+}
+
+/// Checks the usage of one end user, and of one value in the metadata.
+async fn assert_filtered(client: &Client, base: &str) {
+    for (query, expected) in [
+        ("user=ada&group_by=user", json!(["ada", 2, "0.30"])),
+        ("user=ada&group_by=key", json!([null, 2, "0.30"])),
+        ("user=%3Dgrace&group_by=model", json!([null, 1, "0.10"])),
+        (
+            "metadata.project=lake&group_by=day",
+            json!([null, 2, "0.20"]),
+        ),
+    ] {
+        let (filtered, total) = rows(client, &format!("{base}?{query}")).await;
+        assert_eq!(picked(&filtered, "user"), [expected], "{base} {query}");
+        assert_eq!(total, filtered[0]["cost_usd"], "{base} {query}");
+    }
+    let path = format!("{base}?metadata.project=lake&group_by=metadata.project");
+    let (filtered, _) = rows(client, &path).await;
+    let expected = json!([{"project": "lake"}, 2, "0.20"]);
+    assert_eq!(picked(&filtered, "metadata"), [expected], "{base}");
+    let (filtered, total) = rows(client, &format!("{base}?user=ada")).await;
+    assert!(!filtered.is_empty(), "{base}");
+    assert_eq!(total, "0.30");
+    let (filtered, total) = rows(client, &format!("{base}?user=nobody")).await;
+    assert_eq!((filtered, total), (vec![], json!("0.00")), "{base}");
+    for (query, param) in [
+        ("user=ada&metadata.project=lake", "metadata.NAME"),
+        ("metadata.a=1&metadata.b=2", "metadata.NAME"),
+        ("user=ada&group_by=metadata.project", "group_by"),
+        ("metadata.a=1&group_by=metadata.b", "group_by"),
+    ] {
+        let answer = client.get(&format!("{base}?{query}")).await;
+        answer.refused(400, "invalid_value").on_param(param);
+    }
+}
+
 async fn grouped(builder: Builder) {
     let mut gateway = builder.without_workers().toml(PRICES).start().await;
     let operator = operator(&gateway).await;
@@ -358,17 +408,6 @@ async fn grouped(builder: Builder) {
     for task in &tasks {
         assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
-    let rows = async |client: &Client, path: &str| -> (Vec<Value>, Value) {
-        let usage = client.get(path).await.ok();
-        (
-            usage["data"].as_array().unwrap().clone(),
-            usage["total"]["cost_usd"].clone(),
-        )
-    };
-    let picked = |rows: &[Value], field: &str| -> Vec<Value> {
-        let pick = |row: &Value| json!([row[field], row["tasks"], row["cost_usd"]]);
-        rows.iter().map(pick).collect()
-    };
     for (client, base) in [(&*gateway, "/v1/usage"), (&operator, "/v1/admin/usage")] {
         let (by_user, total) = rows(client, &format!("{base}?group_by=user")).await;
         assert_eq!(
@@ -404,6 +443,7 @@ async fn grouped(builder: Builder) {
             .await
             .text();
         assert!(csv.starts_with("metadata.project,tasks,"), "{csv}");
+        assert_filtered(client, base).await;
         for bad in ["users", "metadata.", "user,metadata.project"] {
             let answer = client.get(&format!("{base}?group_by={bad}")).await;
             answer.refused(400, "invalid_value").on_param("group_by");

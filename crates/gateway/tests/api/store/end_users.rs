@@ -185,12 +185,16 @@ async fn sums_follow_the_tasks_of_a_user(db: Fixture) {
             key: None,
         };
         let project = Attribute::Metadata("project".into());
-        let mut rows = attributed_sums::daily_rows(conn, &filter, &project, 10)?;
+        let mut rows = attributed_sums::daily_rows(conn, &filter, &project, None, 10)?;
         rows.sort_by_key(|(_, usage)| usage.day);
         assert_eq!(rows.len(), 2);
         assert_eq!((rows[0].0.as_str(), rows[0].1.key), ("lake", key));
         assert_eq!(rows[0].1.paid, MicroDollars::new(40_000));
         assert_eq!(rows[0].1.ended[0], (TaskState::Succeeded, 1));
+        for (value, count) in [("lake", 2), ("sea", 0)] {
+            let rows = attributed_sums::daily_rows(conn, &filter, &project, Some(value), 10)?;
+            assert_eq!(rows.len(), count, "{value}");
+        }
         for of_account in [None, Some(account)] {
             let query = HourlyQuery {
                 from: at(-DAY),
@@ -207,7 +211,12 @@ async fn sums_follow_the_tasks_of_a_user(db: Fixture) {
                 by_key: false,
                 by_outcome: false,
             };
-            let sums = attributed_sums::sums(conn, &query, &Attribute::User, 10)?;
+            let user = Attribute::User;
+            let sums = attributed_sums::sums(conn, &query, &user, None, 10)?;
+            let filtered = attributed_sums::sums(conn, &query, &user, Some("ada"), 10)?;
+            assert_eq!(filtered, sums);
+            let others = attributed_sums::sums(conn, &query, &user, Some("grace"), 10)?;
+            assert_eq!(others, []);
             let [(group, value, sum)] = &sums[..] else {
                 panic!("{sums:?}");
             };

@@ -8,11 +8,12 @@ use utoipa::ToSchema;
 use crate::fields::parameters::parameters;
 use crate::fields::types::{IdField, OptionalText};
 use crate::page_params::{
-    DayField, FormatChoice, GroupField, GroupNames, RowGroups, WordField, WordValue,
+    AttributeChoice, DayField, FormatChoice, GroupField, GroupNames, RowGroups, WordField,
+    WordValue,
 };
-use crate::wire::usage::{AttributeColumns, days};
+use crate::wire::usage::{AttributeColumns, check_attributes, days};
 use mediagate_core::domain::usage::{
-    EpochDay, OperatorUsageReport, OperatorUsageRow, format_day, start_of,
+    AttributeValue, EpochDay, OperatorUsageReport, OperatorUsageRow, format_day, start_of,
 };
 use mediagate_model::attribution::Attribute;
 use mediagate_model::clock::Timestamp;
@@ -44,6 +45,7 @@ parameters! {
         key: IdField<KeyId>,
         /// `succeeded`, `failed` or `cancelled`
         outcome: WordField<TaskOutcome>,
+        + attribute: AttributeChoice,
         + format: FormatChoice,
     }
 }
@@ -81,6 +83,8 @@ pub struct AdminUsageQuery {
     pub selection: HourlyQuery,
     /// The attribute to group by.
     pub attribute: Option<Attribute>,
+    /// Only tasks with this value of an attribute.
+    pub attribute_filter: Option<AttributeValue>,
     /// The first day.
     pub from: EpochDay,
     /// The last day, in UTC.
@@ -95,6 +99,8 @@ impl AdminUsageQuery {
         let (from, to) = days(query.from, query.to, now)?;
         let groups = RowGroups::or_default::<AdminUsageGroups>(query.group_by);
         let (by_day, by_hour) = (groups.contains("day"), groups.contains("hour"));
+        let (attribute, attribute_filter) = (groups.attribute(), query.attribute.0);
+        check_attributes(attribute.as_ref(), attribute_filter.as_ref())?;
         Ok(Self {
             selection: HourlyQuery {
                 from: start_of(from),
@@ -115,7 +121,8 @@ impl AdminUsageQuery {
                 by_key: groups.contains("key"),
                 by_outcome: groups.contains("outcome"),
             },
-            attribute: groups.attribute(),
+            attribute,
+            attribute_filter,
             from,
             to,
             by_day,
