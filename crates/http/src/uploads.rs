@@ -192,7 +192,7 @@ async fn read_form(
 /// The name of an undeclared field, and the beginning of its value.
 async fn other_field(mut part: FormPart<'_>) -> Result<(String, Value), Error> {
     let name = part.name().unwrap_or_default().to_owned();
-    let mut beginning = Vec::new();
+    let mut beginning: Vec<u8> = Vec::new();
     while let Some(chunk) = part.chunk().await? {
         let remaining = OTHER_FIELD_BYTES.saturating_sub(beginning.len());
         beginning.extend(chunk.iter().take(remaining));
