@@ -15,6 +15,7 @@ pub mod auth;
 pub mod body;
 mod chat;
 mod client_address;
+mod compression;
 mod context;
 mod cookie;
 mod displacement;

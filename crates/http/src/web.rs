@@ -1,13 +1,17 @@
 //! Routes of the web pages; their markup is in the crate `mediagate-console`.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
 
 use crate::auth::count_address;
+use crate::compression::{self, CompressedBodies};
 use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
 use crate::error::ErrorResponse;
@@ -55,6 +59,10 @@ pub(super) fn router() -> Router<App> {
             "/favicon.ico",
             get(async |uri| asset(Path("favicon.svg".into()), uri).await),
         )
+        .route_layer(from_fn_with_state(
+            Arc::new(CompressedBodies::new()),
+            compression::compress,
+        ))
 }
 
 async fn home(request: PublicRequest, State(app): State<App>) -> Response {

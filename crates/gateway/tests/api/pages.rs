@@ -140,6 +140,42 @@ async fn programs_read_the_documentation_as_markdown() {
     gateway.stop().await;
 }
 
+#[tokio::test]
+async fn documents_are_compressed_for_clients_that_accept_it() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let anyone = gateway.without_key();
+    for path in [
+        "/docs/api",
+        "/openapi.json",
+        "/docs/errors",
+        "/assets/style.css",
+    ] {
+        let plain = anyone.get(path).await;
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        let request = anyone.request(Method::GET, path);
+        let compressed = anyone
+            .send(request.header("accept-encoding", "gzip, br"))
+            .await;
+        assert_eq!(
+            compressed.header("content-encoding"),
+            Some("gzip"),
+            "{path}"
+        );
+        assert!(compressed.bytes.starts_with(&[0x1f, 0x8b]), "{path}");
+        assert!(compressed.bytes.len() * 2 < plain.bytes.len(), "{path}");
+        for page in [plain, compressed] {
+            let vary: Vec<&str> = page
+                .headers
+                .get_all("vary")
+                .iter()
+                .map(|v| v.to_str().unwrap())
+                .collect();
+            assert!(vary.contains(&"accept-encoding"), "{path}: {vary:?}");
+        }
+    }
+    gateway.stop().await;
+}
+
 /// The links of a page below a path.
 fn addresses<'a>(page: &'a str, below: &str) -> Vec<&'a str> {
     let links = page.split("href=\"").skip(1);
