@@ -22,7 +22,7 @@ use crate::idempotency::{
 };
 use crate::media;
 use crate::orders::terms::cost_limit;
-use crate::orders::videos::{FILES, FormFiles, VideoRequest, may_be_object, read_form};
+use crate::orders::videos::{FILES, FormFiles, VideoRequest, is_json, read_form};
 use crate::page_params::{ListPage, WordField, WordValue};
 use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
@@ -252,9 +252,9 @@ async fn read_fields(
     }
 }
 
-/// The value of a text field: its text, or the object that it contains as JSON.
+/// The value of a text field: its text, or the object or list that it contains as JSON.
 fn field_value(name: &str, text: String) -> Result<Value, Error> {
-    if !may_be_object(name) || !text.trim_start().starts_with('{') {
+    if !is_json(name, &text) {
         return Ok(text.into());
     }
     parse_text(&text).map_err(|error| Error::at_field(error.code(), name, error.message()))

@@ -1,6 +1,6 @@
 //! Models: names, limits, prices and routes.
 
-use orders::{ModelLimits, ModelNames, RefusalCharge, RefusalTerms};
+use orders::{ModelLimits, ModelNames, PicturePurpose, RefusalCharge, RefusalTerms};
 
 use crate::clock::Timestamp;
 use crate::price::{PASS_THROUGH_MODEL, PriceSchedule};
@@ -105,6 +105,14 @@ impl Model {
             ModelBackend::Embedded { .. } => &[],
             ModelBackend::Routes(routes) => routes,
         }
+    }
+
+    /// Whether a picture is a frame on each of its routes. On a route that takes pictures only as
+    /// references, a keyframe would become a reference.
+    pub fn takes_frames(&self) -> bool {
+        let are_frames = |limits: &ModelLimits| matches!(limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::Frames);
+        let routes = self.routes().iter().map(|route| &route.limits);
+        std::iter::once(&self.limits).chain(routes).all(are_frames)
     }
 
     /// The price that lists show: the model's own, else the highest of its routes'; `None` if it is free.

@@ -86,6 +86,24 @@ pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreErr
     .one(conn, Asset::from_row)
 }
 
+/// The file with this id, if it is the account's and was not removed.
+pub fn by_owner(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    account: AccountId,
+) -> Result<Option<Asset>, StoreError> {
+    sql!(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM assets WHERE id = :id AND account_id = :account AND removed_at IS NULL"
+        ),
+        id,
+        account
+    )
+    .one(conn, Asset::from_row)
+}
+
 /// At most 100 files that had expired at `now`, the longest expired first.
 pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
     sql!(

@@ -102,9 +102,32 @@ pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, 
         .store
         .read(move |conn| store::assets::by_id(conn, id))
         .await?;
-    let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
-        return Ok(None);
-    };
+    match asset.filter(|asset| asset.removed_at.is_none()) {
+        Some(asset) => spool_copy(app, &asset).await,
+        None => Ok(None),
+    }
+}
+
+/// Like [`load_file`], for an image of an account. `None` also if the file is not an image, or is
+/// another account's.
+pub async fn load_own_picture(
+    app: &AppParts,
+    account: AccountId,
+    id: AssetId,
+) -> Result<Option<TempPath>, Error> {
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_owner(conn, id, account))
+        .await?;
+    match asset.filter(|asset| !asset.media.is_played()) {
+        Some(asset) => spool_copy(app, &asset).await,
+        None => Ok(None),
+    }
+}
+
+/// A stored file under a temporary name, only to be read.
+async fn spool_copy(app: &AppParts, asset: &Asset) -> Result<Option<TempPath>, Error> {
+    let id = asset.id;
     let spool = app.config.spool_path();
     // A hard link costs no copy, and the file stays readable if it is removed meanwhile. A bucket,
     // or a spool on another file system, cannot give one.

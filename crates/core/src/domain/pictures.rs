@@ -34,6 +34,8 @@ pub enum PictureSource {
     Address(String),
     /// Bytes in the request.
     Bytes(Bytes),
+    /// An image of the account that is stored already, such as the input of an earlier task.
+    Stored(AssetId),
 }
 
 /// A picture that has been checked. Its file is on the disk.
@@ -72,6 +74,10 @@ pub async fn fetch_checked(
 ) -> Result<SpooledPicture, Error> {
     let file = match source {
         PictureSource::Bytes(bytes) => spool(app, bytes).await?,
+        PictureSource::Stored(id) => {
+            let stored = assets::load_own_picture(app, account, id).await?;
+            stored.ok_or_else(|| not_stored(param))?
+        }
         PictureSource::Address(address) if is_data_url(&address) => {
             spool(app, decode_data_url(&address, param)?).await?
         }
@@ -197,6 +203,11 @@ pub async fn keep(app: &App, caller: &Caller, picture: &SpooledPicture) -> Resul
         (picture.size_bytes, picture.sha256.clone()),
     )
     .await
+}
+
+fn not_stored(param: &str) -> Error {
+    let message = "There is no stored image with this id, or it was removed.";
+    Error::at_field(ErrorCode::MediaNotFound, param, message)
 }
 
 fn picture_error(picture: &BadPicture, param: &str) -> Error {

@@ -4,7 +4,7 @@ mod identity;
 mod order;
 mod order_check;
 
-use providers::{ModelLimits, PicturePurpose, VideoLimits};
+use providers::VideoLimits;
 
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::pictures::{self, SpooledPicture};
@@ -256,12 +256,9 @@ fn drawn_seed() -> Result<u64, Error> {
 /// that takes pictures as references has none, and if the routes of a model differ, it is not known
 /// before one is chosen.
 fn role_of_position(model: &Model, position: usize) -> PictureRole {
-    let takes_frames = |limits: &ModelLimits| matches!(limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::Frames);
-    let routes = model.routes().iter().map(|route| &route.limits);
-    let mut limits = std::iter::once(&model.limits).chain(routes);
     match position {
         0 => PictureRole::FirstFrame,
-        1 if limits.all(takes_frames) => PictureRole::LastFrame,
+        1 if model.takes_frames() => PictureRole::LastFrame,
         _ => PictureRole::Reference,
     }
 }

@@ -12,7 +12,7 @@ use super::BodyFields;
 use mediagate_model::error::{ErrorCode, FieldError};
 
 /// The words of what is sold here, each with the plural that is sent.
-const PRODUCT_WORDS: [&str; 29] = [
+const PRODUCT_WORDS: [&str; 33] = [
     "frame",
     "frames",
     "image",
@@ -42,6 +42,10 @@ const PRODUCT_WORDS: [&str; 29] = [
     "sizes",
     "resolution",
     "resolutions",
+    "keyframe",
+    "keyframes",
+    "shot",
+    "shots",
 ];
 
 /// Words that other services join to those without a separator, as in `lastframe`.
@@ -56,7 +60,9 @@ const HARMLESS: [&str; 4] = ["tools", "functions", "metadata", "web_search_optio
 
 /// Which of our fields says what an unknown one wants to say: the first line whose words the name
 /// contains and whose field the request has.
-const NEAREST: [(&[&str], &[&str]); 9] = [
+const NEAREST: [(&[&str], &[&str]); 11] = [
+    (&["keyframe", "keyframes"], &["keyframes", "frame_images"]),
+    (&["shot", "shots"], &["shots"]),
     (
         &["last", "end", "tail", "final"],
         &["end_image", "frame_images"],
@@ -263,6 +269,9 @@ mod tests {
             ("output-width", json!(9), "size"),
             ("video_resolution", json!("4k"), "resolution"),
             ("webhook", json!("HTTPS://x/hook"), "callback_url"),
+            ("key_frames", json!([{"id": "a"}]), "input_reference"),
+            ("lastKeyframe", json!({"id": "a"}), "keyframes"),
+            ("multi_shots", json!(true), "shots"),
         ] {
             let found = faults(&json!({"prompt": "x", name: value}));
             assert_eq!(found.len(), 1, "{name}");

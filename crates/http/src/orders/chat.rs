@@ -1,6 +1,7 @@
 //! The requests of the chat-completions API.
 
 pub mod answer_format;
+mod film_frames;
 mod film_options;
 pub mod housekeeping;
 pub mod messages;
@@ -12,6 +13,7 @@ use utoipa::openapi::schema::Object;
 
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields};
+use super::inputs::{self, InputFields, VideoShot};
 use super::terms::TermsFields;
 use super::video_fields::{
     AspectRatio, LabelField, MAX_PROMPT, PictureField, PictureList, ProviderOptions,
@@ -23,6 +25,7 @@ use crate::fields::types::{
 };
 use crate::fields::{self, BodyFields, refuse_unknown, request};
 use answer_format::{AnswerAudio, AnswerModalities, ResponseFormat, StopSequences, ToolChoice};
+use film_frames::film_frames;
 use film_options::film_options;
 use mediagate_core::app::App;
 use mediagate_core::domain::quotes::QuotedOrder;
@@ -111,6 +114,7 @@ request! {
         /// Options of the stream.
         stream_options: StreamOptions,
         + aliases: AliasFields,
+        + inputs: InputFields,
         + terms: TermsFields,
     }
 }
@@ -142,6 +146,7 @@ request! {
         /// Fields that are passed to the provider if the operator allows them.
         provider_options: ProviderOptions,
         + aliases: AliasFields,
+        + inputs: InputFields,
     }
 }
 
@@ -233,66 +238,41 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         webhook_url: request.webhook_url.take(),
     };
     let callback = callback.single_callback(body);
-    let (seconds_param, seconds) = seconds(body, &request);
+    let length = seconds(body, &request);
+    let (shots, is_in_video) = shots(body, &mut request);
+    let prompt = request.messages.as_ref();
+    let prompt = prompt.map(|chat_prompt| chat_prompt.prompt.as_str());
+    let (seconds_param, seconds) =
+        inputs::length_with_shots(body, shots, is_in_video, prompt, length);
     let film = film_options(body, &mut request);
+    let frames = film_frames(body, &mut request, seconds);
     let counts = [
         (PARAMS.count, request.n),
         ("num_videos", request.num_videos),
     ];
     let (count_param, count) = field_aliases::single_value(body, PARAMS.count, counts);
-    let mut video = request.video.take();
-    let mut aliases = request.aliases;
-    let mut nested = video.as_mut().map(|video| &mut video.aliases);
-    let first_frames = aliases.take_first_frames().collect::<Vec<_>>();
-    let nested_first_frames = nested.iter_mut().flat_map(|nested| {
-        let nested = nested.take_first_frames();
-        nested.map(|(name, pictures)| (format!("video.{name}"), pictures))
-    });
-    let first_frames = first_frames
-        .into_iter()
-        .chain(nested_first_frames.collect::<Vec<_>>());
-    let mut chat_prompt = request.messages;
-    let pictures = chat_prompt
-        .as_mut()
-        .map(|chat_prompt| &mut chat_prompt.pictures);
-    // Done even without valid messages, so that mistakes in these fields are reported too.
-    field_aliases::add_first_frame(
-        body,
-        &PARAMS,
-        pictures.unwrap_or(&mut Vec::new()),
-        first_frames,
-    );
-    let outer_end = request.end_image.take();
-    let outer_end = outer_end.map(|picture| ("end_image".to_owned(), vec![picture]));
-    let last_frames = outer_end.into_iter().chain(aliases.take_last_frames());
-    let nested_last_frames = nested.and_then(AliasFields::take_last_frames);
-    let nested_last_frames =
-        nested_last_frames.map(|(name, pictures)| (format!("video.{name}"), pictures));
-    let end_image = video.as_mut().and_then(|video| video.end_image.take());
-    let end_picture = field_aliases::last_frame(
-        body,
-        &PARAMS,
-        end_image,
-        last_frames.chain(nested_last_frames),
-    );
 
     let ChatPrompt {
         prompt,
         pictures,
         conversation,
-    } = chat_prompt?;
+    } = request.messages?;
     let order = VideoOrder {
         is_housekeeping: housekeeping::is_housekeeping(&prompt, &conversation),
         model: Some(request.model?),
         prompt,
         pictures,
-        end_picture,
+        has_first_keyframe: frames.has_first_keyframe,
+        end_picture: frames.end_picture,
         references: film.references,
         seconds,
         size: film.size,
         frame: film.frame,
         options: task::VideoOptions {
-            seed: video.and_then(|video| video.seed).map(Choice::Asked),
+            seed: request
+                .video
+                .and_then(|video| video.seed)
+                .map(Choice::Asked),
             provider_options,
             conversation,
             user: request.user,
@@ -340,6 +320,31 @@ fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> (&'static str, Optio
     let others = request.aliases.lengths(false);
     let lengths = ours.into_iter().chain(nested.into_iter().flatten());
     field_aliases::single_value(body, PARAMS.seconds, lengths.chain(others))
+}
+
+/// The shots, and whether they are in `video`.
+fn shots(body: &BodyFields<'_>, request: &mut ChatRequest) -> (Vec<VideoShot>, bool) {
+    let video = request.video.as_mut();
+    let nested = video.and_then(|video| video.inputs.shots.take());
+    list_at_one_level(body, "shots", request.inputs.shots.take(), nested)
+}
+
+/// A list that may be set at the top level or in `video`, and whether it is in `video`.
+fn list_at_one_level<T>(
+    body: &BodyFields<'_>,
+    name: &str,
+    outer: Option<Vec<T>>,
+    nested: Option<Vec<T>>,
+) -> (Vec<T>, bool) {
+    let (outer, nested) = (outer.unwrap_or_default(), nested.unwrap_or_default());
+    if !nested.is_empty() && !outer.is_empty() {
+        body.fault(name, ErrorCode::InvalidValue, ONE_LEVEL);
+    }
+    if outer.is_empty() {
+        (nested, true)
+    } else {
+        (outer, false)
+    }
 }
 
 /// The fields for the provider, and the name of the field that has them.

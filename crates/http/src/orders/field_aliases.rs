@@ -333,7 +333,7 @@ mod tests {
     fn address((source, _): &RequestedPicture) -> &str {
         match source {
             PictureSource::Address(address) => address,
-            PictureSource::Bytes(_) => "",
+            PictureSource::Bytes(_) | PictureSource::Stored(_) => "",
         }
     }
 

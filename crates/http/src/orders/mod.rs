@@ -9,6 +9,7 @@ pub mod admin;
 pub mod callback;
 pub mod chat;
 pub mod field_aliases;
+pub mod inputs;
 pub mod music;
 pub mod openrouter;
 pub mod persona;

@@ -170,6 +170,7 @@ fn order(body: &BodyFields<'_>, request: OpenRouterVideoRequest) -> Option<Video
         model: request.model,
         prompt: request.prompt?,
         pictures: frames.first.into_iter().collect(),
+        has_first_keyframe: false,
         end_picture: frames.last,
         references: request.input_references.unwrap_or_default(),
         seconds: request.duration,
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!(options.user.as_deref(), Some("u"));
         let url = |(source, _): &RequestedPicture| match source {
             PictureSource::Address(url) => url.clone(),
-            PictureSource::Bytes(_) => String::new(),
+            PictureSource::Bytes(_) | PictureSource::Stored(_) => String::new(),
         };
         assert_eq!(url(&order.pictures[0]), A);
         assert_eq!(order.pictures[0].1, "frame_images[1].image_url.url");
@@ -471,7 +472,7 @@ mod tests {
                 "input_references[1].type",
             ),
             (
-                json!({"input_references": vec![image(A); 17]}),
+                json!({"input_references": vec![image(A); 33]}),
                 "input_references",
             ),
             (json!({"provider": 1}), "provider"),

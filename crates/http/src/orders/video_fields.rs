@@ -14,8 +14,8 @@ use mediagate_model::error::ErrorCode;
 pub(super) const MAX_PROMPT: usize = 32_000;
 /// Longest URL in characters; `data:` URLs are bounded by the body.
 pub(super) const MAX_ADDRESS: usize = crate::fields::BODY_LIMIT;
-/// Maximum number of reference images of a request.
-pub(super) const MAX_REFERENCES: usize = 16;
+/// Maximum number of reference images of a request: more than any model takes.
+pub(super) const MAX_REFERENCES: usize = 32;
 /// Longest `provider_options` as JSON, in bytes.
 const MAX_OPTIONS_BYTES: usize = 32_000;
 
@@ -370,7 +370,7 @@ mod tests {
                 "reference_images[1]",
             ),
             (
-                json!({"reference_images": vec!["https://x/a.png"; 17]}),
+                json!({"reference_images": vec!["https://x/a.png"; 33]}),
                 "reference_images",
             ),
             (json!({"provider_options": [1]}), "provider_options"),

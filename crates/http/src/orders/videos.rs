@@ -9,6 +9,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields, NamedPictures};
+use super::inputs::{self, InputFields};
 use super::terms::TermsFields;
 use super::video_fields::{
     AspectRatio, LabelField, MAX_ADDRESS, MAX_PROMPT, MAX_REFERENCES, PictureField, PictureList,
@@ -74,6 +75,7 @@ request! {
         /// Same as `n`. A name used by other services.
         num_videos: SingleVideo,
         + aliases: AliasFields,
+        + inputs: InputFields,
         + terms: TermsFields,
     }
 }
@@ -125,10 +127,18 @@ pub const FILES: [&str; 13] = [
     field_aliases::LAST_FRAME,
 ];
 
-/// Whether a field may be an object, which a form sends as JSON text. No other value of these fields
+/// The fields of [`InputFields`], which are lists of objects.
+const INPUT_LISTS: [&str; 3] = ["references", "keyframes", "shots"];
+
+/// Whether the text of a form's field is JSON: an object or a list. No other value of such a field
 /// begins like one.
-pub fn may_be_object(name: &str) -> bool {
-    FILES.contains(&name) || name == PARAMS.provider_options || name == "metadata"
+pub fn is_json(name: &str, text: &str) -> bool {
+    let text = text.trim_start();
+    // A form sends them as a whole, or item by item as `references[]`.
+    let is_list = INPUT_LISTS.contains(&name.split('[').next().unwrap_or(name));
+    let may_be_object =
+        is_list || FILES.contains(&name) || name == PARAMS.provider_options || name == "metadata";
+    (may_be_object && text.starts_with('{')) || (is_list && text.starts_with('['))
 }
 
 impl ApiOrder for VideoOrder {
@@ -167,15 +177,18 @@ pub fn read_form(form: &Value, files: FormFiles) -> Result<VideoOrder, Error> {
 fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> Option<VideoOrder> {
     refuse_unknown(body, &KNOWN_FIELDS);
     let callback = CallbackFields {
-        callback_url: request.callback_url,
-        notify_hook: request.notify_hook,
-        webhook_url: request.webhook_url,
+        callback_url: request.callback_url.take(),
+        notify_hook: request.notify_hook.take(),
+        webhook_url: request.webhook_url.take(),
     };
     let callback = callback.single_callback(body);
     let own_length = [(PARAMS.seconds, request.seconds)].into_iter();
     let alias_lengths = request.aliases.lengths(false);
     let lengths = own_length.chain(alias_lengths);
-    let (seconds_param, seconds) = field_aliases::single_value(body, PARAMS.seconds, lengths);
+    let length = field_aliases::single_value(body, PARAMS.seconds, lengths);
+    let shots = request.inputs.shots.take().unwrap_or_default();
+    let prompt = request.prompt.as_deref();
+    let (seconds_param, seconds) = inputs::length_with_shots(body, shots, false, prompt, length);
     let ratios = [
         (PARAMS.aspect_ratio, request.aspect_ratio),
         ("aspectRatio", request.aliases.aspectRatio),
@@ -188,39 +201,15 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     ];
     let (audio_param, audio) = field_aliases::single_value(body, PARAMS.audio, sounds);
 
-    let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
-    let mut references = request.reference_images.unwrap_or_default();
-    let mut first_frames: Vec<NamedPictures> = request.aliases.take_first_frames().collect();
-    let mut last_frames: Vec<NamedPictures> =
-        request.aliases.take_last_frames().into_iter().collect();
-    for (name, bytes) in files {
-        let picture = (PictureSource::Bytes(bytes), name.to_owned());
-        // Forms name the items of a list `name[]`.
-        let name = name.trim_end_matches("[]");
-        if name == PARAMS.picture {
-            pictures.insert(0, picture);
-        } else if name == PARAMS.references {
-            references.push(picture);
-        } else if name == PARAMS.end_picture || name == field_aliases::LAST_FRAME {
-            add(&mut last_frames, name, picture);
-        } else {
-            add(&mut first_frames, name, picture);
-        }
-    }
-    // Counted again, because files were added to the URLs.
-    if references.len() > MAX_REFERENCES {
-        let message = format!("Must have at most {MAX_REFERENCES} items.");
-        body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
-    }
-    field_aliases::add_first_frame(body, &PARAMS, &mut pictures, first_frames);
-    let end_picture = field_aliases::last_frame(body, &PARAMS, request.end_image, last_frames);
+    let pictures = pictures(body, &mut request, files, seconds);
     Some(VideoOrder {
         is_housekeeping: false,
         model: request.model,
         prompt: request.prompt?,
-        pictures,
-        end_picture,
-        references,
+        pictures: pictures.sources,
+        has_first_keyframe: pictures.has_first_keyframe,
+        end_picture: pictures.end_picture,
+        references: pictures.references,
         seconds,
         size: request.size,
         frame: FrameShape {
@@ -243,9 +232,72 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
             seconds: seconds_param,
             aspect_ratio: aspect_ratio_param,
             audio: audio_param,
+            references: pictures.references_param,
             ..PARAMS
         },
     })
+}
+
+/// The pictures of a request.
+struct OrderPictures {
+    /// Those of which the first one is the first frame.
+    sources: Vec<RequestedPicture>,
+    has_first_keyframe: bool,
+    end_picture: Option<RequestedPicture>,
+    references: Vec<RequestedPicture>,
+    /// The field that sets the references.
+    references_param: &'static str,
+}
+
+/// The pictures of a request and of a form's `files`. `seconds` is the length of the video, if the
+/// request has one.
+fn pictures(
+    body: &BodyFields<'_>,
+    request: &mut VideoRequest,
+    files: FormFiles,
+    seconds: Option<f64>,
+) -> OrderPictures {
+    let mut sources: Vec<RequestedPicture> = request.input_reference.take().into_iter().collect();
+    let mut references = request.reference_images.take().unwrap_or_default();
+    let mut first_frames: Vec<NamedPictures> = request.aliases.take_first_frames().collect();
+    let mut last_frames: Vec<NamedPictures> =
+        request.aliases.take_last_frames().into_iter().collect();
+    for (name, bytes) in files {
+        let picture = (PictureSource::Bytes(bytes), name.to_owned());
+        // Forms name the items of a list `name[]`.
+        let name = name.trim_end_matches("[]");
+        if name == PARAMS.picture {
+            sources.insert(0, picture);
+        } else if name == PARAMS.references {
+            references.push(picture);
+        } else if name == PARAMS.end_picture || name == field_aliases::LAST_FRAME {
+            add(&mut last_frames, name, picture);
+        } else {
+            add(&mut first_frames, name, picture);
+        }
+    }
+    // Counted again, because files were added to the URLs.
+    if references.len() > MAX_REFERENCES {
+        let message = format!("Must have at most {MAX_REFERENCES} items.");
+        body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
+    }
+    let long_form = request.inputs.references.take().unwrap_or_default();
+    let (long_form, short_form) = (("references", long_form), (PARAMS.references, references));
+    let (references_param, references) = inputs::single_references(body, long_form, short_form);
+    let keyframes = request.inputs.keyframes.take().unwrap_or_default();
+    let keyframes = inputs::keyframe_pictures(body, keyframes, seconds);
+    let has_first_keyframe = keyframes.first.is_some();
+    first_frames.extend(keyframes.first);
+    last_frames.extend(keyframes.last);
+    field_aliases::add_first_frame(body, &PARAMS, &mut sources, first_frames);
+    let end_image = request.end_image.take();
+    OrderPictures {
+        sources,
+        has_first_keyframe,
+        end_picture: field_aliases::last_frame(body, &PARAMS, end_image, last_frames),
+        references,
+        references_param,
+    }
 }
 
 /// Adds a picture to those under its name.

@@ -12,6 +12,9 @@ use mediagate_model::catalog::Model;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::price::{DatedPrice, PriceSchedule};
 
+/// The first frame and the last one: no model here takes a keyframe between them.
+const MAX_KEYFRAMES: usize = 2;
+
 /// The list of models, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelList {
@@ -184,6 +187,18 @@ pub struct CapabilitiesObject {
     /// Maximum number of reference images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reference_images: Option<usize>,
+    /// Maximum number of reference videos.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_videos: Option<usize>,
+    /// Maximum number of reference audio files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_audios: Option<usize>,
+    /// Maximum number of keyframes: 1 for the first frame, 2 for also the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keyframes: Option<usize>,
+    /// Maximum number of shots in one video. 0 if the video has one prompt and is not divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shots: Option<usize>,
     /// Stem groups that the model can separate. A full split adds `Other`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stems: Option<Vec<&'static str>>,
@@ -214,7 +229,7 @@ impl ModelObject {
             price: model
                 .listed_price(status.now)
                 .map(|price| PriceObject::new(price, status.now)),
-            capabilities: CapabilitiesObject::new(&model.limits),
+            capabilities: CapabilitiesObject::new(model),
             available: status.available,
             routes: status.routes,
             median_seconds: status
@@ -225,8 +240,8 @@ impl ModelObject {
 }
 
 impl CapabilitiesObject {
-    fn new(limits: &ModelLimits) -> Self {
-        match limits {
+    fn new(model: &Model) -> Self {
+        match &model.limits {
             ModelLimits::Video(video) => Self {
                 input: match (video.pictures.max, video.pictures.needed) {
                     (0, _) => vec!["text"],
@@ -254,6 +269,14 @@ impl CapabilitiesObject {
                 audio: Some(video.audio.is_some()),
                 end_image: Some(video.pictures.takes_last_frame()),
                 max_reference_images: Some(video.pictures.most_references()),
+                reference_videos: Some(0),
+                reference_audios: Some(0),
+                keyframes: Some(if model.takes_frames() {
+                    video.pictures.max.min(MAX_KEYFRAMES)
+                } else {
+                    0
+                }),
+                shots: Some(0),
                 ..Self::default()
             },
             ModelLimits::Music(music) => Self {

@@ -49,6 +49,7 @@ fn digest(source: &PictureSource) -> String {
     match source {
         PictureSource::Address(url) => sha256_hex(url.as_bytes()),
         PictureSource::Bytes(bytes) => sha256_hex(bytes),
+        PictureSource::Stored(id) => sha256_hex(id.to_string().as_bytes()),
     }
 }
 

@@ -65,6 +65,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
     let mut faults: Vec<FieldError> = faults
         .map(|fault| limit_error(&model.id, offered, order, fault))
         .collect();
+    faults.extend(keyframe_fault(model, order));
     faults.extend(blocked_options(model, order));
     if faults.is_empty() {
         let mut first_faults = None;
@@ -214,6 +215,20 @@ fn picture_error<'a>(
             (params.picture, message)
         }
     }
+}
+
+/// The fault of a keyframe for a model that would take it as a reference.
+fn keyframe_fault(model: &Model, order: &VideoOrder) -> Option<FieldError> {
+    let keyframe = order
+        .pictures
+        .first()
+        .filter(|_| order.has_first_keyframe && !model.takes_frames());
+    let (_, param) = keyframe?;
+    let message = format!(
+        "{} does not support keyframes: it takes images as references.",
+        model.id
+    );
+    Some(field_error(param, message))
 }
 
 /// Faults for provider options that the operator does not allow to be passed.

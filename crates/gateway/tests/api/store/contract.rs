@@ -889,6 +889,14 @@ async fn files_expire_and_are_removed(db: Fixture) {
             Some(file)
         );
     }
+    let owned = async |id, owner| {
+        let file = db.read(move |conn| assets::by_owner(conn, id, owner)).await;
+        file.map(|file| file.id)
+    };
+    let stranger = mediagate_model::ids::AccountId::new();
+    let kept = files[1].id;
+    assert_eq!(owned(kept, account).await, Some(kept));
+    assert_eq!(owned(kept, stranger).await, None);
     let expired = async |now| {
         let rows = db.read(move |conn| assets::expired(conn, at(now))).await;
         rows.iter().map(|file| file.id).collect::<Vec<_>>()
@@ -908,6 +916,7 @@ async fn files_expire_and_are_removed(db: Fixture) {
             .removed_at,
         Some(at(21))
     );
+    assert_eq!(owned(first, account).await, None, "it was removed");
     assert_eq!(expired(21).await, [files[1].id]);
     let deletable = async |now| {
         let rows = db.read(move |conn| assets::deletable(conn, at(now))).await;
@@ -943,7 +952,6 @@ async fn files_expire_and_are_removed(db: Fixture) {
     let removed = db.read(move |conn| assets::removed_ids(conn, &ids)).await;
     assert_eq!(removed, [first]);
     assert_eq!(db.read(|conn| assets::existing_ids(conn, &[])).await, []);
-    let stranger = mediagate_model::ids::AccountId::new();
     db.write(move |conn| assets::expire(conn, permanent, stranger, at(5)))
         .await;
     assert_eq!(expired(9).await, []);

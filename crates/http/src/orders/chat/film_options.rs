@@ -1,8 +1,9 @@
 //! Film options: what a chat may set in `video` or, like clients of other services, at its top level.
 
-use super::{ChatRequest, ONE_LEVEL, PARAMS};
+use super::{ChatRequest, PARAMS, list_at_one_level};
 use crate::fields::BodyFields;
 use crate::orders::field_aliases::single_value;
+use crate::orders::inputs::single_references;
 use mediagate_core::domain::video::{FrameShape, ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::task::{Choice, VideoOptions};
@@ -129,26 +130,32 @@ fn check_shape(
     }
 }
 
-/// The reference images, and the field that sets them.
+/// The references, and the field that sets them.
 fn references(
     body: &BodyFields<'_>,
     request: &mut ChatRequest,
 ) -> (&'static str, Vec<RequestedPicture>) {
-    const OUTER: &str = "reference_images";
-    let video = request.video.as_mut();
-    let nested = video.and_then(|video| video.reference_images.take());
-    let (nested, outer) = (
-        nested.unwrap_or_default(),
-        request.reference_images.take().unwrap_or_default(),
-    );
-    if !nested.is_empty() && !outer.is_empty() {
-        body.fault(OUTER, ErrorCode::InvalidValue, ONE_LEVEL);
-    }
-    if outer.is_empty() {
-        (PARAMS.references, nested)
+    let mut video = request.video.as_mut();
+    let nested = video
+        .as_mut()
+        .and_then(|video| video.inputs.references.take());
+    let nested_short = video.and_then(|video| video.reference_images.take());
+    let outer = request.inputs.references.take();
+    let outer_short = request.reference_images.take();
+    let (long, is_in_video) = list_at_one_level(body, "references", outer, nested);
+    let long_name = if is_in_video {
+        "video.references"
     } else {
-        (OUTER, outer)
-    }
+        "references"
+    };
+    let (short, is_in_video) =
+        list_at_one_level(body, "reference_images", outer_short, nested_short);
+    let short_name = if is_in_video {
+        PARAMS.references
+    } else {
+        "reference_images"
+    };
+    single_references(body, (long_name, long), (short_name, short))
 }
 
 #[cfg(test)]
