@@ -348,10 +348,9 @@ pub fn single_references(
     if long.1.is_empty() {
         return short_form;
     }
-    let sources = |pictures: &[RequestedPicture]| -> Vec<PictureSource> {
-        pictures.iter().map(|(source, _)| source.clone()).collect()
-    };
-    if !short.1.is_empty() && sources(&long.1) != sources(&short.1) {
+    let mut pairs = long.1.iter().zip(&short.1);
+    let is_same = long.1.len() == short.1.len() && pairs.all(|(one, other)| one.0 == other.0);
+    if !short.1.is_empty() && !is_same {
         let message = format!(
             "{} and {} set different images. Set only {}.",
             long.0, short.0, long.0

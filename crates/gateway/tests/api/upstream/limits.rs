@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     chat_order_with_picture, film, gateway, one_provider, provider, simulator, submissions,
+    submitted_body,
 };
-use crate::support::TestGateway;
+use crate::support::{TestGateway, sound};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -112,6 +113,81 @@ async fn a_model_that_needs_a_picture_refuses_orders_without_one() {
         .await
         .refused(400, "unsupported_value");
     nothing_happened(&gateway, &simulator).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn keyframes_and_references_are_counted_and_refused_by_field() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "replicate", &simulator, "")
+        + &provider("other", "fal", &simulator, "")
+        + &film(r#"{ provider = "acme", model = "bytedance/seedance-2.0" }"#)
+        + "[models.subjects]\nkind = \"video\"\nprice = \"free\"\n"
+        + r#"routes = [{ provider = "other", model = "fal-ai/kling-video/o1/reference-to-video" }]"#;
+    let gateway = gateway(&toml).await;
+    let facts = async |model: &str| {
+        let view = gateway.get(&format!("/v1/models/{model}")).await.ok();
+        let capabilities = &view["capabilities"];
+        let names = ["keyframes", "shots", "reference_videos", "reference_audios"];
+        names.map(|name| capabilities[name].as_u64().unwrap())
+    };
+    assert_eq!(facts("film").await, [2, 0, 0, 0]);
+    assert_eq!(facts("subjects").await, [0, 0, 0, 0]);
+    let picture = sound::data_url("image/png", &sound::png(320, 180));
+    let keyframe = |at: &str| json!({"url": picture, "at": at});
+    let reference = json!({"type": "image", "url": picture});
+    for (model, video, param) in [
+        (
+            "subjects",
+            json!({"keyframes": [keyframe("first")]}),
+            "video.keyframes[0].url",
+        ),
+        (
+            "subjects",
+            json!({"keyframes": [keyframe("last")]}),
+            "video.keyframes[0].url",
+        ),
+        (
+            "film",
+            json!({"keyframes": [keyframe("last")]}),
+            "video.keyframes[0].url",
+        ),
+        (
+            "film",
+            json!({"references": vec![reference.clone(); 10]}),
+            "video.references[9].url",
+        ),
+        (
+            "film",
+            json!({"references": [reference], "keyframes": [keyframe("first")]}),
+            "video.references",
+        ),
+    ] {
+        let mut body = chat(&video);
+        body["model"] = model.into();
+        let refused = gateway.post(CHAT, &body).await;
+        refused.refused(400, "unsupported_value").on_param(param);
+    }
+    nothing_happened(&gateway, &simulator).await;
+
+    let frames = json!({"keyframes": [keyframe("last"), keyframe("first")]});
+    gateway.post(CHAT, &chat(&frames)).await.ok();
+    let input = submitted_body(&simulator)["input"].clone();
+    assert!(input["image"].is_string() && input["last_frame_image"].is_string());
+    let list = gateway.get("/v1/tasks").await.ok();
+    let id = &list["data"][0]["input"]["image"]["id"];
+    let references = json!([reference, {"type": "image", "id": id}]);
+    gateway
+        .post(CHAT, &chat(&json!({"references": references})))
+        .await
+        .ok();
+    let journal = simulator.world().journal();
+    let order = journal
+        .iter()
+        .rfind(|request| request.role == simulator::RequestRole::Submit)
+        .unwrap();
+    let sent = &order.body["input"]["reference_images"];
+    assert_eq!(sent.as_array().unwrap().len(), 2);
     gateway.stop().await;
 }
 

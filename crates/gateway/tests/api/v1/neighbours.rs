@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use mediagate_core::domain::keys::NewKey;
 use mediagate_model::task::{Choice, PictureRole, TaskPayload, VideoJob};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -266,6 +267,144 @@ async fn too_many_pictures_are_refused_under_the_native_name() {
 }
 
 #[tokio::test]
+async fn a_keyframe_at_the_beginning_is_the_first_frame() {
+    let gateway = priced_gateway().await;
+    let picture = sound::data_url("image/png", &sound::png(64, 48));
+    for at in [json!("first"), json!(0)] {
+        let keyframes = json!([{"url": picture, "at": at}]);
+        for (endpoint, body) in in_each_place(&json!({ "keyframes": keyframes })) {
+            let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
+            assert!(has_only_first_frame(&job), "{body}");
+        }
+    }
+    // In a form, the list or each of its items is JSON text.
+    let item = json!({"url": picture, "at": "first"}).to_string();
+    for (name, value) in [("keyframes", format!("[{item}]")), ("keyframes[]", item)] {
+        let form = Form::new().text("prompt", format!("a lake, {name}"));
+        let request = gateway.request(Method::POST, VIDEOS);
+        let request = request.multipart(form.text(name, value));
+        let (job, _) = accepted_job(&gateway, gateway.send(request).await).await;
+        assert!(has_only_first_frame(&job), "{name}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_shot_may_be_the_whole_video() {
+    let gateway = priced_gateway().await;
+    for number in 0..2 {
+        let prompt = format!("a harbour {number}");
+        let shots = json!([{"prompt": prompt, "seconds": 2}]);
+        let chat = json!({"model": "animatic-1", "video": {"shots": shots},
+            "messages": [{"role": "user", "content": prompt}]});
+        let video = json!({"model": "animatic-1", "prompt": prompt, "shots": shots});
+        let (endpoint, body) = [(CHAT, chat), (VIDEOS, video)][number].clone();
+        let quote = json!({"endpoint": endpoint, "body": body});
+        let quote = gateway.post("/v1/quote", &quote).await.ok();
+        assert_eq!(quote["reserve_usd"], "0.20", "{body}");
+        let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
+        assert_eq!(job.milliseconds, 2000);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn inputs_that_no_model_takes_are_refused_by_name() {
+    let gateway = priced_gateway().await;
+    let files = Files::start().await;
+    let url = files.url("/picture.png");
+    let shot = |prompt: &str| json!({"prompt": prompt, "seconds": 2});
+    for (fields, param) in [
+        (
+            json!({"references": [{"type": "video", "url": url}]}),
+            "references[0].type",
+        ),
+        (
+            json!({"references": [{"type": "audio", "url": url}]}),
+            "references[0].type",
+        ),
+        (
+            json!({"references": [{"type": "image", "url": url, "role": "style"}]}),
+            "references[0].role",
+        ),
+        // This model takes no references, and no last frame.
+        (
+            json!({"references": [{"type": "image", "url": url}]}),
+            "references[0].url",
+        ),
+        (
+            json!({"keyframes": [{"url": url, "at": 0}, {"url": url, "at": "last"}]}),
+            "keyframes[1].url",
+        ),
+        (
+            json!({"keyframes": [{"url": url, "at": 1.5}], "seconds": 4}),
+            "keyframes[0].at",
+        ),
+        (json!({"shots": [shot("a lake"), shot("a sea")]}), "shots"),
+        (json!({"shots": [shot("another prompt")]}), "shots"),
+        (json!({"keyframe": {"id": "x"}}), "keyframe"),
+        (json!({"multi_shots": true}), "multi_shots"),
+    ] {
+        for (endpoint, body) in in_each_place(&fields) {
+            let quote = json!({"endpoint": endpoint, "body": body});
+            for answer in [
+                gateway.post("/v1/quote", &quote).await,
+                gateway.post(endpoint, &body).await,
+            ] {
+                answer.refused(400, "unsupported_value");
+                let named = answer.json["error"]["param"].as_str().unwrap();
+                assert!(named.ends_with(param), "{named}");
+            }
+        }
+    }
+    // The same holds for the other dialect, which has none of these fields.
+    for name in ["references", "keyframes", "shots"] {
+        let body = json!({"model": "animatic-1", "prompt": "a lake", name: [{"id": "x"}]});
+        let answer = gateway.post("/api/v1/videos", &body).await;
+        answer.refused(400, "unsupported_value").on_param(name);
+    }
+    assert_eq!(files.hits(), 0);
+    assert_eq!(gateway.get("/v1/tasks").await.ok()["data"], json!([]));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_image_of_an_earlier_task_is_named_by_its_id() {
+    let gateway = priced_gateway().await;
+    let picture = sound::data_url("image/png", &sound::png(64, 48));
+    let body = json!({"model": "animatic-1", "prompt": "a lake", "image": picture});
+    let answer = gateway.post(VIDEOS, &body).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    accepted_job(&gateway, answer).await;
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    let by_id = |id: &Value| json!({"keyframes": [{"id": id, "at": "first"}]});
+    let fields = by_id(&view["input"]["image"]["id"]);
+    for (endpoint, body) in in_each_place(&fields) {
+        let (job, _) = accepted_job(&gateway, gateway.post(endpoint, &body).await).await;
+        assert!(has_only_first_frame(&job), "{body}");
+    }
+    // Another account has no such image, and nobody has one with another id.
+    let stranger = gateway.caller("stranger", NewKey::default()).await;
+    for (caller, fields) in [
+        (&stranger, fields),
+        (&gateway.client, by_id(&json!(uuid()))),
+    ] {
+        for (endpoint, body) in in_each_place(&fields) {
+            let quote = json!({"endpoint": endpoint, "body": body});
+            for answer in [
+                caller.post("/v1/quote", &quote).await,
+                caller.post(endpoint, &body).await,
+            ] {
+                answer.refused(404, "media_not_found");
+                let param = answer.json["error"]["param"].as_str().unwrap();
+                assert!(param.ends_with("keyframes[0].id"), "{param}");
+            }
+        }
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn options_are_accepted_or_refused_at_each_place() {
     let gateway = priced_gateway().await;
     for fields in [
@@ -330,6 +469,9 @@ async fn the_openapi_document_has_these_names() {
             "generate_audio",
             "end_image",
             "reference_images",
+            "references",
+            "keyframes",
+            "shots",
             "size",
             "audio",
             "negative_prompt",
