@@ -262,7 +262,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         model: Some(request.model?),
         prompt,
         pictures,
-        has_first_keyframe: frames.has_first_keyframe,
+        has_first_frame: frames.has_first_frame,
         end_picture: frames.end_picture,
         references: film.references,
         seconds,

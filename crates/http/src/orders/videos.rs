@@ -207,7 +207,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         model: request.model,
         prompt: request.prompt?,
         pictures: pictures.sources,
-        has_first_keyframe: pictures.has_first_keyframe,
+        has_first_frame: pictures.has_first_frame,
         end_picture: pictures.end_picture,
         references: pictures.references,
         seconds,
@@ -242,7 +242,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
 struct OrderPictures {
     /// Those of which the first one is the first frame.
     sources: Vec<RequestedPicture>,
-    has_first_keyframe: bool,
+    has_first_frame: bool,
     end_picture: Option<RequestedPicture>,
     references: Vec<RequestedPicture>,
     /// The field that sets the references.
@@ -286,14 +286,14 @@ fn pictures(
     let (references_param, references) = inputs::single_references(body, long_form, short_form);
     let keyframes = request.inputs.keyframes.take().unwrap_or_default();
     let keyframes = inputs::keyframe_pictures(body, keyframes, seconds);
-    let has_first_keyframe = keyframes.first.is_some();
+    let has_first_frame = keyframes.first.is_some();
     first_frames.extend(keyframes.first);
     last_frames.extend(keyframes.last);
     field_aliases::add_first_frame(body, &PARAMS, &mut sources, first_frames);
     let end_image = request.end_image.take();
     OrderPictures {
         sources,
-        has_first_keyframe,
+        has_first_frame,
         end_picture: field_aliases::last_frame(body, &PARAMS, end_image, last_frames),
         references,
         references_param,

@@ -18,8 +18,9 @@ pub struct VideoOrder {
     pub prompt: String,
     /// Source pictures, the first frame first.
     pub pictures: Vec<RequestedPicture>,
-    /// Whether the first source picture is a keyframe, so that no model may take it as a reference.
-    pub has_first_keyframe: bool,
+    /// Whether the request calls the first source picture a frame, so that no model may take it as a
+    /// reference.
+    pub has_first_frame: bool,
     /// The last frame.
     pub end_picture: Option<RequestedPicture>,
     /// Reference pictures.

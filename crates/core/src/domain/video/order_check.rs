@@ -217,15 +217,15 @@ fn picture_error<'a>(
     }
 }
 
-/// The fault of a keyframe for a model that would take it as a reference.
+/// The fault of a first frame for a model that would take it as a reference.
 fn keyframe_fault(model: &Model, order: &VideoOrder) -> Option<FieldError> {
     let keyframe = order
         .pictures
         .first()
-        .filter(|_| order.has_first_keyframe && !model.takes_frames());
+        .filter(|_| order.has_first_frame && !model.takes_frames());
     let (_, param) = keyframe?;
     let message = format!(
-        "{} does not support keyframes: it takes images as references.",
+        "{} takes images only as references, so none of them can be the first frame.",
         model.id
     );
     Some(field_error(param, message))

@@ -168,6 +168,13 @@ async fn keyframes_and_references_are_counted_and_refused_by_field() {
         let refused = gateway.post(CHAT, &body).await;
         refused.refused(400, "unsupported_value").on_param(param);
     }
+    let frame =
+        json!({"type": "image_url", "image_url": {"url": picture}, "frame_type": "first_frame"});
+    let body = json!({"model": "subjects", "prompt": "a lake", "frame_images": [frame]});
+    let refused = gateway.post("/api/v1/videos", &body).await;
+    refused
+        .refused(400, "unsupported_value")
+        .on_param("frame_images[0].image_url.url");
     nothing_happened(&gateway, &simulator).await;
 
     let frames = json!({"keyframes": [keyframe("last"), keyframe("first")]});

@@ -11,7 +11,7 @@ use mediagate_core::domain::video::RequestedPicture;
 pub(super) struct FilmFrames {
     pub(super) end_picture: Option<RequestedPicture>,
     /// Whether the first frame is a keyframe.
-    pub(super) has_first_keyframe: bool,
+    pub(super) has_first_frame: bool,
 }
 
 /// Adds the first frame to the pictures of the messages, and finds the last one. `seconds` is the
@@ -34,7 +34,7 @@ pub(super) fn film_frames(
         last_frames.extend(video.aliases.take_last_frames().map(in_video));
         end_image = video.end_image.take();
     }
-    let has_first_keyframe = keyframes.first.is_some();
+    let has_first_frame = keyframes.first.is_some();
     first_frames.extend(keyframes.first);
     last_frames.extend(keyframes.last);
     let messages = request.messages.as_mut();
@@ -48,7 +48,7 @@ pub(super) fn film_frames(
     );
     FilmFrames {
         end_picture: last_frame(body, &PARAMS, end_image, last_frames),
-        has_first_keyframe,
+        has_first_frame,
     }
 }
 

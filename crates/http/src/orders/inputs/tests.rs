@@ -60,7 +60,7 @@ fn references_are_the_long_form_of_reference_images() {
         assert_eq!(order.references[1].0, PictureSource::Stored(id));
         assert!(order.references[1].1.ends_with("references[1].id"));
         assert!(order.params.references.ends_with("references"));
-        assert!(!order.has_first_keyframe && order.pictures.is_empty());
+        assert!(!order.has_first_frame && order.pictures.is_empty());
     }
     for none in [json!(null), json!([])] {
         for order in everywhere(&json!({"references": none})) {
@@ -161,12 +161,12 @@ fn keyframes_are_the_first_frame_and_the_last_one() {
             assert_eq!(order.pictures[0].0, address(A));
             assert!(order.pictures[0].1.ends_with("keyframes[1].url"));
             assert_eq!(order.end_picture.unwrap().0, address(B));
-            assert!(order.has_first_keyframe);
+            assert!(order.has_first_frame);
         }
     }
     let last = json!([keyframe(A, json!("last"))]);
     for order in everywhere(&json!({"keyframes": last, "end_image": A})) {
-        assert!(!order.unwrap().has_first_keyframe);
+        assert!(!order.unwrap().has_first_frame);
     }
     // Two images for one frame name our own field of that frame.
     for ([video, chat, nested], ours) in [
