@@ -88,6 +88,8 @@ codes! {
     AccountNotFound = "account_not_found", 404, NotFound;
     /// There are no limits for this end user.
     UserNotFound = "user_not_found", 404, NotFound;
+    /// There is no such submission to a provider.
+    SubmissionNotFound = "submission_not_found", 404, NotFound;
     /// No model has a route with this provider and model.
     ProviderNotFound = "provider_not_found", 404, NotFound;
     /// The account has no such media file, or the URL's signature is wrong.
@@ -115,6 +117,8 @@ codes! {
     AccountClosed = "account_closed", 409, Conflict;
     /// The task's cost cannot be adjusted, or was already adjusted.
     NotAdjustable = "not_adjustable", 409, Conflict;
+    /// The submission is not unconfirmed, or was already resolved.
+    NotUnconfirmed = "not_unconfirmed", 409, Conflict;
     /// The video is not finished yet.
     VideoNotReady = "video_not_ready", 409, Conflict;
     /// The media URL has expired, or the file was removed. If this answers a repeated request, the

@@ -13,8 +13,8 @@ use crate::task::TaskState;
 /// * *open* ([`Self::is_open`]): `intended` and `accepted`. The provider has or may have a running
 ///   job;
 /// * *undecided*: `intended` and `unclear`. It is not known whether the provider has a job;
-/// * *unconfirmed* ([`SubmissionFilter::Unconfirmed`]): `unclear` and `found`. The outcome was not
-///   known when the task ended.
+/// * *unconfirmed* ([`SubmissionFilter::Unconfirmed`]): `unclear` and `found`, until an operator
+///   resolves it. The outcome was not known when the task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum SubmissionState {
@@ -47,8 +47,8 @@ impl SubmissionState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum SubmissionFilter {
-    /// `unclear` and `found` submissions: whether the provider accepted them was not known when
-    /// their tasks ended.
+    /// `unclear` and `found` submissions that no operator has resolved: whether the provider
+    /// accepted them was not known when their tasks ended.
     Unconfirmed,
 }
 
@@ -61,6 +61,17 @@ pub struct SubmissionRecord {
     pub task_state: TaskState,
     /// The error's class and message.
     pub error: Option<(String, String)>,
+    pub resolution: Option<SubmissionResolution>,
+}
+
+/// The decision of an operator about an unconfirmed submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmissionResolution {
+    pub at: Timestamp,
+    /// The reason, in the operator's words.
+    pub note: String,
+    /// The provider's id of the job, if the operator found one.
+    pub job: Option<String>,
 }
 
 /// The cost of a job as reported by its provider, for the operator's margin.

@@ -17,7 +17,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{SubmissionId, TaskId};
 use mediagate_model::submission::{
     ClosedSubmission, ReportedCost, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord,
-    SubmissionState,
+    SubmissionResolution, SubmissionState,
 };
 
 pub use jobs::{AcceptanceResult, JobAcceptance, accept, has_undecided_twin, is_taken, mark_found};
@@ -65,11 +65,24 @@ record! {
         error: Option::zip("s.error_class", "s.error_message"),
         account: "a.handle",
         task_state: "t.state",
+        resolution: resolution("s.resolved_at", "s.resolved_note", "s.resolved_job"),
     }
 }
 
 fn error(class: Option<String>, message: Option<String>) -> Option<(String, String)> {
     class.map(|class| (class, message.unwrap_or_default()))
+}
+
+fn resolution(
+    at: Option<Timestamp>,
+    note: Option<String>,
+    job: Option<String>,
+) -> Option<SubmissionResolution> {
+    at.map(|at| SubmissionResolution {
+        at,
+        note: note.unwrap_or_default(),
+        job,
+    })
 }
 
 /// Records that a submission is about to be sent by the process `follower`.
@@ -217,9 +230,49 @@ pub fn page(
     }
     let statement = match filter {
         None => read!(""),
-        Some(SubmissionFilter::Unconfirmed) => read!(" AND s.state IN ('unclear', 'found')"),
+        Some(SubmissionFilter::Unconfirmed) => {
+            read!(" AND s.state IN ('unclear', 'found') AND s.resolved_at IS NULL")
+        }
     };
     statement.all(conn, SubmissionRecord::from_row)
+}
+
+/// A submission of any account.
+pub fn record_by_id(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+) -> Result<Option<SubmissionRecord>, StoreError> {
+    sql!(
+        concat!(
+            "SELECT ",
+            record_columns!(),
+            " FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id
+             WHERE s.id = :id"
+        ),
+        id
+    )
+    .one(conn, SubmissionRecord::from_row)
+}
+
+/// Records how an operator resolved an unconfirmed submission, which is no longer looked up then.
+/// Returns false if it is not unconfirmed, or was resolved before.
+pub fn resolve(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    note: &str,
+    job: Option<&str>,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = sql!(
+        "UPDATE submissions SET resolved_at = :now, resolved_note = :note, resolved_job = :job, due_at = NULL
+         WHERE id = :id AND state IN ('unclear', 'found') AND resolved_at IS NULL",
+        id,
+        note,
+        job,
+        now
+    )
+    .execute(conn)?;
+    Ok(changed == 1)
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
@@ -416,14 +469,15 @@ pub fn pull_strays_forward(
     .execute(conn)
 }
 
-/// Sets when to look up the job of an unclear submission again; never if `None`.
+/// Sets when to look up the job of an unclear submission again; never if `None`, or if an operator
+/// has resolved it.
 pub fn schedule_lookup(
     conn: &mut Conn<'_>,
     id: SubmissionId,
     due: Option<Timestamp>,
 ) -> Result<(), StoreError> {
     sql!(
-        "UPDATE submissions SET due_at = :due WHERE id = :id",
+        "UPDATE submissions SET due_at = :due WHERE id = :id AND resolved_at IS NULL",
         id,
         due
     )

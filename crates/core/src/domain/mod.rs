@@ -35,6 +35,7 @@ pub mod settings_drift;
 pub mod settings_reload;
 pub mod songs;
 pub mod storage_room;
+pub mod submissions;
 pub mod task_acceptance;
 pub mod tasks;
 pub mod usage;

@@ -15,14 +15,11 @@ use crate::domain::route_states::{self, CombinedRouteState, PeerRouteStates};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::SubmissionId;
 use mediagate_model::route::{
     COUNT_PERIOD, COUNT_PERIODS, RouteError, RouteRecord, StoredRouteState,
 };
-use mediagate_model::submission::{SubmissionFilter, SubmissionRecord};
 use mediagate_store as store;
 use mediagate_store::routes::RouteKey;
-use mediagate_store::tasks::PageQuery;
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -172,21 +169,6 @@ fn percentile(sorted: &[i64], per_cent: usize) -> Option<Duration> {
     let index = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
     let micros = *sorted.get(index)?;
     Some(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
-}
-
-/// A page of submissions to providers, and whether more follow.
-pub async fn submissions(
-    app: &Ctx,
-    filter: Option<SubmissionFilter>,
-    page: PageQuery<SubmissionId>,
-) -> Result<(Vec<SubmissionRecord>, bool), Error> {
-    let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app
-        .store
-        .long_read(move |conn| store::submissions::page(conn, filter, one_more));
-    let mut submissions = store::await_within_limit(read).await?;
-    let has_more = store::page::truncate_to_limit(&mut submissions, limit);
-    Ok((submissions, has_more))
 }
 
 /// What an operator can do with a route.

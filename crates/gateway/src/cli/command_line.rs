@@ -35,12 +35,17 @@ pub(super) fn command() -> Command {
         if FULL_SETTINGS_COMMANDS.contains(&sub.get_name()) {
             return sub.args(&settings);
         }
-        let sub = sub.mut_subcommands(|sub| sub.after_help(SETTINGS_HINT));
-        sub.after_help(SETTINGS_HINT)
+        with_hint(sub.mut_subcommands(with_hint))
     });
     let examples = format!("{}\n\n{SETTINGS_HINT}", crate::cli::EXAMPLES);
     let command = command.after_help(examples);
     command.mut_args(|arg| if is_rare(&arg) { arg.hide(true) } else { arg })
+}
+
+/// A command whose help ends with its examples, if it has any, and the hint.
+fn with_hint(command: Command) -> Command {
+    let examples = command.get_after_help().map(|help| format!("{help}\n\n"));
+    command.after_help(format!("{}{SETTINGS_HINT}", examples.unwrap_or_default()))
 }
 
 /// The command line for parsing. A variable that is empty counts as not set: compose files and
@@ -152,6 +157,11 @@ mod tests {
             );
         }
         assert!(help(&["help"]).contains("Examples:"));
+        let help = help(&["submissions", "--help"]);
+        assert!(
+            help.contains("Examples:") && help.contains(SETTINGS_HINT),
+            "{help}"
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod requests;
 mod restored;
 mod serve;
 mod show;
+mod submissions;
 mod tasks;
 mod webhooks;
 
@@ -85,6 +86,9 @@ enum CliCommand {
     /// Show the state of provider routes, pause and resume them
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
+    /// List submissions that nobody could confirm, and resolve them by hand
+    #[command(subcommand, after_help = submissions::EXAMPLES)]
+    Submissions(submissions::SubmissionsCommand),
     /// List administrative changes
     Audit(audit::AuditArgs),
     /// List hosted models, and print the configuration for them
@@ -222,6 +226,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         CliCommand::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
         CliCommand::Requests(command) => requests::run(command, &cli.settings, cli.json),
         CliCommand::Providers(command) => providers::run(command, &cli.settings, cli.json),
+        CliCommand::Submissions(command) => submissions::run(command, &cli.settings, cli.json),
         CliCommand::Audit(args) => audit::run(args, &cli.settings, cli.json),
         CliCommand::Models(command) => models::run(command, &cli.settings, cli.json),
         CliCommand::Provenance(command) => provenance::run(command, &cli.settings),

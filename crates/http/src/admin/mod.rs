@@ -45,6 +45,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(providers::pause))
         .routes(routes!(providers::resume))
         .routes(routes!(submissions::list))
+        .routes(routes!(submissions::resolve))
         .routes(routes!(usage::usage))
         .routes(routes!(users::list))
         .routes(routes!(users::put, users::get, users::remove))

@@ -72,6 +72,8 @@ async fn commands_need_no_providers_secret() {
         &["providers", "pause", "acme", "sora-2"],
         &["providers", "resume", "acme", "sora-2"],
         &["providers", "try", "acme", "sora-2"],
+        &["submissions", "list"],
+        &["submissions", "list", "--all"],
         &["webhooks", "list"],
         &["models", "list"],
         &["models", "add", "fal/veo-3.1"],
@@ -89,6 +91,7 @@ async fn commands_need_no_providers_secret() {
         &["tasks", "show", unknown_id][..],
         &["tasks", "cancel", unknown_id],
         &["restored", "fail", unknown_id],
+        &["submissions", "resolve", unknown_id, "--note", "n"],
         &["restored", "resubmit", unknown_id],
         &["webhooks", "deliveries", unknown_id],
         &[

@@ -4,7 +4,9 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, TaskId};
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
-use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_model::submission::{
+    Submission, SubmissionFilter, SubmissionResolution, SubmissionState,
+};
 use mediagate_model::task::{MediaKind, StemTarget, TaskFailure, TaskResult, TaskState};
 use mediagate_store::submissions::{AcceptanceResult, JobAcceptance};
 use mediagate_store::tasks::{PageQuery, TaskEnding, TaskFilter};
@@ -29,6 +31,7 @@ on_both! {
     submissions_are_counted_until_they_end
     a_job_belongs_to_one_submission
     a_similar_submission_counts_until_its_outcome_is_known
+    an_unconfirmed_submission_is_resolved_once
     progress_rises_only_for_the_holder
     a_task_ends_once
     lists_page_in_both_directions_and_filter
@@ -538,6 +541,52 @@ async fn a_similar_submission_counts_until_its_outcome_is_known(db: Fixture) {
     db.write(move |conn| submissions::mark_found(conn, id, &found, at(7)))
         .await;
     assert!(!has_twin(&first, 0).await, "its job is known");
+}
+
+async fn an_unconfirmed_submission_is_resolved_once(db: Fixture) {
+    let [submission] = intended_submissions(&db).await;
+    let id = submission.id;
+    let resolve = async |job: Option<&'static str>| {
+        db.write(move |conn| submissions::resolve(conn, id, "not billed", job, at(9)))
+            .await
+    };
+    let unconfirmed = async || {
+        let page = PageQuery {
+            after: None,
+            limit: 10,
+            ascending: false,
+        };
+        let filter = Some(SubmissionFilter::Unconfirmed);
+        db.read(move |conn| submissions::page(conn, filter, page))
+            .await
+    };
+    assert!(!resolve(None).await, "its outcome is not unclear");
+    db.write(move |conn| {
+        let (from, to) = (SubmissionState::Intended, SubmissionState::Unclear);
+        submissions::close(conn, id, from, to, Some(("unclear", "lost")), at(6))?;
+        submissions::schedule_lookup(conn, id, Some(at(7)))
+    })
+    .await;
+    let due = async || {
+        db.read(|conn| submissions::unclear_due(conn, 9, at(8)))
+            .await
+    };
+    assert_eq!((unconfirmed().await.len(), due().await.len()), (1, 1));
+    assert!(resolve(Some("video_1")).await);
+    assert!(!resolve(None).await, "it was resolved before");
+    // A look-up that was under way schedules no other one.
+    db.write(move |conn| submissions::schedule_lookup(conn, id, Some(at(7))))
+        .await;
+    assert_eq!((unconfirmed().await.len(), due().await.len()), (0, 0));
+    let record = db
+        .read(move |conn| submissions::record_by_id(conn, id))
+        .await;
+    let resolution = SubmissionResolution {
+        at: at(9),
+        note: "not billed".into(),
+        job: Some("video_1".into()),
+    };
+    assert_eq!(record.unwrap().resolution, Some(resolution));
 }
 
 async fn submissions_are_counted_until_they_end(db: Fixture) {

@@ -11,7 +11,9 @@ use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::error::ErrorCode;
-use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId, RequestId};
+use mediagate_model::ids::{
+    AccountId, AssetId, AuditId, ClipId, IntentId, KeyId, RequestId, SubmissionId,
+};
 use mediagate_model::intent::RequestFingerprint;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::route::{RouteError, StoredRouteState};
@@ -350,6 +352,15 @@ fn run_operator_statements(
             submissions::page(conn, filter, page)?;
         }
     }
+    let submission = SubmissionId::new();
+    assert_eq!(submissions::record_by_id(conn, submission)?, None);
+    assert!(!submissions::resolve(
+        conn,
+        submission,
+        "n",
+        Some("j"),
+        at(1)
+    )?);
     Ok(())
 }
 

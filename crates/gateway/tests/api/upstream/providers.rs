@@ -338,6 +338,75 @@ async fn unconfirmed_submissions_are_listed() {
 }
 
 #[tokio::test]
+async fn an_unconfirmed_submission_is_resolved_by_hand() {
+    let acme = simulator().await;
+    at_submission(&acme, Fault::DropBefore, 1);
+    let gateway = gateway(&one_provider(&acme)).await;
+    let staff = operator(&gateway).await;
+    let unclear = gateway.post(CHAT, &chat_order("a lake")).await;
+    unclear.refused(424, "submission_unconfirmed");
+    gateway.post(CHAT, &chat_order("a sea")).await.ok();
+    let path = "/v1/admin/submissions";
+    let list = async |query: &str| {
+        let page = staff.get(&format!("{path}{query}")).await.ok();
+        page["data"].as_array().unwrap().clone()
+    };
+    let all = list("").await;
+    let ids = [&all[0]["id"], &all[1]["id"]];
+    let [ended, lost] = ids.map(|id| format!("{path}/{}/resolve", id.as_str().unwrap()));
+    let body = json!({"note": "It was not billed.", "job": "video_1"});
+    let unknown = format!("{path}/0193b000-0000-7000-8000-000000000001/resolve");
+    for (path, body, status, code) in [
+        (&unknown, &body, 404, "submission_not_found"),
+        (
+            &format!("{path}/zzz/resolve"),
+            &body,
+            404,
+            "submission_not_found",
+        ),
+        (&ended, &body, 409, "not_unconfirmed"),
+        (&lost, &json!({"job": "video_1"}), 400, "missing_field"),
+        (&lost, &json!({"note": "a\nb"}), 400, "invalid_value"),
+    ] {
+        staff.post(path, body).await.refused(status, code);
+    }
+    gateway
+        .post(&lost, &body)
+        .await
+        .refused(403, "insufficient_scope");
+    let resolved = send_with_key(&staff, Method::POST, &lost, "r", &body)
+        .await
+        .ok();
+    assert_eq!(
+        [
+            &resolved["state"],
+            &resolved["job"],
+            &resolved["resolved_job"],
+            &resolved["resolved_note"]
+        ],
+        ["unclear", "video_1", "video_1", "It was not billed."]
+    );
+    assert!(resolved["resolved_at"].is_string(), "{resolved}");
+    let repeated = send_with_key(&staff, Method::POST, &lost, "r", &body).await;
+    assert_eq!(repeated.ok(), resolved);
+    staff
+        .post(&lost, &body)
+        .await
+        .refused(409, "not_unconfirmed");
+    assert!(list("?state=unconfirmed").await.is_empty());
+    assert_eq!(list("").await[1], resolved);
+    let entries = audit_entries(&staff, "submission.resolve").await;
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(
+        (&entries[0]["target"], &entries[0]["after"]["note"]),
+        (&resolved["id"], &json!("It was not billed."))
+    );
+    let verified = staff.get("/v1/admin/ledger/verify").await.ok();
+    assert_eq!(verified["adds_up"], true, "{verified}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_job_that_outlives_its_limit_is_unconfirmed() {
     let acme = simulator().await;
     plan(&acme, LONG, PlannedEnd::Success);

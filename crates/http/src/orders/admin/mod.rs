@@ -3,4 +3,5 @@
 pub mod fields;
 pub mod keys;
 pub mod money;
+pub mod submissions;
 pub mod users;

@@ -36,9 +36,19 @@ pub struct SubmissionObject {
     /// The error, if there was one.
     #[schema(required = true)]
     pub error: Option<RouteErrorObject>,
-    /// The provider's id of the job, if known.
+    /// The provider's id of the job, if known: the one that the provider told, or else the one that
+    /// an operator found.
     #[schema(required = true)]
     pub job: Option<String>,
+    /// Time when an operator resolved it. Null: nobody has.
+    #[schema(required = true)]
+    pub resolved_at: Option<String>,
+    /// The operator's reason.
+    #[schema(required = true)]
+    pub resolved_note: Option<String>,
+    /// The job that the operator named, if any.
+    #[schema(required = true)]
+    pub resolved_job: Option<String>,
     /// Current status of the task.
     pub task_status: &'static str,
 }
@@ -47,7 +57,10 @@ impl SubmissionObject {
     pub fn new(record: &SubmissionRecord) -> Self {
         let submission = &record.submission;
         let error = record.error.as_ref();
-        let job = submission.handle.as_ref();
+        let resolution = record.resolution.as_ref();
+        let resolved_job = resolution.and_then(|resolution| resolution.job.clone());
+        let handle = submission.handle.as_ref();
+        let job = handle.and_then(|handle| handle.0["id"].as_str().map(ToOwned::to_owned));
         Self {
             id: submission.id.to_string(),
             object: "submission",
@@ -64,7 +77,10 @@ impl SubmissionObject {
                 message: message.clone(),
                 at: submission.created_at.rfc3339(),
             }),
-            job: job.and_then(|handle| handle.0["id"].as_str().map(ToOwned::to_owned)),
+            job: job.or_else(|| resolved_job.clone()),
+            resolved_at: resolution.map(|resolution| resolution.at.rfc3339()),
+            resolved_note: resolution.map(|resolution| resolution.note.clone()),
+            resolved_job,
             task_status: record.task_state.name(),
         }
     }
