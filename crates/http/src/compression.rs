@@ -6,16 +6,19 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use moka::sync::Cache;
 use sha2::{Digest as _, Sha256};
+
+use mediagate_core::app::App;
 
 /// Below this length, in bytes, a compressed body saves no packet.
 const MIN_BYTES: usize = 1024;
@@ -24,13 +27,18 @@ const MAX_BYTES: usize = 4 << 20;
 /// Total length of the compressed bodies that are kept.
 const CACHE_BYTES: u64 = 8 << 20;
 
+/// Adds the compression to routes. They share the bodies that are kept.
+pub(super) fn compressed(routes: Router<App>) -> Router<App> {
+    let bodies = Arc::new(CompressedBodies::new());
+    routes.route_layer(from_fn_with_state(bodies, compress))
+}
+
 /// Compressed bodies by the hash of the body. The pages name the address under which they were
 /// requested, so there can be several of each.
-#[derive(Clone)]
-pub(super) struct CompressedBodies(Cache<[u8; 32], Bytes>);
+struct CompressedBodies(Cache<[u8; 32], Bytes>);
 
 impl CompressedBodies {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let cache = Cache::builder()
             .max_capacity(CACHE_BYTES)
             .weigher(|_, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX));
@@ -52,7 +60,7 @@ impl CompressedBodies {
 }
 
 /// Compresses a response if the client accepts gzip and the body is a text of some length.
-pub(super) async fn compress(
+async fn compress(
     State(bodies): State<Arc<CompressedBodies>>,
     request: Request,
     next: Next,

@@ -212,13 +212,17 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
             // A list can only contain exact names, but `x-stainless-*` is a prefix:
             // `only_allowed_headers` filters the names, and the rest is mirrored.
             .allow_headers(AllowHeaders::mirror_request())
-            // A page can read only these headers, and needs them to retry, to poll and to find its
-            // task.
+            // A page can read only these headers, and needs them to retry, to poll, to find its task
+            // and to stay within its limits.
             .expose_headers([
                 REQUEST_ID,
                 HeaderName::from_static("x-task-id"),
+                HeaderName::from_static("x-identical-task"),
                 HeaderName::from_static("x-cost-usd"),
                 HeaderName::from_static("x-budget-remaining-usd"),
+                HeaderName::from_static("x-ratelimit-limit-requests"),
+                HeaderName::from_static("x-ratelimit-remaining-requests"),
+                HeaderName::from_static("x-ratelimit-reset-requests"),
                 super::idempotency::REPLAYED,
                 header::RETRY_AFTER,
                 HeaderName::from_static("x-should-retry"),

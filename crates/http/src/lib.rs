@@ -61,6 +61,7 @@ use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::docs::ServedDocument;
 use crate::endpoint_suggestions::EndpointPaths;
 use crate::query::ParameterlessOperations;
 use mediagate_core::app::App;
@@ -71,11 +72,14 @@ pub use error::ErrorResponse;
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let endpoints = Arc::new(EndpointPaths::from_document(&document));
-    let parameterless = Arc::new(ParameterlessOperations::new(&document));
+    let parameterless = ParameterlessOperations::new(&document).with_open(web::DOCUMENT_PATH);
+    let parameterless = Arc::new(parameterless);
+    let served = ServedDocument::new();
     let router = router
         .route("/v1/models/{owner}/{name}", get(models::get_with_slash))
+        .merge(web::document(served.clone()))
         .route_layer(from_fn_with_state(parameterless, query::refuse_any))
-        .merge(web::router())
+        .merge(web::router(served))
         .fallback(move |method: Method, uri: Uri| async move {
             error::route_not_found(&method, uri.path(), &endpoints)
         })
@@ -90,10 +94,14 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 pub fn probes(app: &App) -> Router {
     let paths = PROBES.map(|path| (path.to_owned(), vec![Method::GET]));
     let paths = Arc::new(EndpointPaths::new(paths.into_iter()));
+    // The readiness probe reads its own query.
+    let parameterless = ParameterlessOperations::default();
+    let parameterless = Arc::new(parameterless.with_open("/healthz").with_open("/metrics"));
     let endpoints = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics_without_key))
+        .route_layer(from_fn_with_state(parameterless, query::refuse_any))
         .fallback(move |method: Method, uri: Uri| async move {
             error::route_not_found(&method, uri.path(), &paths)
         })

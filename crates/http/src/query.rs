@@ -83,6 +83,7 @@ fn nearest_first<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// The operations without query parameters. Their handlers read no query, so a layer looks at it.
+#[derive(Default)]
 pub(crate) struct ParameterlessOperations {
     /// The paths, each with its methods.
     paths: HashMap<String, HashMap<Method, OperationAccess>>,
@@ -121,6 +122,13 @@ impl ParameterlessOperations {
             }
         }
         Self { paths }
+    }
+
+    /// Adds a path that the document does not describe. Anyone may read it.
+    pub(crate) fn with_open(mut self, path: &str) -> Self {
+        let methods = self.paths.entry(path.to_owned()).or_default();
+        methods.insert(Method::GET, OperationAccess::Open);
+        self
     }
 
     fn access(&self, path: &str, method: &Method) -> Option<OperationAccess> {

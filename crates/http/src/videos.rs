@@ -23,7 +23,7 @@ use crate::idempotency::{
 use crate::media;
 use crate::orders::terms::cost_limit;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, is_json, read_form};
-use crate::page_params::{ListPage, WordField, WordValue};
+use crate::page_params::{AttributeFilter, ListPage, WordField, WordValue};
 use crate::query::Query;
 use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
@@ -31,7 +31,7 @@ use crate::wire::openrouter::OpenRouterVideo;
 use crate::wire::videos::{VideoDeleted, VideoObject};
 use mediagate_core::app::App;
 use mediagate_core::domain::pictures::LIMIT_BYTES;
-use mediagate_core::domain::tasks;
+use mediagate_core::domain::tasks::{self, TaskSearch};
 use mediagate_core::domain::video::{self, VideoOrder};
 use mediagate_core::intents::{self, ClientGuard, IntentAttempt};
 use mediagate_core::limits::QuotaShare;
@@ -330,15 +330,23 @@ impl FromStr for VideoId {
     }
 }
 
+parameters! {
+    /// The parameters of the list of videos.
+    pub(super) struct VideoListParameters {
+        + attributes: AttributeFilter,
+        + page: ListPage<VideoId>,
+    }
+}
+
 /// List videos, newest first.
-#[utoipa::path(get, path = "/v1/videos", tag = "video", params(ListPage<VideoId>),
+#[utoipa::path(get, path = "/v1/videos", tag = "video", params(VideoListParameters),
     responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
-    Query(page): Query<ListPage<VideoId>>,
+    Query(query): Query<VideoListParameters>,
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, ErrorResponse> {
-    let page = page.into_query();
+    let page = query.page.into_query();
     let page = PageQuery {
         after: page.after.map(|VideoId(task)| task),
         limit: page.limit,
@@ -349,7 +357,12 @@ pub(super) async fn list(
         without_deleted: true,
         ..TaskFilter::default()
     };
-    let (tasks, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
+    let search = TaskSearch {
+        text: None,
+        attributes: query.attributes.0,
+    };
+    let account = allowed.caller.account.id;
+    let (tasks, has_more) = tasks::search(&app, account, filter, search, page).await?;
     let videos = tasks
         .iter()
         .filter_map(|task| VideoObject::new(task, VideoFile::of_task(&allowed.links, task)));

@@ -1,17 +1,14 @@
 //! Routes of the web pages; their markup is in the crate `mediagate-console`.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Uri, header};
-use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
 
 use crate::auth::count_address;
-use crate::compression::{self, CompressedBodies};
+use crate::compression;
 use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
 use crate::error::ErrorResponse;
@@ -32,18 +29,24 @@ use mediagate_model::task::MediaKind;
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob: https:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
-pub(super) fn router() -> Router<App> {
-    let document = ServedDocument::new();
-    let reference = document.clone();
-    let reference = async move |request: PublicRequest, State(app): State<App>| {
-        page(reference.page(&app.config, &site(&request.links, &app)))
-    };
+/// The path of the API document.
+pub(super) const DOCUMENT_PATH: &str = "/openapi.json";
+
+/// The API document.
+pub(super) fn document(served: ServedDocument) -> Router<App> {
     let json = async move |State(app): State<App>| {
         let headers = [(header::CONTENT_TYPE, "application/json")];
-        (headers, document.json(&app.config))
+        (headers, served.json(&app.config))
     };
-    Router::new()
-        .route("/openapi.json", get(json))
+    compression::compressed(Router::new().route(DOCUMENT_PATH, get(json)))
+}
+
+/// The pages, one of which shows the API document, and their files.
+pub(super) fn router(served: ServedDocument) -> Router<App> {
+    let reference = async move |request: PublicRequest, State(app): State<App>| {
+        page(served.page(&app.config, &site(&request.links, &app)))
+    };
+    let pages = Router::new()
         .route("/", get(home))
         .route("/docs", get(docs))
         .route("/docs/", get(async || Redirect::permanent("/docs")))
@@ -58,11 +61,8 @@ pub(super) fn router() -> Router<App> {
         .route(
             "/favicon.ico",
             get(async |uri| asset(Path("favicon.svg".into()), uri).await),
-        )
-        .route_layer(from_fn_with_state(
-            Arc::new(CompressedBodies::new()),
-            compression::compress,
-        ))
+        );
+    compression::compressed(pages)
 }
 
 async fn home(request: PublicRequest, State(app): State<App>) -> Response {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
 use crate::auth::{AllowedCaller, CurrentSecret, NewOrder, WebhooksManage};
@@ -19,6 +19,7 @@ use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
 use crate::page_params::{ListPage, WordField};
 use crate::query::Query;
+use crate::tasks::task_id_header;
 use crate::wire::list::List;
 use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
@@ -296,15 +297,14 @@ pub(super) async fn of_task(
     allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
-) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
+) -> Result<Response, ErrorResponse> {
     let id = id.parse().map_err(|_| tasks::not_found())?;
     let deliveries = delivery_log::task_deliveries(&app, allowed.caller.account.id, id).await?;
     let summaries = deliveries.iter().map(DeliverySummary::new).collect();
-    Ok(Json(List::new(
-        summaries,
-        false,
-        |summary: &DeliverySummary| summary.id.clone(),
-    )))
+    let list = List::new(summaries, false, |summary: &DeliverySummary| {
+        summary.id.clone()
+    });
+    Ok((task_id_header(id), Json(list)).into_response())
 }
 
 /// Get the secret that signs callbacks.

@@ -190,16 +190,6 @@ pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<Task
     Ok(extras)
 }
 
-/// A page of the account's tasks, and whether more follow.
-pub async fn list(
-    app: &Ctx,
-    account: AccountId,
-    filter: TaskFilter,
-    page: PageQuery<TaskId>,
-) -> Result<(Vec<Task>, bool), Error> {
-    search(app, account, filter, TaskSearch::default(), page).await
-}
-
 /// What is searched for in tasks.
 #[derive(Debug, Clone, Default)]
 pub struct TaskSearch {
@@ -230,7 +220,7 @@ impl TaskSearch {
     }
 }
 
-/// Like [`list`], with only the tasks that the search finds.
+/// A page of the tasks of an account that the search finds, and whether more follow.
 pub async fn search(
     app: &Ctx,
     account: AccountId,

@@ -549,22 +549,29 @@ async fn only_configured_origins_get_cors_headers() {
         .set(|settings| settings.cors_origins = Some(vec!["https://app.example".into()]))
         .start()
         .await;
-    let allowed_origin = async |origin: &str| {
+    let headers_for = async |origin: &str| {
         let request = gateway
             .http
             .get(format!("{}/v1/models", gateway.base))
             .header("origin", origin);
         let answer = request.send().await.unwrap();
-        answer
-            .headers()
-            .get("access-control-allow-origin")
-            .map(|value| value.to_str().unwrap().to_owned())
+        let header = |name: &str| {
+            let value = answer.headers().get(name);
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        let names = [
+            "access-control-allow-origin",
+            "access-control-expose-headers",
+        ];
+        names.map(header)
     };
-    assert_eq!(
-        allowed_origin("https://app.example").await.as_deref(),
-        Some("https://app.example")
-    );
-    assert_eq!(allowed_origin("https://evil.example").await, None);
+    let [origin, exposed] = headers_for("https://app.example").await;
+    assert_eq!(origin.as_deref(), Some("https://app.example"));
+    let exposed = exposed.unwrap();
+    for name in ["x-identical-task", "x-ratelimit-remaining-requests"] {
+        assert!(exposed.contains(name), "{exposed}");
+    }
+    assert_eq!(headers_for("https://evil.example").await[0], None);
     gateway.stop().await;
 }
 

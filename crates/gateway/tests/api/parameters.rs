@@ -171,7 +171,12 @@ async fn a_browser_opens_a_public_page_with_any_parameter() {
         open("/pricing?utm_source=news", "application/json").await,
         400
     );
-    assert_eq!(open("/pricing.json?utm_source=news", "*/*").await, 400);
+    for path in ["/pricing.json", "/openapi.json", "/healthz", "/readyz"] {
+        let path = format!("{path}?utm_source=news");
+        assert_eq!(open(&path, "*/*").await, 400, "{path}");
+    }
+    assert_eq!(open("/openapi.json", "*/*").await, 200);
+    assert_eq!(open("/openapi.json?utm_source=news", page).await, 200);
     assert_eq!(open("/docs?q=key&utm_source=news", page).await, 200);
     gateway.stop().await;
 }

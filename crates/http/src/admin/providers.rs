@@ -7,6 +7,9 @@ use axum::response::Response;
 use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
+use crate::fields::parameters::parameters;
+use crate::fields::types::{IntegerField, OptionalText};
+use crate::query::Query;
 use crate::wire::admin::providers::{RouteChange, RouteStanding};
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -15,18 +18,56 @@ use mediagate_core::domain::routes::{self, RouteCommand};
 use mediagate_model::error::Error;
 use mediagate_model::route::StoredRouteState;
 
+/// Number of routes in a page after another one, if the query does not say.
+const DEFAULT_LIMIT: i64 = 20;
+
+parameters! {
+    /// A page of the list of routes.
+    pub(crate) struct RoutePage {
+        /// Number of routes, 1 to 100. Default: all of them, or 20 with `after`
+        limit: IntegerField<1, 100>,
+        /// `last_id` of the previous page
+        after: OptionalText<500>,
+    }
+}
+
+impl RoutePage {
+    /// Removes the routes that are not on the page, and returns whether more follow.
+    fn apply(&self, routes: &mut Vec<RouteStanding>) -> Result<bool, Error> {
+        if let Some(after) = &self.after {
+            let last = routes.iter().position(|route| route.id == *after);
+            routes.drain(..=last.ok_or_else(Error::unknown_cursor)?);
+        }
+        let default = self.after.as_ref().map(|_| DEFAULT_LIMIT);
+        let Some(limit) = self.limit.or(default) else {
+            return Ok(false);
+        };
+        // Its range was checked when it was read.
+        let limit = usize::try_from(limit).unwrap_or(1);
+        let has_more = routes.len() > limit;
+        routes.truncate(limit);
+        Ok(has_more)
+    }
+}
+
 /// List all routes to providers with their state, last error and outcomes.
-#[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
-    responses((status = 200, description = "All routes", body = List<RouteStanding>)))]
+///
+/// With `limit` or `after` it is paged as other lists are, by provider and model.
+#[utoipa::path(get, path = "/v1/admin/providers", tag = "admin", params(RoutePage),
+    responses((status = 200, description = "The routes", body = List<RouteStanding>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
+    Query(page): Query<RoutePage>,
     State(app): State<App>,
 ) -> Result<Json<List<RouteStanding>>, ErrorResponse> {
     let summaries = routes::all(&app).await?;
-    let routes = summaries.iter().map(RouteStanding::new).collect();
-    Ok(Json(List::new(routes, false, |route: &RouteStanding| {
-        route.id.clone()
-    })))
+    let mut routes: Vec<RouteStanding> = summaries.iter().map(RouteStanding::new).collect();
+    let has_more = page.apply(&mut routes)?;
+    Ok(Json(List::new(
+        routes,
+        has_more,
+        |route: &RouteStanding| route.id.clone(),
+    )))
 }
 
 /// Close the breakers of a route, so that the next task is sent to it.

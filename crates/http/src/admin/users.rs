@@ -56,8 +56,8 @@ pub(crate) async fn put(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     check_user(&user)?;
-    let account = account_of(&app, query.account).await?;
-    let (limits, fingerprint) = write.read(&app, body, users::read).await?;
+    let ((named, limits), fingerprint) = write.read(&app, body, users::read).await?;
+    let account = account_of(&app, agreed_account(query.account, named)?).await?;
     let fingerprint = fingerprint.with_json(&account.to_string().into());
     let change = async |operation: OperatorAction<'_, UserRecord>| {
         end_users::put(&app, operation, account, user, limits).await
@@ -121,6 +121,17 @@ pub(crate) async fn remove(
 
 fn object(record: &UserRecord, _: bool) -> UserObject {
     UserObject::new(record)
+}
+
+/// The account that the query or the body names; both may, if they agree.
+fn agreed_account(query: Option<String>, body: Option<String>) -> Result<Option<String>, Error> {
+    match (query, body) {
+        (Some(query), Some(body)) if query != body => {
+            let message = "Must be the account of the query, or be omitted.";
+            Err(Error::at_field(ErrorCode::InvalidValue, "account", message))
+        }
+        (query, body) => Ok(query.or(body)),
+    }
 }
 
 async fn account_of(app: &App, handle: Option<String>) -> Result<AccountId, Error> {

@@ -140,6 +140,7 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::GET, format!("/v1/admin/tasks/{id}")),
         (Method::GET, "/v1/admin/audit".to_owned()),
         (Method::GET, "/v1/admin/submissions".to_owned()),
+        (Method::POST, format!("/v1/admin/submissions/{id}/resolve")),
         (Method::GET, "/v1/admin/config".to_owned()),
         (Method::GET, "/v1/admin/usage".to_owned()),
         (Method::GET, "/v1/admin/users".to_owned()),

@@ -27,6 +27,9 @@ async fn probes_and_metrics_have_a_listener_that_asks_for_no_key() {
             .whole_text()
             .contains("mediagate_build_info{version=")
     );
+    for path in ["/healthz?a=1", "/readyz?a=1", "/metrics?a=1"] {
+        anyone.get(path).await.refused(400, "unsupported_value");
+    }
     // It serves nothing else, and the public listener still requires a key.
     for path in ["/v1/tasks", "/console", "/openapi.json"] {
         anyone.get(path).await.refused(404, "route_not_found");

@@ -191,6 +191,18 @@ async fn limits_belong_to_an_account() {
     owls.get("/v1/admin/users")
         .await
         .refused(403, "insufficient_scope");
+    // The body may name the account instead, but no other one than the query.
+    let elsewhere = json!({"account": "owls", "rpm": 1});
+    let set = limit(&operator, "alan", elsewhere.clone()).await.ok();
+    assert_eq!(set["account"], "owls");
+    limit(&operator, "alan?account=owls", elsewhere.clone())
+        .await
+        .ok();
+    let refused = limit(&operator, "alan?account=default", elsewhere).await;
+    refused.refused(400, "invalid_value").on_param("account");
+    limit(&operator, "x", json!({"account": "nobody"}))
+        .await
+        .refused(404, "account_not_found");
     limit(&operator, "x?account=nobody", json!({}))
         .await
         .refused(404, "account_not_found");
@@ -252,6 +264,13 @@ async fn kept(builder: Builder) {
         ("metadata.project=lake&q=dawn", vec![&film]),
         ("metadata.project=sea&q=dawn", vec![]),
     ] {
+        // The Videos API has no search, and lists no music.
+        if !query.contains("q=") && !query.contains("kind=") {
+            let list = gateway.get(&format!("/v1/videos?{query}")).await.ok();
+            let is_expected = expected.contains(&&film);
+            let count = list["data"].as_array().unwrap().len();
+            assert_eq!(count, usize::from(is_expected), "{query}: {list}");
+        }
         for (client, path) in [(&*gateway, "/v1/tasks"), (&operator, "/v1/admin/tasks")] {
             let list = client.get(&format!("{path}?{query}")).await.ok();
             let ids: Vec<&str> = list["data"]

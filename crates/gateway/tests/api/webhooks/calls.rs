@@ -154,10 +154,9 @@ async fn every_end_is_delivered_once_and_only_to_subscribed_endpoints() {
         (failed, vec![id(&failures), id(&all_events)]),
         (cancelled, vec![id(&all_events)]),
     ] {
-        let list = gateway
-            .get(&format!("/v1/tasks/{task}/deliveries"))
-            .await
-            .ok();
+        let answer = gateway.get(&format!("/v1/tasks/{task}/deliveries")).await;
+        assert_eq!(answer.header("x-task-id"), Some(task.as_str()));
+        let list = answer.ok();
         let list = list["data"].as_array().unwrap().clone();
         let mut endpoints: Vec<&str> = list
             .iter()
