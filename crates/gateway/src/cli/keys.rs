@@ -190,7 +190,7 @@ impl FromStr for OptionalPeriod {
     }
 }
 
-const PERIODS: [&str; 3] = ["day", "week", "month"];
+pub(super) const PERIODS: [&str; 3] = ["day", "week", "month"];
 
 fn all_scopes() -> impl Iterator<Item = &'static str> {
     Scope::ALL.iter().map(|scope| scope.name())

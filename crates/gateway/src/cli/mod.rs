@@ -23,6 +23,7 @@ mod serve;
 mod show;
 mod submissions;
 mod tasks;
+mod users;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -68,6 +69,9 @@ enum CliCommand {
     /// Create, list, credit and change accounts
     #[command(subcommand)]
     Accounts(accounts::AccountsCommand),
+    /// List, set and remove the limits of end users
+    #[command(subcommand, after_help = users::EXAMPLES)]
+    Users(users::UsersCommand),
     /// List, export, verify and adjust the ledger
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
@@ -220,6 +224,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         CliCommand::Demo(args) => demo::run(args, &cli.settings),
         CliCommand::Keys(command) => keys::run(command, &cli.settings, cli.json),
         CliCommand::Accounts(command) => accounts::run(command, &cli.settings, cli.json),
+        CliCommand::Users(command) => users::run(command, &cli.settings, cli.json),
         CliCommand::Ledger(command) => ledger::run(command, &cli.settings, cli.json),
         CliCommand::Webhooks(command) => webhooks::run(command, &cli.settings, cli.json),
         CliCommand::Media(command) => media::run(command, &cli.settings, cli.json),

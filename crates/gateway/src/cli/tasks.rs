@@ -14,6 +14,7 @@ use mediagate_core::domain::webhooks::delivery_log;
 use mediagate_core::records::task::TaskView;
 use mediagate_core::records::{Links, MediaGrant};
 use mediagate_http::wire::admin::tasks::AdminTask;
+use mediagate_model::attribution::{Attribute, MAX_USER, MAX_VALUE};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{KeyId, TaskId};
@@ -85,9 +86,54 @@ pub(super) struct TaskListArgs {
     /// Only tasks accepted before this time
     #[arg(long, value_name = "TIME", value_parser = amount::time)]
     until: Option<Timestamp>,
+    /// Only tasks for this end user
+    #[arg(long, value_name = "TEXT", value_parser = user)]
+    user: Option<String>,
+    /// Only tasks whose order has this entry in its metadata; repeat for several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = metadata_entry)]
+    metadata: Vec<(Attribute, String)>,
     /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
+}
+
+/// Most attributes that tasks are filtered by, as in the API.
+const MAX_ATTRIBUTES: usize = 4;
+
+/// Checks the id of an end user.
+fn user(text: &str) -> Result<String, String> {
+    checked(text, MAX_USER)
+}
+
+/// Parses a name and a value of the metadata.
+fn metadata_entry(text: &str) -> Result<(Attribute, String), String> {
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
+    let attribute = format!("metadata.{name}").parse::<Attribute>();
+    let attribute = attribute.map_err(|_| "NAME must be 1 to 64 characters")?;
+    Ok((attribute, checked(value, MAX_VALUE)?))
+}
+
+fn checked(value: &str, max_chars: usize) -> Result<String, String> {
+    if value.is_empty() || value.chars().count() > max_chars {
+        return Err(format!("must be 1 to {max_chars} characters"));
+    }
+    Ok(value.to_owned())
+}
+
+impl TaskListArgs {
+    fn search(&self) -> Result<tasks::TaskSearch, CliError> {
+        let user = self.user.iter().map(|user| (Attribute::User, user.clone()));
+        let attributes: Vec<_> = user.chain(self.metadata.iter().cloned()).collect();
+        if attributes.len() > MAX_ATTRIBUTES {
+            let message =
+                format!("--user, --metadata: at most {MAX_ATTRIBUTES} attributes can be given");
+            return Err(CliError::Usage(message));
+        }
+        Ok(tasks::TaskSearch {
+            text: self.q.clone(),
+            attributes,
+        })
+    }
 }
 
 pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
@@ -145,6 +191,7 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
 const MAX_EXCERPT_CHARS: usize = 60;
 
 async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError> {
+    let search = args.search()?;
     let account = match &args.account {
         Some(handle) => Some(accounts::find(app, handle).await?.id),
         None => None,
@@ -165,10 +212,6 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         after: None,
         limit: args.limit,
         ascending: false,
-    };
-    let search = tasks::TaskSearch {
-        text: args.q.clone(),
-        ..tasks::TaskSearch::default()
     };
     let (tasks, _) = tasks::search_all(app, account, filter, search, page).await?;
     if json {

@@ -293,6 +293,7 @@ see("a webhook is added, tested and deleted", { ...DESKTOP, key: KEY }, async (p
   assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
   await shoot(page, "console webhook refused");
   // No server listens there: the URL is accepted, and the delivery fails.
+  for (const event of ["budget.threshold", "endpoint.disabled"]) assert.ok(await dialog.getByLabel(event).isChecked());
   await dialog.getByLabel("URL").fill("https://127.0.0.2/hook");
   await dialog.getByRole("button", { name: "Add endpoint" }).click();
   assert.match(await dialog.getByRole("region", { name: "The secret" }).innerText(), /^whsec_/);

@@ -23,7 +23,14 @@ import {
   useLoad,
 } from "./ui.js";
 
-const EVENTS = ["task.succeeded", "task.failed", "task.cancelled", "task.approval_requested", "budget.threshold"];
+const EVENTS = [
+  "task.succeeded",
+  "task.failed",
+  "task.cancelled",
+  "task.approval_requested",
+  "budget.threshold",
+  "endpoint.disabled",
+];
 
 export function Webhooks({ query }) {
   const after = query.get("after") || "";

@@ -74,6 +74,7 @@ async fn commands_need_no_providers_secret() {
         &["providers", "try", "acme", "sora-2"],
         &["submissions", "list"],
         &["submissions", "list", "--all"],
+        &["users", "list"],
         &["webhooks", "list"],
         &["models", "list"],
         &["models", "add", "fal/veo-3.1"],
@@ -560,6 +561,8 @@ async fn requests_are_listed_shown_counted_and_followed() {
         (["--error", "content_policy"], false),
         (["--since", "2020-01-01"], true),
         (["--until", "2020-01-01"], false),
+        (["--user", "ada"], false),
+        (["--metadata", "project=lake"], false),
     ] {
         let (table, code) = run(&["tasks", "list", args[0], args[1]]).await;
         assert_eq!(
@@ -592,6 +595,62 @@ async fn requests_are_listed_shown_counted_and_followed() {
 }
 
 #[tokio::test]
+async fn end_users_are_limited_listed_and_released() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    succeed(folder, &["accounts", "create", "owls"]).await;
+    let args = [
+        "users",
+        "set",
+        "ada",
+        "--account",
+        "owls",
+        "--budget",
+        "5",
+        "--budget-period",
+        "month",
+        "--rpm",
+        "10",
+        "--max-running",
+        "2",
+    ];
+    let set = as_json(folder, &args).await;
+    assert_eq!(
+        [&set["user"], &set["account"], &set["budget_usd"]],
+        ["ada", "owls", "5.00"]
+    );
+    assert_eq!(
+        [&set["rpm"], &set["max_running"], &set["budget_period"]],
+        [&json!(10), &json!(2), &json!("month")]
+    );
+    let table = succeed(folder, &["users", "list", "--account", "owls"]).await;
+    assert!(
+        table.contains("ada") && table.contains("5.00/month"),
+        "{table}"
+    );
+    succeed(folder, &["accounts", "create", "hawks"]).await;
+    let others = as_json(folder, &["users", "list", "--account", "hawks"]).await;
+    assert_eq!(others, json!([]));
+    let remove = ["users", "remove", "ada", "--account", "owls"];
+    succeed(folder, &remove).await;
+    assert_eq!(as_json(folder, &["users", "list"]).await, json!([]));
+    for (args, code) in [
+        (&remove[..], 1),
+        (&["users", "set", "ada", "--account", "nobody"], 1),
+        (&["users", "set", "ada", "--budget-period", "day"], 2),
+        (&["tasks", "list", "--metadata", "project"], 2),
+    ] {
+        let (printed, exit_code) = run(folder, args).await;
+        assert_eq!(exit_code, Some(code), "{args:?}: {printed}");
+    }
+    let audit = succeed(folder, &["audit"]).await;
+    assert!(
+        audit.contains("users set") && audit.contains("users remove"),
+        "{audit}"
+    );
+}
+
+#[tokio::test]
 async fn commands_that_administer_create_no_database() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("mistyped");
@@ -607,6 +666,8 @@ async fn commands_that_administer_create_no_database() {
         &["ledger", "verify"],
         &["webhooks", "list"],
         &["tasks", "list"],
+        &["users", "list"],
+        &["submissions", "list"],
         &["tasks", "cancel", task],
         &["requests", "list"],
         &["providers", "list"],
