@@ -85,7 +85,9 @@ pub(super) async fn answer_order(
         .enter(&context.caller, OpenKind::Order);
     let open = open.map_err(|error| too_many.get_or_insert(error)).ok();
     let idempotent_request = IdempotentRequest::new(app, context, too_many, fingerprint)?;
-    let idempotent_request = idempotent_request.with_stream(stream).for_order();
+    let idempotent_request = idempotent_request
+        .with_stream(stream)
+        .for_order(order.options.user.clone());
     let creation = ChatCreation {
         app,
         context,

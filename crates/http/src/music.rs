@@ -72,7 +72,7 @@ pub(super) async fn submit(
     let (mut order, fingerprint, _) = Fingerprint::read::<MusicOrder>(&app, body).await?;
     order.terms_mut().limit_cost(cost_limit(&context.headers)?);
     let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
-    let idempotent_request = idempotent_request.for_order();
+    let idempotent_request = idempotent_request.for_order(order.user().map(str::to_owned));
     let creation = MusicCreation {
         app: &app,
         context: &context,

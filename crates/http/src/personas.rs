@@ -48,7 +48,7 @@ pub(super) async fn create(
     let idempotent_request = IdempotentRequest::new(&app, &context, too_many, fingerprint)?;
     // A hosted provider may make the persona, and no task would record that. So the intent is on
     // disk before anything is sent.
-    let idempotent_request = idempotent_request.with_reservation().for_order();
+    let idempotent_request = idempotent_request.with_reservation().for_order(None);
     let creation = PersonaCreation {
         app: &app,
         context: &context,

@@ -104,7 +104,7 @@ pub(super) async fn place_order(
         context,
         format,
     };
-    let idempotent_request = idempotent_request.for_order();
+    let idempotent_request = idempotent_request.for_order(order.options.user.clone());
     idempotent_request.answer(creation, (order, memory)).await
 }
 

@@ -88,6 +88,23 @@ pub fn check(conn: &mut Conn<'_>, order: UserOrder<'_>, now: Timestamp) -> Resul
     check_sums(&limits, &with_order, order)
 }
 
+/// What an end user can still reserve. `None` if it has no budget.
+pub fn remaining_budget(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    user: &str,
+    now: Timestamp,
+) -> Result<Option<MicroDollars>, Error> {
+    let Some(limits) = store::end_users::limits_for(conn, account, user)? else {
+        return Ok(None);
+    };
+    let Some(budget) = limits.budget else {
+        return Ok(None);
+    };
+    let sums = store::end_users::sums(conn, account, user, limits.period, now)?;
+    Ok(Some(budget.minus(sums.used())))
+}
+
 /// Checks the sums, which include the order, against the limits.
 fn check_sums(limits: &UserLimits, sums: &UserSums, order: UserOrder<'_>) -> Result<(), Error> {
     let user = order.user;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::app::{App, Ctx};
-use crate::domain::budget_alerts;
+use crate::domain::{budget_alerts, end_users};
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -78,19 +78,29 @@ pub fn check_reserve(
     check(&LedgerSums { key, account }, cost)
 }
 
-/// What can still be reserved with a key: the least that its budget and its account allow. `None` if
-/// neither has a limit, or if the database does not answer: the caller has its order already.
-pub async fn remaining_budget(app: &Ctx, caller: &Caller) -> Option<MicroDollars> {
-    if caller.key.budget.is_none() && !caller.account_is_limited {
+/// What can still be reserved with a key for an end user, if one is named: the least that the budgets
+/// of both and the account allow. `None` if none has a limit, or if the database does not answer: the
+/// caller has its order already.
+pub async fn remaining_budget(
+    app: &Ctx,
+    caller: &Caller,
+    user: Option<String>,
+) -> Option<MicroDollars> {
+    if caller.key.budget.is_none() && !caller.account_is_limited && user.is_none() {
         return None;
     }
     let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());
     let read = app.store.read(move |conn| -> Result<_, Error> {
+        let for_user = match &user {
+            Some(user) => end_users::remaining_budget(conn, account, user, now)?,
+            None => None,
+        };
         let account = store::ledger::of_account(conn, account)?;
         let key = store::ledger::of_key(conn, key, now)?;
         let limits = [
             account.and_then(|money| money.available()),
             key.and_then(|money| money.available()),
+            for_user,
         ];
         Ok(limits.into_iter().flatten().min())
     });

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
 use crate::context::RequestContext;
+use crate::error::ErrorResponse;
 pub(super) use creation::{Creation, CreationOutcome};
 pub(super) use fingerprint::Fingerprint;
 use mediagate_core::app::App;
@@ -31,7 +32,8 @@ use stored_answer::{mark_replayed, replay, store_response};
 use watched_body::watch;
 
 pub(super) const KEY: &str = "idempotency-key";
-/// In this header the answer to an order says what is left of the caller's budgets.
+/// In this header the answer to an order says what is left of the budgets of the caller and its end
+/// user.
 const REMAINING_BUDGET: &str = "x-budget-remaining-usd";
 /// In this header the official SDKs count their retries.
 const RETRY_COUNT: &str = "x-stainless-retry-count";
@@ -74,6 +76,8 @@ pub(super) struct IdempotentRequest<'a> {
     refusal: Option<Error>,
     /// Whether it is an order, whose answer shows what is left to spend.
     is_order: bool,
+    /// The end user of an order.
+    user: Option<String>,
 }
 
 /// An answer, and whether it is final for its intent.
@@ -145,13 +149,16 @@ impl<'a> IdempotentRequest<'a> {
             reserve: false,
             refusal: too_many,
             is_order: false,
+            user: None,
         })
     }
 
-    /// A request that may cost something: the answer shows what is left to spend afterwards.
-    pub(super) fn for_order(self) -> Self {
+    /// A request that may cost something, for an end user if one is named: the answer shows what is
+    /// left to spend afterwards.
+    pub(super) fn for_order(self, user: Option<String>) -> Self {
         Self {
             is_order: true,
+            user,
             ..self
         }
     }
@@ -172,18 +179,28 @@ impl<'a> IdempotentRequest<'a> {
 
     /// Answers the request, which makes something unless an earlier request did.
     pub(super) async fn answer<C: Creation>(
-        self,
+        mut self,
         creation: C,
         order: C::Order,
     ) -> Result<Response, Error> {
+        const PAYMENT_REQUIRED: u16 = 402;
         let (app, caller, is_order) = (self.app, self.request.caller.clone(), self.is_order);
-        let mut response = self.make_or_repeat(creation, order).await?;
-        if is_order {
-            let remaining = ledger::remaining_budget(app, &caller).await;
-            let value = remaining.and_then(|amount| HeaderValue::try_from(amount.to_string()).ok());
-            if let Some(value) = value {
-                response.headers_mut().insert(REMAINING_BUDGET, value);
+        let user = self.user.take();
+        let result = self.make_or_repeat(creation, order).await;
+        if !is_order {
+            return result;
+        }
+        let mut response = match result {
+            // What is left may be enough for a smaller order.
+            Err(error) if error.status() == PAYMENT_REQUIRED => {
+                ErrorResponse::from(error).into_response()
             }
+            result => result?,
+        };
+        let remaining = ledger::remaining_budget(app, &caller, user).await;
+        let value = remaining.and_then(|amount| HeaderValue::try_from(amount.to_string()).ok());
+        if let Some(value) = value {
+            response.headers_mut().insert(REMAINING_BUDGET, value);
         }
         Ok(response)
     }

@@ -102,6 +102,14 @@ impl MusicOrder {
             Self::Song(order) => &mut order.terms,
         }
     }
+
+    /// The caller's id of its end user.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::Separation(order) => order.user.as_deref(),
+            Self::Song(order) => order.user.as_deref(),
+        }
+    }
 }
 
 impl ApiOrder for MusicOrder {

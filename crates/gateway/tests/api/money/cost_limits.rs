@@ -221,6 +221,16 @@ async fn answers_to_orders_say_what_is_left_of_the_budget() {
     let again = post().await;
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
     assert_eq!(again.header(LEFT), Some("0.02"));
+    // A refusal shows it as well.
+    let mut other = videos_order();
+    other["prompt"] = json!("a lake at dusk");
+    let refused = caller.post("/v1/videos", &other).await;
+    refused.refused(402, "budget_exceeded");
+    assert_eq!(refused.header(LEFT), Some("0.02"));
+    other["max_cost_usd"] = json!("0.01");
+    let refused = caller.post("/v1/videos", &other).await;
+    refused.refused(402, "cost_limit");
+    assert_eq!(refused.header(LEFT), Some("0.02"));
     let stream = json!({"model": "animatic-1", "stream": true, "max_tokens": 3,
         "messages": [{"role": "user", "content": "hello"}]});
     assert_eq!(caller.post(CHAT, &stream).await.header(LEFT), Some("0.02"));

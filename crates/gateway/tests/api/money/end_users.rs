@@ -97,9 +97,13 @@ async fn a_refusal_says_whose_budget_it_is() {
     let set = limit(&operator, "ada%2F1", limits).await.ok();
     assert_eq!(set["user"], "ada/1");
     assert_eq!(set["budget_period"], "month");
-    gateway.post("/v1/videos", &order_for("ada/1")).await.ok();
+    let left = "x-budget-remaining-usd";
+    let made = gateway.post("/v1/videos", &order_for("ada/1")).await;
+    assert_eq!(made.header(left), Some("0.05"));
+    made.ok();
     let refused = gateway.post("/v1/videos", &order_for("ada/1")).await;
     refused.refused(402, "budget_exceeded");
+    assert_eq!(refused.header(left), Some("0.05"));
     let message = refused.message();
     assert!(message.contains("\"ada/1\""), "{message}");
     assert!(message.contains("0.15 USD per month"), "{message}");
