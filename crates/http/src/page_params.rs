@@ -22,11 +22,11 @@ use mediagate_model::webhook::DeliveryState;
 use mediagate_store::tasks::PageQuery;
 
 /// Number of items in a page, if the query does not say.
-const DEFAULT_LIMIT: i64 = 20;
+pub(crate) const DEFAULT_LIMIT: i64 = 20;
 /// The same for a page as CSV.
 const DEFAULT_CSV_LIMIT: i64 = 1000;
 /// Largest page as JSON.
-const MAX_LIMIT: i64 = 100;
+pub(crate) const MAX_LIMIT: i64 = 100;
 
 parameters! {
     /// A page of a list that is newest first.

@@ -87,7 +87,7 @@ pub(super) struct TaskListArgs {
     #[arg(long, value_name = "TIME", value_parser = amount::time)]
     until: Option<Timestamp>,
     /// Only tasks for this end user
-    #[arg(long, value_name = "TEXT", value_parser = user)]
+    #[arg(long, value_name = "TEXT", value_parser = user_name)]
     user: Option<String>,
     /// Only tasks whose order has this entry in its metadata; repeat for several
     #[arg(long, value_name = "NAME=VALUE", value_parser = metadata_entry)]
@@ -101,7 +101,7 @@ pub(super) struct TaskListArgs {
 const MAX_ATTRIBUTES: usize = 4;
 
 /// Checks the id of an end user.
-fn user(text: &str) -> Result<String, String> {
+fn user_name(text: &str) -> Result<String, String> {
     checked(text, MAX_USER)
 }
 

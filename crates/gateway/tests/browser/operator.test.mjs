@@ -349,3 +349,27 @@ test("a revocation says which tasks continue, and cancels them if asked to", () 
     assert.equal(await openTasks("leaving"), 0);
     await page.locator("tbody tr", { hasText: "leaving" }).getByText("closed").waitFor();
   }));
+
+test("an unconfirmed submission is resolved in the overview", () =>
+  visit("unconfirmed", async (page) => {
+    await fetch(`${program.simulator}/_/faults`, {
+      method: "POST",
+      body: JSON.stringify({ fault: "drop_before", role: "submit", times: 1 }),
+    });
+    const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt: "A lost letter", seconds: "4" });
+    const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+    let record;
+    do record = await program.call("GET", `/v1/tasks/${task}?wait=60`);
+    while (["queued", "running"].includes(record.status));
+    await page.goto("/console/now");
+    const table = page.getByRole("table", { name: "Unconfirmed submissions" });
+    await table.getByRole("button", { name: /^Resolve/ }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Note").fill("It is not in the list.");
+    await assertAccessible(page);
+    await dialog.getByRole("button", { name: "Resolve" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await table.waitFor({ state: "detached" });
+    await page.goto("/console/audit?action=submission.resolve");
+    await page.locator("tbody tr", { hasText: "submission.resolve" }).first().waitFor();
+  }));

@@ -9,6 +9,7 @@ use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::fields::parameters::parameters;
 use crate::fields::types::{IntegerField, OptionalText};
+use crate::page_params::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::query::Query;
 use crate::wire::admin::providers::{RouteChange, RouteStanding};
 use crate::wire::list::List;
@@ -18,14 +19,11 @@ use mediagate_core::domain::routes::{self, RouteCommand};
 use mediagate_model::error::Error;
 use mediagate_model::route::StoredRouteState;
 
-/// Number of routes in a page after another one, if the query does not say.
-const DEFAULT_LIMIT: i64 = 20;
-
 parameters! {
     /// A page of the list of routes.
     pub(crate) struct RoutePage {
         /// Number of routes, 1 to 100. Default: all of them, or 20 with `after`
-        limit: IntegerField<1, 100>,
+        limit: IntegerField<1, MAX_LIMIT>,
         /// `last_id` of the previous page
         after: OptionalText<500>,
     }

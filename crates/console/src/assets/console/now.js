@@ -1,19 +1,24 @@
 // Overview: the state of the gateway, open jobs, failures, unconfirmed submissions and the newest tasks.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { SubmitButton, useAction } from "./act.js";
 import { call, follow } from "./api.js";
 import { PendingOrders } from "./approval.js";
 import { AuditTarget } from "./audit.js";
 import { BarChart } from "./chart.js";
 import { affectedProcesses, isClosed, stateText } from "./providers.js";
 import {
+  Dialog,
   EmptyState,
+  ErrorNotice,
+  Field,
   PageHeader,
   Loader,
   ProgressBar,
   StatusBadge,
   Table,
   RelativeTime,
+  fieldError,
   priceText,
   isEnded,
   shortId,
@@ -97,6 +102,10 @@ export function Overview({ hasScope }) {
       clearTimeout(timer);
     };
   }, [isLoaded]);
+  const readAgain = async (names) => {
+    const updates = await readAll(names).catch(() => []);
+    setNewer((before) => ({ ...before, ...Object.fromEntries(updates) }));
+  };
   return html`
     <div>
       <${PageHeader} title="Overview" small="The current state of the gateway, updated live." />
@@ -114,10 +123,8 @@ export function Overview({ hasScope }) {
           <${HealthFigures}
             overview=${{ ...loaded, ...newer }}
             mayDecide=${hasScope("approve")}
-            onDecided=${async () => {
-              const updates = await readAll(["approvals", "tasks"]).catch(() => []);
-              setNewer((before) => ({ ...before, ...Object.fromEntries(updates) }));
-            }}
+            onDecided=${() => readAgain(["approvals", "tasks"])}
+            onResolved=${() => readAgain(["unconfirmed"])}
           />
         `}
       <//>
@@ -190,7 +197,112 @@ const problemText = (route) =>
       ? "paused by an operator"
       : `${stateText(route.breaker.state)}${affectedProcesses(route)}`;
 
-function HealthFigures({ overview, mayDecide, onDecided }) {
+/** The submissions that nobody could confirm, and the dialog that resolves one by hand. */
+function UnconfirmedSubmissions({ submissions, onDone }) {
+  const [chosen, setChosen] = useState(/** @type {any} */ (undefined));
+  return html`
+    <section>
+      <h2>Unconfirmed submissions</h2>
+      <${Table}
+        label="Unconfirmed submissions"
+        columns=${["Provider", "State", "Task", "Account", "Sent", "Error", ""]}
+        rows=${submissions}
+        row=${(submission) => [
+          html`<span>
+            <strong>${submission.provider}</strong> ${submission.model}
+          </span>`,
+          html`<${StatusBadge}
+            status=${submission.state === "found" ? "failed" : "waiting"}
+            label=${submission.state === "found" ? "job found" : "unknown"}
+          />`,
+          html`<a class="mono" href=${`/console/tasks/${submission.task_id}`}>
+            ${shortId(submission.task_id)}
+          </a>`,
+          submission.account,
+          html`<${RelativeTime} time=${submission.sent_at} />`,
+          submission.error?.message || "",
+          html`<button
+            type="button"
+            class="quiet small"
+            aria-label=${`Resolve ${shortId(submission.id)}`}
+            onClick=${() => setChosen(submission)}
+          >
+            Resolve
+          </button>`,
+        ]}
+      />
+      ${
+        chosen &&
+        html`
+          <${ResolutionDialog}
+            submission=${chosen}
+            close=${() => setChosen(undefined)}
+            onDone=${() => {
+              setChosen(undefined);
+              onDone();
+            }}
+          />
+        `
+      }
+    </section>
+  `;
+}
+
+function ResolutionDialog({ submission, close, onDone }) {
+  const [form, setForm] = useState({ note: "", job: submission.job || "" });
+  const action = useAction();
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async (send) => {
+      await send("POST", `/v1/admin/submissions/${submission.id}/resolve`, {
+        note: form.note.trim(),
+        job: form.job.trim() || undefined,
+      });
+      onDone();
+    });
+  };
+  return html`
+    <${Dialog} title="Resolve the submission" close=${close}>
+      <form class="stack" onSubmit=${save}>
+        <p>
+          Look for the job in the list of ${submission.provider} first. The submission leaves this list, and no money
+          moves.
+        </p>
+        <${Field} name="resolution-note" label="Note" error=${fieldError(action.error, "note")}>
+          <input
+            id="resolution-note"
+            required
+            maxlength="500"
+            value=${form.note}
+            onInput=${(event) => setForm({ ...form, note: event.target.value })}
+          />
+        <//>
+        <${Field}
+          name="resolution-job"
+          label="The provider's job (optional)"
+          error=${fieldError(action.error, "job")}
+        >
+          <input
+            id="resolution-job"
+            maxlength="200"
+            value=${form.job}
+            onInput=${(event) => setForm({ ...form, job: event.target.value })}
+          />
+        <//>
+        ${
+          action.error &&
+          !["note", "job"].includes(action.error.param) &&
+          html`<${ErrorNotice} error=${action.error} />`
+        }
+        <div>
+          <${SubmitButton} busy=${action.busy}>Resolve<//>
+        </div>
+      </form>
+    <//>
+  `;
+}
+
+function HealthFigures({ overview, mayDecide, onDecided, onResolved }) {
   const sum = (pick) => overview.routes.reduce((total, route) => total + pick(route), 0);
   const waiting = overview.unconfirmed.data.filter((submission) => submission.state !== "ended");
   const faults = overview.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
@@ -243,34 +355,7 @@ function HealthFigures({ overview, mayDecide, onDecided }) {
         `
       }
       <${HourChart} hours=${overview.hours} />
-      ${
-        waiting.length > 0 &&
-        html`
-          <section>
-            <h2>Unconfirmed submissions</h2>
-            <${Table}
-              label="Unconfirmed submissions"
-              columns=${["Provider", "State", "Task", "Account", "Sent", "Error"]}
-              rows=${waiting}
-              row=${(submission) => [
-                html`<span>
-                  <strong>${submission.provider}</strong> ${submission.model}
-                </span>`,
-                html`<${StatusBadge}
-                  status=${submission.state === "found" ? "failed" : "waiting"}
-                  label=${submission.state === "found" ? "job found" : "unknown"}
-                />`,
-                html`<a class="mono" href=${`/console/tasks/${submission.task_id}`}>
-                  ${shortId(submission.task_id)}
-                </a>`,
-                submission.account,
-                html`<${RelativeTime} time=${submission.sent_at} />`,
-                submission.error?.message || "",
-              ]}
-            />
-          </section>
-        `
-      }
+      ${waiting.length > 0 && html`<${UnconfirmedSubmissions} submissions=${waiting} onDone=${onResolved} />`}
       <section>
         <div class="between">
           <h2>Newest tasks of all accounts</h2>

@@ -5,7 +5,7 @@ use mediagate_model::ids::AccountId;
 use mediagate_store::migrations::{ALL, run, sample, version};
 use mediagate_store::tasks::{PageQuery, TaskFilter};
 use mediagate_store::{
-    Conn, PgSession, Store, StoreError, accounts, assets, clips, personas, tasks,
+    Conn, PgSession, Store, StoreError, accounts, assets, clips, personas, submissions, tasks,
 };
 
 use crate::support::mismatches;
@@ -27,6 +27,13 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
     };
     let rows = tasks::page(conn, account, &TaskFilter::default(), page(100)).unwrap();
     assert!(!rows.is_empty());
+    let all = PageQuery {
+        after: None,
+        limit: 100,
+        ascending: false,
+    };
+    let sent = submissions::page(conn, None, all).unwrap();
+    assert!(sent.iter().all(|record| record.resolution.is_none()));
     for task in &rows {
         tasks::events_after(conn, task.id, 0).unwrap();
     }
