@@ -40,7 +40,7 @@ const PARTS = {
     read: async (signal) => (await get("/v1/admin/providers", signal)).data,
   },
   unconfirmed: {
-    events: ["task"],
+    events: ["task", "change"],
     read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal),
   },
   approvals: {
