@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     ASSETS, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext, StaticAsset,
 };
-use super::{asset, asset_version, console, home, pricing, provenance};
+use super::{asset, asset_version, console, home, missing_page, pricing, provenance};
 
 const BASE: &str = "https://media.example.com";
 const HOSTILE: &str = r#"<script>alert(1)</script>"' onclick=x"#;
@@ -57,6 +57,7 @@ fn pages(text: &str) -> Vec<String> {
             music_model: owned_text.clone(),
             available_models: 2,
         }),
+        missing_page(&hostile_site),
         provenance(&ProvenancePage {
             site: hostile_site.clone(),
             is_public: false,

@@ -55,12 +55,15 @@ mod zip;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{Method, Uri};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
 use crate::endpoint_suggestions::EndpointPaths;
 use crate::query::ParameterlessOperations;
@@ -80,9 +83,18 @@ pub fn router(app: &App) -> Router {
         .merge(web::document(served.clone()))
         .route_layer(from_fn_with_state(parameterless, query::refuse_any))
         .merge(web::router(served))
-        .fallback(move |method: Method, uri: Uri| async move {
-            error::route_not_found(&method, uri.path(), &endpoints)
-        })
+        .fallback(
+            async move |method: Method,
+                        uri: Uri,
+                        headers: HeaderMap,
+                        request: PublicRequest,
+                        State(app): State<App>| {
+                if method == Method::GET && query::is_page_view(&headers) {
+                    return web::missing_page(&request.links, &app);
+                }
+                error::route_not_found(&method, uri.path(), &endpoints).into_response()
+            },
+        )
         .method_not_allowed_fallback(error::method_not_allowed);
     with_layers(router, app)
 }

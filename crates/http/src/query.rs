@@ -182,7 +182,7 @@ pub(crate) async fn refuse_any(
 }
 
 /// Whether a browser opens the URL as a page.
-fn is_page_view(headers: &HeaderMap) -> bool {
+pub(crate) fn is_page_view(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT);
     accept.is_some_and(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
 }

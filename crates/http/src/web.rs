@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
@@ -11,7 +11,8 @@ use crate::auth::count_address;
 use crate::compression;
 use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
-use crate::error::ErrorResponse;
+use crate::error::{self, ErrorResponse, WrittenError};
+use crate::query::is_page_view;
 use crate::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use mediagate_console::{
     self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext,
@@ -85,9 +86,14 @@ async fn console(
     Path(view_path): Path<String>,
     request: PublicRequest,
     State(app): State<App>,
+    headers: HeaderMap,
 ) -> Result<Response, ErrorResponse> {
     if mediagate_console::is_view(&view_path) {
         return Ok(console_page(view_path, &request.links, &app));
+    }
+    if is_page_view(&headers) {
+        // The scripts show that there is no such view, beside the navigation.
+        return Ok(not_found(console_page(view_path, &request.links, &app)));
     }
     let message = "There is no such page in the console.";
     Err(Error::plain(ErrorCode::RouteNotFound, message).into())
@@ -155,9 +161,28 @@ async fn guide(
         return Ok(text.map(markdown).ok_or_else(not_found)?);
     }
     let page_html = mediagate_console::docs::guide(&site(&request.links, &app), &name);
+    if page_html.is_none() && is_page_view(&headers) {
+        return Ok(missing_page(&request.links, &app));
+    }
     // Caches must not give a browser the Markdown.
     let page_html = page_html.map(|html| ([(header::VARY, "accept")], page(html)).into_response());
     Ok(page_html.ok_or_else(not_found)?)
+}
+
+/// What a browser gets at an address where there is nothing.
+pub(super) fn missing_page(links: &Links, app: &App) -> Response {
+    not_found(page(mediagate_console::missing_page(&site(links, app))))
+}
+
+/// The page with the status of an address where there is nothing. It is the error's body.
+fn not_found(mut page: Response) -> Response {
+    *page.status_mut() = StatusCode::NOT_FOUND;
+    let error = WrittenError {
+        code: ErrorCode::RouteNotFound,
+        message: "There is no page at this address.".into(),
+    };
+    error::mark_written(&mut page, error);
+    page
 }
 
 /// Whether the first type that the client accepts is Markdown. Browsers begin with HTML.

@@ -176,6 +176,33 @@ async fn documents_are_compressed_for_clients_that_accept_it() {
     gateway.stop().await;
 }
 
+#[tokio::test]
+async fn browsers_get_a_page_at_a_wrong_address() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let anyone = gateway.without_key();
+    for (path, part) in [
+        ("/nowhere", "There is no page at this address"),
+        ("/v1/nowhere", "href=\"/console\""),
+        ("/docs/nowhere", "href=\"/docs\""),
+        // The console's scripts say it.
+        ("/console/nowhere", "console/app.js"),
+    ] {
+        let request = anyone.request(Method::GET, path);
+        let accept = "text/html,application/xhtml+xml,*/*;q=0.8";
+        let page = anyone.send(request.header("accept", accept)).await;
+        assert_eq!(page.status, 404, "{path}");
+        assert_eq!(
+            page.header("content-type"),
+            Some("text/html; charset=utf-8"),
+            "{path}"
+        );
+        let text = String::from_utf8(page.bytes.to_vec()).unwrap();
+        assert!(text.contains(part), "{path}: {text}");
+        anyone.get(path).await.refused(404, "route_not_found");
+    }
+    gateway.stop().await;
+}
+
 /// The links of a page below a path.
 fn addresses<'a>(page: &'a str, below: &str) -> Vec<&'a str> {
     let links = page.split("href=\"").skip(1);
