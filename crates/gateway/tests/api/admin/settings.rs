@@ -231,6 +231,14 @@ async fn every_address_can_come_from_a_variable() {
         stderr.contains(":3: `webhooks.proxy`: the environment variable MG_PROXY is not set"),
         "{stderr}"
     );
+    let migrate = program(&["migrate", "--config", path, "--data", data]);
+    let migrated = output(with_variables(migrate)).await;
+    assert_eq!(
+        migrated.status.code(),
+        Some(0),
+        "{}",
+        text(&migrated.stderr)
+    );
     // A command that calls no service needs none of the variables.
     let list = output(program(&["keys", "list", "--config", path, "--data", data])).await;
     assert_eq!(list.status.code(), Some(0), "{}", text(&list.stderr));
