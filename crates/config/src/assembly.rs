@@ -14,8 +14,8 @@ use crate::byte_size::ByteSize;
 use crate::providers::{ModelSettings, ProviderConfig};
 use crate::{
     BellConfig, Config, ConfigError, DatabaseTarget, Durability, FetchRules, LogFormat,
-    MediaConfig, ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig,
-    WebhookRules, cores, file, process, providers, wrong,
+    MediaConfig, ModelConfig, ModerationRules, PersonaRules, ProvenanceRules, Settings,
+    TelemetryConfig, WebhookRules, cores, file, process, providers, wrong,
 };
 use mediagate_model::bounds;
 use mediagate_model::database::DatabaseOptions;
@@ -44,9 +44,11 @@ impl Settings {
 }
 
 impl Settings {
-    /// Replaces each provider's secrets by placeholders, and removes the other references that cannot
-    /// be read here, in URLs and in additions to providers' requests.
+    /// Replaces each provider's secrets by placeholders, and removes moderation's checks and the other
+    /// references that cannot be read here, in URLs and in additions to providers' requests.
     fn without_provider_secrets(mut self) -> Self {
+        // No command places orders, so none needs the secrets and files of the checks.
+        self.moderation.checks.clear();
         for table in self.providers.values_mut() {
             for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
                 *source = SecretSource::from(UNREAD_SECRET.to_owned());
@@ -113,6 +115,7 @@ impl Config {
         let signing_secrets =
             read_signing_secrets(settings.signing_secret, settings.signing_secrets)?;
         let provenance = ProvenanceRules::of(settings.provenance)?;
+        let moderation = ModerationRules::of(settings.moderation, settings.config.as_deref())?;
         let media = MediaConfig::of(settings.media)?;
         let data = settings
             .data
@@ -162,6 +165,7 @@ impl Config {
             signing_secrets,
             webhooks: WebhookRules::of(&settings.webhooks)?,
             provenance,
+            moderation,
             media,
             telemetry: TelemetryConfig::of(&settings.telemetry)?,
             metrics_listen: settings.metrics_listen,

@@ -16,6 +16,7 @@ pub mod fault_report;
 pub mod file;
 pub mod masked_url;
 mod media;
+mod moderation;
 mod process;
 mod provenance;
 pub mod providers;
@@ -38,11 +39,12 @@ use serde::Serialize;
 
 pub use bell::BellConfig;
 pub use media::{BucketKey, MediaConfig, MediaStore};
+pub use moderation::{CheckKind, ModerationCheck, ModerationRules};
 pub use process::cores;
 pub use provenance::{KeyHolder, ProvenanceRules, SigningIdentity};
 pub use settings::{
     BucketEncryption, CancelPolicy, Durability, LogFormat, MediaDelivery, MediaSettings,
-    NotifyHookBody, Settings, SubmitBody,
+    ModerationFallback, NotifyHookBody, Settings, SubmitBody,
 };
 pub use telemetry::TelemetryConfig;
 pub use webhooks::WebhookRules;
@@ -206,6 +208,8 @@ pub struct Config {
     pub webhooks: WebhookRules,
     /// What results state about their origin.
     pub provenance: ProvenanceRules,
+    /// Which orders are refused for their content.
+    pub moderation: ModerationRules,
     pub personas: PersonaRules,
     /// Where probes and metrics are served without a key.
     pub metrics_listen: Option<SocketAddr>,

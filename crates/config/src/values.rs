@@ -110,6 +110,20 @@ pub(super) fn address_if_set<S: Serializer>(
     shown.serialize(serializer)
 }
 
+/// A secret that must be long, masked with a text that is long enough to be accepted when it is
+/// read back.
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn long_secret_if_set<S: Serializer>(
+    value: &Option<SecretSource>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let shown = value.as_ref().map(|source| match source {
+        SecretSource::Value(secret) => secret.to_string().repeat(4),
+        SecretSource::Env(_) | SecretSource::File(_) => source.to_string(),
+    });
+    shown.serialize(serializer)
+}
+
 /// A protocol's options. Only numbers, booleans and the words that a protocol accepts are shown;
 /// the rest is masked.
 pub(super) fn options<S: Serializer>(

@@ -28,6 +28,8 @@ const ENDED_TASK_TTL: Duration = Duration::from_secs(10);
 /// How long a key's name is cached.
 const KEY_NAME_TTL: Duration = Duration::from_secs(1);
 
+/// How long the refusal of an order's content is remembered: as long as its key.
+const REFUSED_CONTENT_TTL: Duration = Duration::from_hours(24);
 /// How long the same refused call of an operator is not logged again.
 const NOTED_REFUSAL_TTL: Duration = Duration::from_mins(1);
 
@@ -48,6 +50,9 @@ pub struct Caches {
     pub misses: Cache<AssetId, (u32, Timestamp)>,
     /// Operators' calls that were refused in the last minute, by key, call and code.
     pub noted_refusals: Cache<(KeyId, String, ErrorCode), ()>,
+    /// Refusals of moderation, by the API key, the order's `Idempotency-Key` and a digest of its
+    /// content.
+    pub refused_content: Cache<(KeyId, String, String), RefusedContent>,
     /// When keys were last used.
     pub key_usage: KeyUsage,
 }
@@ -78,6 +83,10 @@ impl Default for Caches {
                 .max_capacity(10_000)
                 .time_to_live(NOTED_REFUSAL_TTL)
                 .build(),
+            refused_content: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(REFUSED_CONTENT_TTL)
+                .build(),
             key_usage: KeyUsage::default(),
         }
     }
@@ -97,6 +106,14 @@ impl Caches {
     pub fn note_key_change(&self) {
         self.key_changes.fetch_add(1, Ordering::AcqRel);
     }
+}
+
+/// Why moderation refused an order.
+#[derive(Debug, Clone)]
+pub struct RefusedContent {
+    /// The field with the content.
+    pub param: String,
+    pub message: String,
 }
 
 /// The state of the store when a caller was read.

@@ -21,6 +21,7 @@ pub mod intents;
 mod key_usage;
 pub mod limits;
 pub mod local_dispatch;
+pub mod moderation_client;
 pub mod pricing;
 pub mod private_files;
 pub mod records;

@@ -197,6 +197,15 @@ pub const FETCHES: Bound = Bound {
     sources: &["core/limits/mod.rs"],
     ..UNSHARED
 };
+pub const MODERATION: Bound = Bound {
+    resource: "memory for requests to moderation services",
+    total: Bytes(256 << 20),
+    per_account: Bytes(128 << 20),
+    turns: LEAST_HELD_FIRST,
+    exhausted: WAITS,
+    sources: &["core/limits/mod.rs"],
+    ..UNSHARED
+};
 
 // Decoding.
 
@@ -463,6 +472,7 @@ pub const ALL: &[Bound] = &[
     PARSING,
     UPLOADS,
     FETCHES,
+    MODERATION,
     DECODING_MEMORY,
     PICTURES,
     RESULTS,

@@ -154,7 +154,7 @@ codes! {
     AudioInvalid = "audio_invalid", 422, Media;
     /// The audio is longer than the limit.
     AudioTooLong = "audio_too_long", 422, Media;
-    /// The model's provider refuses this content.
+    /// The model's provider, or the operator's moderation, refuses this content.
     ContentPolicy = "content_policy", 422, Provider;
     /// The model's provider rejected the request, or the URL of its result is not allowed. Or an
     /// embedded engine crashed three times at the task.

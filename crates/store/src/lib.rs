@@ -36,6 +36,7 @@ mod ledger_change;
 pub mod media_folders;
 pub mod meta;
 pub mod migrations;
+pub mod moderation;
 pub mod page;
 pub mod personas;
 pub mod pg_session;

@@ -44,6 +44,7 @@ pub const METRICS: &[MetricDefinition] = &[
     ("mediagate_http_answer_seconds", MetricKind::Histogram, Unit::Seconds, "Time until a response began, by route"),
     ("mediagate_requests_unlogged_total", MetricKind::Counter, Unit::Count, "Requests that are missing in the log of requests because too many were waiting to be written"),
     ("mediagate_requests_joined_total", MetricKind::Counter, Unit::Count, "Requests that joined the task of an earlier request, by way"),
+    ("mediagate_moderation_verdicts_total", MetricKind::Counter, Unit::Count, "Verdicts of moderation's checks about orders, by protocol and outcome"),
     ("mediagate_tasks_restored", MetricKind::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
     ("mediagate_clock_ahead_seconds", MetricKind::Gauge, Unit::Seconds, "How far the clock is ahead of the trusted time"),
     ("mediagate_durability", MetricKind::Gauge, Unit::Count, "1 while a synchronous standby has all committed data, or with durability = assumed, else 0"),
@@ -111,6 +112,12 @@ pub fn run_upkeep() {
 pub fn task_accepted(task: &Task) {
     let (kind, model) = (task.kind().name(), task.model.clone());
     metrics::counter!("mediagate_tasks_accepted_total", "kind" => kind, "model" => model)
+        .increment(1);
+}
+
+/// Counts a verdict of a check of this protocol: `allow`, `refuse`, or `error` for none.
+pub fn moderation_verdict(protocol: &'static str, outcome: &'static str) {
+    metrics::counter!("mediagate_moderation_verdicts_total", "protocol" => protocol, "outcome" => outcome)
         .increment(1);
 }
 

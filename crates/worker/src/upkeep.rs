@@ -15,8 +15,8 @@ use crate::{deliver, upstream};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
-    audit, keys, ledger, readiness, request_log, route_states, routes, settings_drift, tasks,
-    webhooks,
+    audit, keys, ledger, moderation, readiness, request_log, route_states, routes, settings_drift,
+    tasks, webhooks,
 };
 use mediagate_media::engines::child::ChildWork;
 use mediagate_model::clock::Timestamp;
@@ -72,7 +72,7 @@ enum UpkeepJob {
     Records,
     /// Removes records of old webhooks.
     Webhooks,
-    /// Removes old entries of accounts' audit logs.
+    /// Removes old entries of accounts' audit logs, and old sums of verdicts.
     AccountLogs,
     /// Removes old entries of the log of requests.
     RequestLog,
@@ -150,7 +150,10 @@ impl UpkeepJob {
                 webhooks::delivery_log::forget_old(app).await?;
                 webhooks::callbacks::encrypt_earlier(app).await
             }
-            Self::AccountLogs => audit::forget_old(app).await,
+            Self::AccountLogs => {
+                audit::forget_old(app).await?;
+                moderation::forget_old(app).await
+            }
             Self::RequestLog => request_log::forget_old(app).await,
             Self::Films => post_processing::examine_films(app).await,
             Self::PersistTime => persist_time(app).await,

@@ -20,8 +20,10 @@ use mediagate_model::database::MigrationMode;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::SecretSource;
 
+mod moderation;
 mod tables;
 
+pub use moderation::*;
 pub use tables::*;
 
 /// The response to a music submission.
@@ -371,6 +373,9 @@ pub struct Settings {
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub provenance: ProvenanceSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub moderation: ModerationSettings,
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub personas: PersonasSettings,

@@ -1,5 +1,5 @@
 //! The tables of the file: `[fetch]`, `[webhooks]`, `[provenance]`, `[personas]`, `[bell]`,
-//! `[media]`, `[telemetry]`.
+//! `[media]`, `[telemetry]`. `[moderation]` is in `moderation`.
 
 use std::time::Duration;
 

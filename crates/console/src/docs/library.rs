@@ -56,7 +56,7 @@ macro_rules! guides {
 guides! {
     Start: "quickstart" "waiting" "first-provider" "stems" "chat-interfaces" "glossary";
     Using: "tasks" "approval" "errors" "webhooks" "openrouter" "skill" "provenance" "security" "comparison";
-    Operating: "deployment" "configuration" "operations" "performance" "admin" "runbook" "money" "month-end";
+    Operating: "deployment" "configuration" "operations" "performance" "admin" "moderation" "runbook" "money" "month-end";
     Models: "models/animatic-1" "models/stems-dsp-1" "models/stems-net-1" "models/onnx" "models/hosted";
     Providers: "providers/README" "providers/audioshake" "providers/chat-video" "providers/comfyui"
         "providers/dashscope" "providers/elevenlabs" "providers/fal" "providers/gemini-veo"

@@ -12,6 +12,7 @@ use crate::event_feed::EventFeed;
 use crate::intents::Intents;
 use crate::limits::ProcessLimits;
 use crate::local_dispatch::LocalDispatch;
+use crate::moderation_client::ModerationClient;
 use crate::records::{LinkRules, Links};
 use crate::request_log::RequestLog;
 use crate::server_identity::ServerIdentity;
@@ -101,12 +102,14 @@ pub struct GatewaySecrets {
     pub origin: OriginMarker,
 }
 
-/// Connections to URLs that callers name.
+/// Connections to URLs that callers name, and to services that the operator names.
 pub struct OutboundClients {
     /// Fetches media of callers.
     pub fetcher: UrlFetcher,
     /// Sends webhooks to callers.
     pub hooks: WebhookClient,
+    /// Asks moderation services.
+    pub moderation: ModerationClient,
 }
 
 /// Health and shutdown state of this process.

@@ -9,6 +9,7 @@ use crate::bell::{Bell, BellTransport};
 use crate::caches::Caches;
 use crate::intents::Intents;
 use crate::limits::ProcessLimits;
+use crate::moderation_client::ModerationClient;
 use crate::private_files;
 use crate::records::LinkRules;
 use crate::server_identity::ServerIdentity;
@@ -109,6 +110,8 @@ impl App {
             net: OutboundClients {
                 fetcher: UrlFetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
                 hooks: WebhookClient::new(&config.webhooks, &config.fetch)
+                    .map_err(OpenError::Fetcher)?,
+                moderation: ModerationClient::new(config.moderation.timeout)
                     .map_err(OpenError::Fetcher)?,
             },
             models: ModelRegistry::open(&config, clock.now())?,

@@ -16,6 +16,7 @@ pub mod feed;
 pub mod keys;
 pub mod ledger;
 pub mod media_copy;
+pub mod moderation;
 pub mod music;
 pub mod operator;
 pub mod order_terms;

@@ -8,6 +8,7 @@ use crate::app::{App, AppParts, Ctx};
 use crate::catalog::Catalog;
 use crate::crash;
 use crate::domain::assets;
+use crate::domain::moderation;
 use crate::domain::order_terms::OrderTerms;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::storage_room;
@@ -204,12 +205,14 @@ pub async fn draft(
     order: SeparationOrder,
 ) -> Result<TaskDraft, Error> {
     let terms = order.terms.clone();
+    let inputs = moderation::inputs_for_checks(app, || moderation::of_separation(&order));
     let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
     let task = task_acceptance::task(app, caller, request, new);
     Ok(TaskDraft {
         terms,
         clips: stem_clips(&task, &job.title, &job.outputs),
         tasks: vec![task],
+        inputs,
         ..TaskDraft::default()
     })
 }

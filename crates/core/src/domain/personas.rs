@@ -5,6 +5,7 @@ use tracing::Instrument as _;
 use crate::app::{App, Ctx};
 use crate::crash;
 use crate::domain::assets::{self, AssetLifetime};
+use crate::domain::moderation::{self, OrderSubject};
 use crate::domain::music;
 use crate::domain::order_terms::OrderTerms;
 use crate::domain::provenance::marking;
@@ -51,6 +52,16 @@ pub async fn create(
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
+    let subject = OrderSubject {
+        task: None,
+        request: None,
+        kind: "persona",
+        model: "",
+        user: None,
+        idempotency_key: attempt.idempotency_key(),
+    };
+    let inputs = moderation::of_persona(&new);
+    moderation::check_order(app, caller, subject, &inputs).await?;
     // Checked before the provider is called. Once the provider has made the persona, storing it
     // must not be refused.
     storage_room::check(app, caller.account.id, 0).await?;

@@ -57,6 +57,22 @@ impl SpooledPicture {
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
+
+    /// SHA-256 of its file, in lower-case hex.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Its file as a `data:` URL.
+    pub async fn data_url(&self, app: &App) -> Result<String, Error> {
+        let (file, media) = (self.file.clone(), self.media);
+        let read = move || -> std::io::Result<String> {
+            let bytes = std::fs::read(&*file)?;
+            let content = base64::engine::general_purpose::STANDARD.encode(bytes);
+            Ok(format!("data:{};base64,{content}", media.mime()))
+        };
+        app.compute(read).await?.map_err(Error::internal)
+    }
 }
 
 /// Fetches and checks a picture, when it is the account's turn. `param` is the field to name in

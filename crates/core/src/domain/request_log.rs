@@ -123,7 +123,7 @@ pub async fn error_counts(
     Ok((counted.collect(), total))
 }
 
-async fn key_names(
+pub(super) async fn key_names(
     app: &Ctx,
     ids: impl Iterator<Item = KeyId>,
 ) -> Result<HashMap<KeyId, String>, Error> {

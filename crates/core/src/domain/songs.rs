@@ -4,6 +4,7 @@ use providers::ModelLimits;
 use serde_json::{Map, Value};
 
 use crate::app::App;
+use crate::domain::moderation;
 use crate::domain::music;
 use crate::domain::order_terms::OrderTerms;
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
@@ -60,6 +61,7 @@ pub async fn draft(
     order: SongOrder,
 ) -> Result<TaskDraft, Error> {
     let terms = order.terms.clone();
+    let inputs = moderation::inputs_for_checks(app, || moderation::of_song(&order));
     let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
     let task = task_acceptance::task(app, caller, request, new);
     let clips = job.outputs.iter().map(|id| clip(&task, *id, &job.title));
@@ -67,6 +69,7 @@ pub async fn draft(
         terms,
         clips: clips.collect(),
         tasks: vec![task],
+        inputs,
         ..TaskDraft::default()
     })
 }

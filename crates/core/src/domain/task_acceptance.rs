@@ -15,6 +15,7 @@ use crate::app::{App, AppParts, Ctx};
 use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::end_users::UserOrder;
+use crate::domain::moderation::{self, OrderInput, OrderSubject};
 use crate::domain::order_terms::OrderTerms;
 use crate::domain::{end_users, ledger, storage_room, webhooks};
 use crate::intents::IntentAttempt;
@@ -64,6 +65,8 @@ pub struct TaskDraft {
     pub clips: Vec<Clip>,
     /// Files they need, already stored.
     pub assets: Vec<Asset>,
+    /// The texts and pictures that moderation sees; empty if nothing is moderated.
+    pub inputs: Vec<OrderInput>,
     /// The response to keep for repeats of the request, if it is already known.
     pub answer: Option<StoredAnswer>,
 }
@@ -117,11 +120,17 @@ pub async fn accept(
     app: &App,
     caller: &Caller,
     attempt: &IntentAttempt,
-    draft: TaskDraft,
+    mut draft: TaskDraft,
 ) -> Result<Vec<Task>, Error> {
     if draft.stores_files() {
         storage_room::check_disk_for_order(app)?;
     }
+    let inputs = std::mem::take(&mut draft.inputs);
+    if let Err(error) = check_content(app, caller, attempt, &draft, &inputs).await {
+        discard_files(app, &draft, &error).await;
+        return Err(error);
+    }
+    drop(inputs);
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (attempt.record(), attempt.begin_acceptance());
     let span = TraceSpan::begin("accept", SpanKind::Internal);
@@ -154,8 +163,7 @@ pub async fn accept(
                 // tasks.
                 app.bell.ring_for_upstream();
             }
-            let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
-            assets::discard(&app, &files.collect::<Vec<_>>(), error).await;
+            discard_files(&app, &draft, error).await;
         }
         outcome?;
         let tasks = Arc::unwrap_or_clone(draft).tasks;
@@ -184,6 +192,34 @@ pub async fn accept(
     // The caller gets an answer within seconds. The write continues, and a repetition finds its
     // result.
     store::await_within_limit(async { acceptance.await.map_err(Error::internal)? }).await
+}
+
+/// Refuses a draft whose content the operator's checks refuse.
+async fn check_content(
+    app: &App,
+    caller: &Caller,
+    attempt: &IntentAttempt,
+    draft: &TaskDraft,
+    inputs: &[OrderInput],
+) -> Result<(), Error> {
+    let Some(first) = draft.tasks.first() else {
+        return Ok(());
+    };
+    let subject = OrderSubject {
+        task: Some(first.id),
+        request: Some(&first.request.id),
+        kind: first.kind().name(),
+        model: &first.model,
+        user: first.attribution.user.as_deref(),
+        idempotency_key: attempt.idempotency_key(),
+    };
+    moderation::check_order(app, caller, subject, inputs).await
+}
+
+/// Removes the files of a draft that was refused with this error.
+async fn discard_files(app: &App, draft: &TaskDraft, error: &Error) {
+    let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
+    assets::discard(app, &files.collect::<Vec<_>>(), error).await;
 }
 
 /// Writes all of a draft but its intent.

@@ -7,6 +7,7 @@ mod order_check;
 use providers::VideoLimits;
 
 use crate::app::{App, AppParts, Ctx};
+use crate::domain::moderation;
 use crate::domain::pictures::{self, SpooledPicture};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::{storage_room, tasks};
@@ -55,12 +56,15 @@ pub async fn draft(
     for picture in &pictures {
         stored.push(pictures::keep(app, caller, picture).await?);
     }
+    let inputs =
+        moderation::inputs_for_checks(app, || moderation::of_video(&order, &pictures));
     let tasks = new_tasks.into_iter();
     let tasks = tasks.map(|new| task_acceptance::task(app, caller, request, new));
     Ok(TaskDraft {
         terms: order.terms,
         tasks: tasks.collect(),
         assets: stored,
+        inputs,
         ..TaskDraft::default()
     })
 }

@@ -214,6 +214,11 @@ impl IntentAttempt {
         self.record.clone()
     }
 
+    /// The request's `Idempotency-Key`.
+    pub fn idempotency_key(&self) -> Option<&str> {
+        self.record.intent.idempotency_key.as_deref()
+    }
+
     /// Whether the answer is kept for the next request with the same key.
     pub const fn keeps_answer(&self) -> bool {
         self.record.intent.idempotency_key.is_some()

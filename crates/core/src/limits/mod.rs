@@ -42,6 +42,8 @@ pub struct ProcessLimits {
     pub media_work: MediaWorkPool,
     /// Fetches from callers' URLs.
     pub fetches: FairShareQueue,
+    /// Bytes of memory for requests to moderation services.
+    pub moderation: FairShareQueue,
     /// Event streams, and waits for tasks.
     pub open_requests: OpenRequests,
     /// Downloads of results from providers.
@@ -67,6 +69,7 @@ impl ProcessLimits {
             unknown_secrets: UnknownSecrets::default(),
             media_work: MediaWorkPool::new((config.decoding_memory_mb as u64) << 20, cores()),
             fetches: FairShareQueue::for_bound(&bounds::FETCHES),
+            moderation: FairShareQueue::for_bound(&bounds::MODERATION),
             // Half of the connections, so that no account holds all of them.
             open_requests: OpenRequests::new((config.max_connections / 2).max(1)),
             downloads: FairShareQueue::for_bound(&bounds::DOWNLOADS),

@@ -42,7 +42,8 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
 
 /// Checks that need all settings: providers, models, and conflicts between them. Returns warnings.
 fn check(config: &Config) -> Result<Vec<ConfigError>, Vec<ConfigError>> {
-    let to_list = |error: ConfigError| vec![config.models.locate(error)];
+    let to_located = |error: ConfigError| config.models.locate(error);
+    let to_list = |error: ConfigError| vec![to_located(error)];
     serve::check(config).map_err(to_list)?;
     serve::check_listeners(config).map_err(to_list)?;
     let sites = upstream::sites(&config.models, config, None).map_err(to_list)?;
@@ -55,6 +56,8 @@ fn check(config: &Config) -> Result<Vec<ConfigError>, Vec<ConfigError>> {
     if lints.is_empty() {
         let mut warnings = price_warnings::find(&config.models, &sites, &catalog, now);
         warnings.extend(unverified_models::find(&config.models, &sites, &catalog));
+        let public_url = config.public_url.as_deref();
+        warnings.extend(config.moderation.warning(public_url).map(to_located));
         Ok(warnings)
     } else {
         Err(lints)

@@ -9,6 +9,7 @@ mod config;
 mod events;
 mod keys;
 mod ledger;
+mod moderation;
 mod providers;
 mod requests;
 mod submissions;
@@ -40,6 +41,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(requests::list))
+        .routes(routes!(moderation::count))
         .routes(routes!(providers::list))
         .routes(routes!(providers::try_again))
         .routes(routes!(providers::pause))

@@ -143,6 +143,7 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::POST, format!("/v1/admin/submissions/{id}/resolve")),
         (Method::GET, "/v1/admin/config".to_owned()),
         (Method::GET, "/v1/admin/usage".to_owned()),
+        (Method::GET, "/v1/admin/moderation".to_owned()),
         (Method::GET, "/v1/admin/users".to_owned()),
         (Method::GET, "/v1/admin/users/ada".to_owned()),
         (Method::PUT, "/v1/admin/users/ada".to_owned()),

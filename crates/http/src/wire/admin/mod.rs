@@ -4,6 +4,7 @@ pub mod audit;
 pub mod config;
 pub mod events;
 pub mod keys;
+pub mod moderation;
 pub mod money;
 pub mod providers;
 pub mod submissions;
