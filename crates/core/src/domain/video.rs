@@ -56,8 +56,7 @@ pub async fn draft(
     for picture in &pictures {
         stored.push(pictures::keep(app, caller, picture).await?);
     }
-    let inputs =
-        moderation::inputs_for_checks(app, || moderation::of_video(&order, &pictures));
+    let inputs = moderation::inputs_for_checks(app, || moderation::of_video(&order, &pictures));
     let tasks = new_tasks.into_iter();
     let tasks = tasks.map(|new| task_acceptance::task(app, caller, request, new));
     Ok(TaskDraft {

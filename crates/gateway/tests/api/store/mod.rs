@@ -31,6 +31,7 @@ mod intents;
 mod key_ends;
 mod machine;
 mod migrations;
+mod moderation;
 mod money;
 mod payloads;
 #[cfg(debug_assertions)]

@@ -32,7 +32,7 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables that grow with the business.
-const GROWING_TABLES: [&str; 24] = [
+const GROWING_TABLES: [&str; 25] = [
     "hourly_sums",
     "attributed_sums",
     "end_users",
@@ -57,6 +57,7 @@ const GROWING_TABLES: [&str; 24] = [
     "webhook_deliveries",
     "webhook_attempts",
     "requests",
+    "moderation_sums",
 ];
 
 /// Indexes that stay small, however much is stored: work that waits or is held.
@@ -166,6 +167,7 @@ async fn record_statements() -> StatementLog {
     super::key_ends::all_on_sqlite().await;
     super::end_users::all_on_sqlite().await;
     super::request_log::all_on_sqlite().await;
+    super::moderation::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let log = statement_log::end();
     let lists = log

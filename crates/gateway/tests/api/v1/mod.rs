@@ -3,6 +3,7 @@
 mod chat;
 mod film_examination;
 mod models;
+mod moderation;
 mod neighbours;
 mod provenance;
 mod records;
