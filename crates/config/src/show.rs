@@ -105,6 +105,14 @@ timestamp = "https://hunter1:hunter2@stamp.example/tsa?token=hunter3"
 otlp = "https://collector.example/v1/traces?api-key=hunter3"
 [bell]
 database = "postgres://hunter1:hunter2@bell.example/b"
+[[moderation.checks]]
+protocol = "openai"
+endpoint = "https://judge.example/v1?key=hunter1"
+api_key = "hunter2"
+[[moderation.checks]]
+protocol = "webhook"
+endpoint = "https://desk.example/check"
+secret = "hunter1-hunter2-hunter3-hunter4"
 [media]
 access_key = "hunter1"
 secret_key = "hunter2"
@@ -144,6 +152,7 @@ limits = { sizes = ["1280x720"], seconds = { min = 1, max = 5 } }
             "proxy = \"http://proxy.example:3128/\"",
             "timestamp = \"https://stamp.example/tsa\"",
             "otlp = \"https://collector.example/v1/traces\"",
+            "endpoint = \"https://judge.example/v1\"",
             "base_url = \"https://fal.example/x\"",
             "hosts = [\"cdn.example\"]",
             "duration = \"whole\"",

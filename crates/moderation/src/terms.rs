@@ -21,7 +21,7 @@ const MAX_WORD: usize = 200;
 const MAX_CATEGORY: usize = 100;
 const MAX_PATTERN: usize = 1000;
 /// Largest compiled program of a pattern, and of the words of a category.
-const MAX_PATTERN_BYTES: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 2 << 20;
 const MAX_WORDS_BYTES: usize = 64 << 20;
 
 /// Why a list cannot be used.

@@ -70,6 +70,19 @@ async fn a_song_by_elevenlabs() {
 }
 
 #[tokio::test]
+async fn a_song_that_moderation_refuses_is_not_sent() {
+    let simulator = simulator().await;
+    let checks = "[[moderation.checks]]\nprotocol = \"terms\"\n";
+    let acme = provider("acme", "minimax", &simulator, "");
+    let gateway = gateway(&(acme + &singer_model("music-2.0") + checks)).await;
+    let body = json!({"gpt_description_prompt": "about the sea", "lyrics": "[Verse] Undress her", "mv": "singer"});
+    let answer = gateway.post(SUBMIT, &body).await;
+    answer.refused(422, "content_policy").on_param("lyrics");
+    assert_eq!(submissions(&simulator), 0);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_song_by_minimax() {
     let simulator = simulator().await;
     let gateway = song_gateway(&simulator, "minimax", "music-2.0").await;
