@@ -4,7 +4,8 @@
 //! the database in one transaction. [`app`] puts the shared parts of a process together,
 //! [`pricing`] decides what work costs, [`catalog`] and [`upstream`] turn the settings into models
 //! and routes, [`records`] represents tasks as callers see them, [`limits`] limits requests,
-//! [`intents`] recognises repeated requests, and [`bell`] wakes waiters. [`retry`] repeats what
+//! [`intents`] recognises repeated requests, [`moderation_client`] asks moderation services, and
+//! [`bell`] wakes waiters. [`retry`] repeats what
 //! storage refused, [`private_files`] restricts files to their user, and [`crash`] ends the process
 //! where a test asks for it. This crate must not know HTTP, nor how a task is run:
 //! `mediagate-http` and `mediagate-worker` do.
