@@ -175,6 +175,10 @@ impl SeparationMode {
 /// The result of a successful task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most results are videos, and each belongs to one task"
+)]
 pub enum TaskResult {
     VideoV1(VideoOutput),
     LinkV1(LinkOutput),

@@ -67,12 +67,13 @@ pub fn llms_txt(site: &SiteContext) -> String {
         site.brand
     );
     for &group in GuideGroup::ALL {
-        text.push_str(&format!("\n## {}\n\n", group.title()));
-        for (guide, document) in library::all() {
-            if guide.group == group {
-                let (title, slug) = (&document.title, guide.slug);
-                text.push_str(&format!("- [{title}]({base}/docs/{slug}.md)\n"));
-            }
+        text.push_str("\n## ");
+        text.push_str(group.title());
+        text.push_str("\n\n");
+        let documents = library::all().iter();
+        for (guide, document) in documents.filter(|(guide, _)| guide.group == group) {
+            let link = format!("- [{}]({base}/docs/{}.md)\n", document.title, guide.slug);
+            text.push_str(&link);
         }
     }
     text
