@@ -29,6 +29,9 @@ impl Move {
     async fn with_files(small: usize) -> Self {
         install_tls();
         let (data, bucket) = (tempfile::tempdir().unwrap(), TestBucket::start().await);
+        // Commands make no database where there is none.
+        let migrate = program(&["migrate", "--data", data.path().to_str().unwrap()]);
+        assert!(output(migrate).await.status.success());
         let blobs = BlobStore::local(&data.path().join("media")).unwrap();
         let mut files = Vec::new();
         for number in 0..=small {

@@ -248,7 +248,7 @@ async fn characters_that_cannot_be_stored() {
 #[tokio::test]
 async fn bodies_that_are_too_large() {
     let gateway = gateway().await;
-    let padded_order = |content: Value| json!({"model": "animatic-1", "metadata": content, "messages": [{"role": "user", "content": "x"}]});
+    let padded_order = |content: Value| json!({"model": "animatic-1", "web_search_options": content, "messages": [{"role": "user", "content": "x"}]});
     let answer = gateway
         .post(CHAT, &padded_order(json!("x".repeat(1_100_000))))
         .await;

@@ -167,7 +167,9 @@ async fn reported_costs_are_kept_and_exported() {
     );
     let csv = self::last_entries(folder.path(), "csv").await;
     assert!(
-        csv.as_str().unwrap().contains(",runway,25.00,credits\r\n"),
+        csv.as_str()
+            .unwrap()
+            .contains(",runway,25.00,credits,,\r\n"),
         "{csv}"
     );
 }
