@@ -65,7 +65,7 @@ pub(super) async fn record(
                     key,
                     user: user.as_deref(),
                     model: &model,
-                    outcome: *outcome,
+                    outcome,
                     category: category.as_deref(),
                 };
                 store::moderation::add(conn, counted, now)?;
