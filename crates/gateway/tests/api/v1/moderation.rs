@@ -415,10 +415,8 @@ async fn a_service_without_a_verdict_refuses_unless_the_settings_allow_it() {
     verify_and_stop(strict).await;
     // A service that is down.
     drop(moderator);
-    let answer = tokio::time::timeout(
-        Duration::from_secs(30),
-        lenient.post(VIDEOS, &with_prompt("the last lake")),
-    );
+    let last = with_prompt("the last lake");
+    let answer = tokio::time::timeout(Duration::from_secs(30), lenient.post(VIDEOS, &last));
     answer.await.unwrap().ok();
     verify_and_stop(lenient).await;
 }
