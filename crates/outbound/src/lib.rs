@@ -116,8 +116,21 @@ impl<'a> AddressGuard<'a> {
         Ok(())
     }
 
+    /// Like [`Self::check_name`], for a URL that is passed on without a connection: a name of a
+    /// local network is refused unless the operator allows networks. Such a name may not resolve
+    /// here, so its addresses could not tell.
+    pub fn check_link(&self, url: &Url) -> Result<(), AddressRefusal> {
+        self.check_name(url)?;
+        let is_local = matches!(url.host(), Some(Host::Domain(name)) if is_local_name(name));
+        if is_local && self.rules.allow_networks.is_empty() {
+            return Err(AddressRefusal::NotPublic);
+        }
+        Ok(())
+    }
+
     /// Like [`Self::check_url`], but also checks the addresses that its name resolves to now. A
-    /// name that cannot be resolved here passes, because it cannot be reached from here.
+    /// public name that cannot be resolved here passes, because it cannot be reached from here. One
+    /// of a local network has to resolve.
     pub async fn check_host(self, url: &Url) -> Result<(), AddressRefusal> {
         self.check_url(url)?;
         let Some(Host::Domain(name)) = url.host() else {
@@ -126,7 +139,10 @@ impl<'a> AddressGuard<'a> {
         let addresses =
             tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
         let usual_port = self.is_usual_port(url);
-        let mut addresses = addresses.into_iter().flatten().flatten();
+        let mut addresses = addresses.into_iter().flatten().flatten().peekable();
+        if addresses.peek().is_none() && is_local_name(name) {
+            return Err(AddressRefusal::NotPublic);
+        }
         addresses.try_for_each(|address| self.check_address(address.ip(), usual_port))
     }
 
@@ -160,6 +176,29 @@ impl<'a> AddressGuard<'a> {
 pub fn is_loopback_name(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Whether a name belongs to a local network or to this machine: it has a single label, or it ends
+/// in a name that no public zone contains (RFC 6761, RFC 6762, RFC 8375, and those that networks
+/// use by themselves).
+fn is_local_name(name: &str) -> bool {
+    const LOCAL_ZONES: [&str; 9] = [
+        "internal",
+        "local",
+        "lan",
+        "home.arpa",
+        "localhost",
+        "localdomain",
+        "corp",
+        "home",
+        "private",
+    ];
+    let name = name.trim_end_matches('.');
+    let is_in = |zone: &str| {
+        let parent = name.strip_suffix(zone);
+        parent.is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))
+    };
+    !name.contains('.') || LOCAL_ZONES.into_iter().any(is_in)
 }
 
 impl AddressRefusal {

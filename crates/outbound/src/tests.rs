@@ -78,6 +78,52 @@ fn only_public_hosts_and_usual_ports() {
     assert_eq!(check(&any_port, "https://8.8.8.8:8443/"), Ok(()));
 }
 
+#[tokio::test]
+async fn names_of_local_networks_are_not_passed_on() {
+    let (public, local) = (usual_ports(), with_loopback());
+    let link = |rules, name: &str| {
+        AddressGuard::new(rules).check_link(&Url::parse(&format!("http://{name}/a.mp4")).unwrap())
+    };
+    for name in [
+        "intranet",
+        "intranet.",
+        "INTRANET",
+        "internal",
+        "files.internal",
+        "a.files.internal.",
+        "nas.local",
+        "nas.lan",
+        "nas.home.arpa",
+        "nas.localhost",
+        "nas.localdomain",
+        "nas.corp",
+        "nas.home",
+        "nas.private",
+    ] {
+        assert_eq!(
+            link(&public, name),
+            Err(AddressRefusal::NotPublic),
+            "{name}"
+        );
+        // It may be in the operator's network.
+        assert_eq!(link(&local, name), Ok(()), "{name}");
+    }
+    for name in [
+        "cdn.example.com",
+        "corp.example.com",
+        "mylan.example",
+        "local.io",
+    ] {
+        assert_eq!(link(&public, name), Ok(()), "{name}");
+    }
+    // A name of a network that is allowed has to resolve.
+    let unknown = Url::parse("http://no-such-host.internal/a.mp4").unwrap();
+    assert_eq!(
+        AddressGuard::new(&local).check_host(&unknown).await,
+        Err(AddressRefusal::NotPublic)
+    );
+}
+
 #[test]
 fn an_allowed_network_lifts_address_and_port() {
     let rules = with_loopback();

@@ -240,7 +240,7 @@ impl Provider {
     }
 
     /// The URL of a result as it may be passed to a caller: absolute, and public as far as that
-    /// can be known without resolving its name. The error gives the reason why it may not. Being
+    /// can be known without resolving its name, so a name of a local network is refused. The error gives the reason why it may not. Being
     /// the provider's own host is not enough: how this gateway reaches its provider is no business
     /// of callers, who may not even be able to.
     pub fn link(&self, address: &str) -> Result<Url, String> {
@@ -255,7 +255,7 @@ impl Provider {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
         let guard = AddressGuard::new(&self.0.outbound);
-        let checked = guard.check_name(&url);
+        let checked = guard.check_link(&url);
         checked.map_err(|refusal| refusal.to_string())?;
         Ok(url)
     }

@@ -89,6 +89,9 @@ fn a_link_for_callers_is_absolute_and_public() {
         "http://[fd00::1]/a.mp4",
         "http://localhost/a.mp4",
         "http://films.localhost/a.mp4",
+        // Names of local networks, which need not resolve here.
+        "http://intranet/a.mp4",
+        "https://files.internal/a.mp4",
         "https://user:pw@api.example.com/a.mp4",
     ] {
         let private = links("http://10.0.0.5:8000", ProviderRules::default());
@@ -108,6 +111,7 @@ fn a_link_for_callers_is_absolute_and_public() {
     };
     let lan = links("http://10.0.0.5:8000", rules);
     assert!(lan("http://10.0.0.5:8000/a.mp4").is_ok());
+    assert!(lan("http://films.lan:8000/a.mp4").is_ok());
     assert!(lan("/a.mp4").is_err());
 }
 

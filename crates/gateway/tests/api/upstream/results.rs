@@ -433,6 +433,9 @@ async fn a_link_without_a_public_target_is_rejected() {
         "files/a.mp4".to_owned(),
         "?file=a.mp4".to_owned(),
         "//cdn.example/a.mp4".to_owned(),
+        // Names of local networks, which need not resolve here.
+        "http://intranet/a.mp4".to_owned(),
+        "https://films.internal/a.mp4".to_owned(),
         "/\\cdn.example/a.mp4".to_owned(),
         // A URL longer than many clients accept.
         format!("https://cdn.example/{}.mp4", "a".repeat(2_000)),
