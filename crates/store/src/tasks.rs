@@ -102,9 +102,9 @@ pub use crate::page::PageQuery;
 pub use all_accounts::{page_of_all, search_of_all};
 pub use approval::{approve, expired_approvals, refuse_approval};
 pub use claims::{
-    DueWork, SendPermission, any_due, any_due_after, claim_sent, claim_upstream, count_waiting,
-    due_work, held_by, lock, lock_held, lock_to_send, models_due, models_waiting, open_of_key,
-    open_sums_of_key, pull_forward, release, set_deaths, waiting,
+    DueWork, SendPermission, any_due, any_due_after, cancelled_and_held_of_key, claim_sent,
+    claim_upstream, count_waiting, due_work, held_by, lock, lock_held, lock_to_send, models_due,
+    models_waiting, open_of_key, open_sums_of_key, pull_forward, release, set_deaths, waiting,
 };
 pub use fair_queue::{FairQueue, claim, claim_in_turn, count_unsent, enter_queue};
 pub(crate) use list::first_id;

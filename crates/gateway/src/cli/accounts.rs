@@ -266,8 +266,8 @@ async fn close(
         count => format!("{count} keys were revoked."),
     };
     say(&format!("Closed {handle}. {keys}"))?;
-    let offer = format!("mediagate accounts close {handle} --cancel-running");
-    task_lines(closed.tasks, &offer).try_for_each(|line| say(&line))
+    let command = format!("mediagate accounts close {handle}");
+    task_lines(closed.tasks, options.tasks, &command).try_for_each(|line| say(&line))
 }
 
 /// An account's money in words.

@@ -542,27 +542,41 @@ async fn revoke(
         .dependents
         .as_ref()
         .and_then(|dependents| dependents.tasks);
-    let offer = format!("mediagate keys revoke {id} --cancel-running");
+    let command = format!("mediagate keys revoke {id}");
     let lines = ended_lines(&revoked).into_iter();
-    let mut lines = lines.chain(task_lines(tasks.unwrap_or_default(), &offer));
+    let mut lines = lines.chain(task_lines(
+        tasks.unwrap_or_default(),
+        options.tasks,
+        &command,
+    ));
     lines.try_for_each(|line| say(&line))
 }
 
-/// Lines about the open tasks of keys that were revoked; `offer` is the command that cancels those
-/// that continue.
-pub(super) fn task_lines(tasks: KeyTasks, offer: &str) -> impl Iterator<Item = String> {
+/// Lines about the open tasks of keys that were revoked by this command.
+pub(super) fn task_lines(
+    tasks: KeyTasks,
+    at_end: TasksAtEnd,
+    command: &str,
+) -> impl Iterator<Item = String> {
     let cancelled = match tasks.cancelled {
         0 => None,
         1 => Some("1 task was cancelled.".to_owned()),
         count => Some(format!("{count} tasks were cancelled.")),
     };
     let held = tasks.held;
-    let offer = format!("To cancel them too: `{offer}`.");
+    let rest = match at_end {
+        TasksAtEnd::Cancel => {
+            "Their providers have not cancelled them, and what they complete is charged.".to_owned()
+        }
+        TasksAtEnd::Keep | TasksAtEnd::CancelUnsent => {
+            format!("To cancel them too: `{command} --cancel-running`.")
+        }
+    };
     let continuing = match tasks.continuing {
         0 => None,
-        1 => Some(format!("1 task continues and holds {held} USD. {offer}")),
+        1 => Some(format!("1 task continues and holds {held} USD. {rest}")),
         count => Some(format!(
-            "{count} tasks continue and hold {held} USD. {offer}"
+            "{count} tasks continue and hold {held} USD. {rest}"
         )),
     };
     cancelled.into_iter().chain(continuing)

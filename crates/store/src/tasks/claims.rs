@@ -376,6 +376,25 @@ pub fn open_sums_of_key(
     Ok(sums)
 }
 
+/// The cancelled tasks of a key whose money is still reserved, because their providers may complete
+/// them anyway, each with the amount.
+pub fn cancelled_and_held_of_key(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: KeyId,
+) -> Result<Vec<(TaskId, MicroDollars)>, StoreError> {
+    sql!(
+        "SELECT id, reserved_micros FROM tasks WHERE account_id = :account AND key_id = :key
+         AND money = 'held' AND state = 'cancelled'",
+        account,
+        key
+    )
+    .all(conn, |row| {
+        let reserved = MicroDollars::new(row.field("reserved_micros")?);
+        Ok((row.field::<TaskId>("id")?, reserved))
+    })
+}
+
 /// Tasks held under this lease.
 pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreError> {
     sql!("SELECT id FROM tasks WHERE lease_owner = :owner", owner).values(conn)

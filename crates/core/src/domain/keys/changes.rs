@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::open_tasks::{self, KeyTasks};
 use super::{NewKey, distinct, draft, generate, hash};
@@ -294,9 +295,11 @@ pub async fn revoke(
     });
     let (mut issued, was_valid) = revocation.await?;
     let account = issued.record.key.account;
-    let tasks = open_tasks::cancel(app, (account, id), options.tasks).await;
+    let deadline = Instant::now() + open_tasks::PROVIDER_WAIT;
+    let tasks = open_tasks::cancel(app, (account, id), options.tasks, deadline).await;
     match tasks {
-        // What really happened: a provider may have got a task while the key was being revoked.
+        // What really happened: a provider may have got a task while the key was being revoked, or
+        // be unable to cancel its job.
         Ok(tasks) => {
             issued.record = get(app, id).await?;
             if let Some(dependents) = &mut issued.dependents {
@@ -338,9 +341,13 @@ pub async fn close_account(
         .store
         .read(move |conn| accounts::keys_of(conn, account, now));
     let mut tasks = KeyTasks::default();
-    for (key, _, open_tasks) in read.await? {
-        if open_tasks > 0 {
-            tasks.add(open_tasks::cancel(app, (account, key.id), options.tasks).await?);
+    // One for all keys.
+    let deadline = Instant::now() + open_tasks::PROVIDER_WAIT;
+    for (key, money, open_tasks) in read.await? {
+        // Money is also held for cancelled tasks whose jobs continue.
+        if open_tasks > 0 || money.held > MicroDollars::ZERO {
+            let key = (account, key.id);
+            tasks.add(open_tasks::cancel(app, key, options.tasks, deadline).await?);
         }
     }
     closed.tasks = tasks;

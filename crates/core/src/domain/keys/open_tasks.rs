@@ -8,13 +8,14 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use tokio::time::Instant;
 
 use crate::app::{App, Ctx};
 use crate::domain::tasks;
 use mediagate_model::account::{OpenTaskSums, TasksAtEnd};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
-use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_model::ids::{AccountId, KeyId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_store::{self as store, accounts};
 
@@ -28,12 +29,18 @@ const MAX_KEYS: u32 = 1000;
 /// they are about to be sent.
 const WATCHED: Duration = Duration::from_hours(24);
 
+/// For how long a revocation waits until providers have cancelled their jobs.
+pub(super) const PROVIDER_WAIT: Duration = Duration::from_secs(5);
+/// Pause between two looks at these jobs.
+const PROVIDER_PAUSE: Duration = Duration::from_millis(100);
+
 /// What became of the open tasks of a key that was revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyTasks {
     /// The number of tasks that were cancelled.
     pub cancelled: u32,
-    /// The number of tasks that continue.
+    /// The number of tasks that continue, and of cancelled ones whose jobs their providers have not
+    /// cancelled, so that they may still be charged.
     pub continuing: u32,
     /// What these have reserved.
     pub held: MicroDollars,
@@ -76,13 +83,18 @@ pub fn expiry_cutoff(app: &Ctx) -> Timestamp {
     app.clock.cutoff(Duration::ZERO)
 }
 
-/// Cancels the tasks that end with a key. Returns what became of its tasks.
+/// Cancels the tasks that end with a key. Returns what became of its tasks, after waiting until
+/// `deadline` at most for providers to cancel their jobs.
 pub(super) async fn cancel(
     app: &App,
     (account, key): (AccountId, KeyId),
     at_end: TasksAtEnd,
+    deadline: Instant,
 ) -> Result<KeyTasks, Error> {
     let mut cancelled: u32 = 0;
+    // Tasks of earlier calls count as continuing too, but not as cancelled by this one.
+    let earlier = cancelled_and_held(app, (account, key)).await?;
+    let is_new = |id: TaskId| !earlier.iter().any(|(other, _)| *other == id);
     let only_unsent = at_end == TasksAtEnd::CancelUnsent;
     // One round at least, unless they are kept.
     let mut is_done = at_end == TasksAtEnd::Keep;
@@ -103,11 +115,36 @@ pub(super) async fn cancel(
         // None are left, or a provider got the others meanwhile.
         is_done = count == 0;
     }
+    let mut held = cancelled_and_held(app, (account, key)).await?;
+    while held.iter().any(|(id, _)| is_new(*id)) && Instant::now() < deadline {
+        tokio::time::sleep(PROVIDER_PAUSE).await;
+        held = cancelled_and_held(app, (account, key)).await?;
+    }
     let read = app
         .store
         .read(move |conn| store::tasks::open_sums_of_key(conn, account, key));
-    let left = KeyTasks::of_sums(read.await?, TasksAtEnd::Keep);
-    Ok(KeyTasks { cancelled, ..left })
+    let mut tasks = KeyTasks::of_sums(read.await?, TasksAtEnd::Keep);
+    tasks.cancelled = cancelled;
+    for (id, reserved) in held {
+        tasks.cancelled = tasks.cancelled.saturating_sub(u32::from(is_new(id)));
+        tasks.add(KeyTasks {
+            cancelled: 0,
+            continuing: 1,
+            held: reserved,
+        });
+    }
+    Ok(tasks)
+}
+
+/// The cancelled tasks of a key whose jobs may still be completed and charged, with their amounts.
+async fn cancelled_and_held(
+    app: &Ctx,
+    (account, key): (AccountId, KeyId),
+) -> Result<Vec<(TaskId, MicroDollars)>, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::tasks::cancelled_and_held_of_key(conn, account, key));
+    Ok(read.await?)
 }
 
 /// Cancels the unsent tasks of keys that have expired, and what a revocation left behind.
@@ -118,7 +155,8 @@ pub async fn cancel_left_over(app: &App) -> Result<(), Error> {
             .store
             .read(move |conn| accounts::key_end(conn, key, expired));
         let Some(end) = read.await? else { continue };
-        let tasks = cancel(app, (account, key), end.tasks).await?;
+        // Nobody waits for the numbers.
+        let tasks = cancel(app, (account, key), end.tasks, Instant::now()).await?;
         if tasks.cancelled > 0 {
             tracing::info!(key_id = %key, tasks = tasks.cancelled, "tasks of an ended key cancelled");
         }

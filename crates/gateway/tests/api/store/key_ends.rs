@@ -90,6 +90,10 @@ async fn the_open_tasks_of_a_key_are_those_that_were_sent_and_those_that_were_no
             sent_held: MicroDollars::new(200_000),
         };
         assert_eq!(sums, expected);
+        assert_eq!(
+            tasks::cancelled_and_held_of_key(conn, owner.0, owner.1)?,
+            []
+        );
         Ok(())
     })
     .await;

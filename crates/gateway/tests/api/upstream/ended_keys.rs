@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, RequestRole, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{LONG, change, film, plan, provider, simulator, submissions, wait_for_requests};
 use crate::admin::operator;
@@ -141,6 +141,45 @@ async fn check_revocation(postgres: bool) {
     if let Some(replica) = replica {
         replica.stop().await;
     }
+    gateway.stop().await;
+}
+
+/// Jobs that go on at a provider which refuses to cancel them may still be charged.
+#[tokio::test]
+async fn a_job_that_its_provider_does_not_cancel_counts_as_continuing() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, PlannedEnd::Success);
+    let refusal = Fault::Status {
+        status: 405,
+        retry_after: None,
+        bare: true,
+    };
+    simulator
+        .world()
+        .order_fault(refusal, None, Some(RequestRole::Cancel), 100);
+    let toml = "cancel_policy = \"charge\"\n".to_owned() + &one_route(&simulator, 2);
+    let gateway = TestGateway::builder().toml(&toml).start().await;
+    let operator = operator(&gateway).await;
+    let leaked = gateway.caller("leaky", NewKey::default()).await;
+    for _ in 0..6 {
+        order(&leaked, "leaked").await;
+    }
+    wait_for_requests(&simulator, RequestRole::Poll, 2).await;
+    let path = format!("{}?cancel_running=true", key_path(&leaked).await);
+    for cancelled in [4, 0] {
+        let revoked = operator.delete(&path).await.ok();
+        assert_eq!(
+            revoked["tasks"],
+            json!({"cancelled": cancelled, "continuing": 2, "held_usd": "0.80"})
+        );
+        assert_eq!(revoked["held_usd"], "0.80", "{revoked}");
+    }
+    let closing = "/v1/admin/accounts/leaky?cancel_running=true";
+    let closed = operator.delete(closing).await.ok();
+    assert_eq!(
+        closed["tasks"],
+        json!({"cancelled": 0, "continuing": 2, "held_usd": "0.80"})
+    );
     gateway.stop().await;
 }
 

@@ -111,7 +111,8 @@ pub struct KeyWebhook {
 pub struct KeyTasksObject {
     /// Number of tasks that were cancelled.
     pub cancelled: u32,
-    /// Number of tasks that continue.
+    /// Number of tasks that continue. Cancelled tasks whose providers have not cancelled their jobs
+    /// count as these, because what the providers complete is charged.
     pub continuing: u32,
     /// Amount held for the tasks that continue, in US dollars.
     pub held_usd: String,
