@@ -38,7 +38,7 @@ impl ClipOrigin {
     }
 }
 
-/// What the provider that made a clip reports about it.
+/// What the provider that made a clip, or failed to, reports about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClipUpstream {
     /// The operator's name for the provider.
@@ -56,6 +56,9 @@ pub struct ClipUpstream {
     pub video_url: String,
     /// The provider's name for the model.
     pub model_name: String,
+    /// Why it did not make the clip, as a message for callers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// A persona at a provider.

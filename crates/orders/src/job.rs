@@ -50,6 +50,13 @@ pub enum OutputKind {
     Stem(StemTarget),
     /// A clip of the music API: the provider's own record of it.
     Clip(Box<ClipFacts>),
+    /// A clip of the music API that the provider failed to make, while it made others.
+    FailedClip {
+        /// Its stem, if it should have been one.
+        stem: Option<StemTarget>,
+        /// Why, in the provider's words.
+        reason: String,
+    },
     /// A persona: the provider's id and its own record.
     Persona {
         /// Its id at the provider.

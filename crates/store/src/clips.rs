@@ -129,7 +129,7 @@ pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<()
     Ok(())
 }
 
-/// Records what a provider reports about a clip that it made.
+/// Records what a provider reports about a clip that it made or failed to make.
 pub fn set_upstream(
     conn: &mut Conn<'_>,
     id: ClipId,
@@ -319,7 +319,7 @@ pub fn set_trashed(
     Ok(())
 }
 
-/// The reason of a clip that a successful task did not make.
+/// The reason of a clip that a successful task did not make, if its provider told none.
 const NOT_MADE: &str = "The provider did not make this clip. It was not charged.";
 
 fn read_clip(row: &Row<'_>) -> Result<Clip, StoreError> {
@@ -343,7 +343,9 @@ impl From<ClipRow> for Clip {
             // Its id was given out with the order, so it answers as long as the task does.
             (ClipState::Failed, None) if row.task_state == Some(TaskState::Succeeded) => {
                 let code = ErrorCode::GenerationFailed.name().to_owned();
-                Some((code, NOT_MADE.to_owned()))
+                let upstream = row.upstream.as_ref();
+                let told = upstream.and_then(|upstream| upstream.failure.clone());
+                Some((code, told.unwrap_or_else(|| NOT_MADE.to_owned())))
             }
             _ => None,
         };

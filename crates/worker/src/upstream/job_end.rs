@@ -44,6 +44,8 @@ const LOST: &str = "The model's provider gave up the task: ";
 const FAILED: &str = "The model failed at this task: ";
 const UNUSABLE: &str = "The provider's result cannot be used: ";
 const UNCHARGED: &str = "Nothing was charged.";
+const CLIP_NOT_MADE: &str = "The provider did not make this clip";
+const CLIP_UNCHARGED: &str = "It was not charged.";
 
 impl JobEnd {
     /// The provider's error, for the submission and the route; `None` if it is no error of the
@@ -156,6 +158,15 @@ fn own_words(message: &str) -> &str {
     inner.unwrap_or(message).trim_end_matches('.')
 }
 
+/// Why a provider failed to make one clip of several, as it is reported to the caller; `None` if
+/// the provider says nothing more.
+pub(super) fn clip_failure(reason: &str) -> Option<String> {
+    let words = own_words(reason.trim().trim_end_matches(CLIP_UNCHARGED));
+    let inner = words.strip_prefix(CLIP_NOT_MADE);
+    let words = inner.map_or(words, |inner| inner.trim_start_matches(':').trim());
+    (!words.is_empty()).then(|| format!("{CLIP_NOT_MADE}: {words}. {CLIP_UNCHARGED}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,5 +270,15 @@ mod tests {
             message(ErrorClass::Failed, &plain),
             "The model failed at this task: no lakes. Nothing was charged."
         );
+        let clip = clip_failure("no lakes.").unwrap();
+        assert_eq!(
+            clip,
+            "The provider did not make this clip: no lakes. It was not charged."
+        );
+        assert_eq!(clip_failure(&clip).unwrap(), clip);
+        assert_eq!(clip_failure(&plain).unwrap(), clip);
+        let bare = "The provider did not make this clip. It was not charged.";
+        assert_eq!(clip_failure(bare), None);
+        assert_eq!(clip_failure(" "), None);
     }
 }

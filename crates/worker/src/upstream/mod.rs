@@ -16,6 +16,7 @@
 //! unfetched     what such a job made
 //! order         a task as the provider's order
 //! results       results: downloaded, checked, stored
+//! failed_clips  clips that a provider failed to make, with its reasons
 //! result_error  why results cannot be stored
 //! route_trial   suspended routes, tried without an order
 //! signed_urls   expiry of signed URLs
@@ -26,6 +27,7 @@
 
 mod capacity;
 mod dispatch;
+mod failed_clips;
 mod follow;
 mod hosted_task;
 mod intent;

@@ -10,7 +10,7 @@ use tempfile::TempPath;
 
 use super::hosted_task::AcceptedJob;
 use super::result_error::{ResultError, StoreFailure};
-use super::signed_urls;
+use super::{failed_clips, signed_urls};
 use crate::run_output::RunOutput;
 use mediagate_config::providers::ResultPolicy;
 use mediagate_core::app::App;
@@ -328,6 +328,9 @@ async fn stems(
         };
         let Some(clip) = clip else {
             missing.push(target.name().replace('_', " "));
+            let mut failed = failed_clips::upstreams(accepted_job, job_outputs, Some(*target));
+            let failed = failed.next().map(|upstream| (*id, String::new(), upstream));
+            output.clip_facts.extend(failed);
             continue;
         };
         // Content Credentials refer to one source. For a computed remainder it is the first part
@@ -384,7 +387,7 @@ fn target_of(kind: &OutputKind) -> Option<StemTarget> {
     match kind {
         OutputKind::Stem(target) => Some(*target),
         OutputKind::Clip(facts) => facts.stem,
-        OutputKind::Video | OutputKind::Persona { .. } => None,
+        OutputKind::Video | OutputKind::FailedClip { .. } | OutputKind::Persona { .. } => None,
     }
 }
 
@@ -404,7 +407,10 @@ async fn fetch_stems(
         let file = file.map_err(|error| StoreFailure::of_files(error, vec![place]))?;
         let upstream = match &job_output.kind {
             OutputKind::Clip(facts) => Some(upstream_of(accepted_job, facts).await),
-            OutputKind::Stem(_) | OutputKind::Video | OutputKind::Persona { .. } => None,
+            OutputKind::Stem(_)
+            | OutputKind::Video
+            | OutputKind::FailedClip { .. }
+            | OutputKind::Persona { .. } => None,
         };
         parts.push(FetchedStem {
             place,
@@ -524,6 +530,10 @@ async fn songs(
     if ids.is_empty() {
         return Err(ResultError::Useless("it contains no audio".into()).into());
     }
+    for (id, upstream) in ordered_ids.zip(failed_clips::upstreams(accepted_job, job_outputs, None))
+    {
+        output.clip_facts.push((id, String::new(), upstream));
+    }
     output.delivered = song(lengths);
     output.result = TaskResult::ClipsV1 { clips: ids };
     Ok(output)
@@ -555,5 +565,6 @@ async fn upstream_of(
         prompt: facts.prompt.clone(),
         video_url: video_url.map_or_else(|_| String::new(), Into::into),
         model_name: facts.model_name.clone(),
+        failure: None,
     }
 }

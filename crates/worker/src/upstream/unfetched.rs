@@ -53,7 +53,7 @@ fn stem_of(output: &JobOutput) -> Option<StemTarget> {
     match &output.kind {
         OutputKind::Stem(target) => Some(*target),
         OutputKind::Clip(facts) => facts.stem,
-        OutputKind::Video | OutputKind::Persona { .. } => None,
+        OutputKind::Video | OutputKind::FailedClip { .. } | OutputKind::Persona { .. } => None,
     }
 }
 

@@ -241,7 +241,15 @@ async fn a_cancelled_song_is_charged_for_the_clips_that_were_made() {
     let partial = billing["partial"].as_str().unwrap();
     assert!(partial.contains("1 of 2"), "{partial}");
     // It costs as much as if it was not cancelled.
-    assert_eq!(order(&gateway, &body).await["cost_usd"], "0.06");
+    let view = order(&gateway, &body).await;
+    assert_eq!(view["cost_usd"], "0.06");
+    // The clip that is missing says why.
+    let clips = clips_of(&gateway, &view).await;
+    let missing = clips.iter().find(|clip| clip["status"] == "error");
+    assert_eq!(
+        missing.unwrap()["metadata"]["error_message"],
+        "The provider did not make this clip: The clip could not be made. It was not charged."
+    );
     let usage = operator.get("/v1/admin/usage?group_by=outcome").await.ok();
     assert_eq!(usage["total"]["provider_cost_usd"], "0.08", "{usage}");
     let check = operator.get("/v1/admin/ledger/verify").await.ok();

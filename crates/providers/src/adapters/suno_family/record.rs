@@ -1,7 +1,7 @@
 //! The records of the music API: the state of a task and its clips.
 //!
-//! A task has ended when every clip has. If some clips failed, the others are delivered. A task's
-//! status words are those of a job record (`SUCCESS`) or of a bare record (`complete`), depending
+//! A task has ended when every clip has. If some clips failed, the others are delivered, with the
+//! reasons of those that failed. A task's status words are those of a job record (`SUCCESS`) or of a bare record (`complete`), depending
 //! on the service.
 
 use serde_json::Value;
@@ -50,13 +50,13 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
     let lists = ["data", "clips"].map(|name| task[name].as_array());
     let clips = lists.into_iter().flatten().next();
     let clips = clips.map(Vec::as_slice).unwrap_or_default();
-    let mut done = Vec::new();
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut is_running = false;
     for clip in clips {
         match clip_status(clip["status"].as_str().unwrap_or_default()) {
             SunoStatus::Running => is_running = true,
             SunoStatus::Done => done.push(clip),
-            SunoStatus::Failed => {}
+            SunoStatus::Failed => failed.push(clip),
             // Such a clip may still be finished, so the task has not ended.
             SunoStatus::Unknown(word) => return Ok(AdapterStep::unknown(format!("clip: {word}"))),
         }
@@ -66,7 +66,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
         (Some(SunoStatus::Unknown(word)), _) => Ok(AdapterStep::unknown(word)),
         (Some(SunoStatus::Failed), _) if done.is_empty() => Err(failure(task, clips)),
         // Clips that were finished are paid for.
-        (Some(SunoStatus::Failed), _) => deliver(handle, &done),
+        (Some(SunoStatus::Failed), _) => deliver(handle, &done, &failed),
         (Some(SunoStatus::Running), true) => Ok(running),
         (Some(SunoStatus::Done), true) => AdapterStep::done(Vec::new()),
         (None, true) => Err(ProviderError::unreadable(
@@ -74,11 +74,15 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
         )),
         (_, false) if is_running => Ok(running),
         (_, false) if done.is_empty() => Err(failure(task, clips)),
-        (_, false) => deliver(handle, &done),
+        (_, false) => deliver(handle, &done, &failed),
     }
 }
 
-fn deliver(handle: &JobHandle, clips: &[&Value]) -> Result<AdapterStep, ProviderError> {
+fn deliver(
+    handle: &JobHandle,
+    clips: &[&Value],
+    failed: &[&Value],
+) -> Result<AdapterStep, ProviderError> {
     let are_stems = handle.0["stems"] == true;
     let output = |clip: &&Value| {
         let url = text_at(clip, "/audio_url")?;
@@ -87,7 +91,31 @@ fn deliver(handle: &JobHandle, clips: &[&Value]) -> Result<AdapterStep, Provider
             source: OutputSource::Address(url),
         })
     };
-    AdapterStep::done(clips.iter().filter_map(output).collect())
+    let mut outputs: Vec<JobOutput> = clips.iter().filter_map(output).collect();
+    // Reasons alone are no result.
+    if !outputs.is_empty() {
+        let failures = failed
+            .iter()
+            .filter_map(|clip| failed_clip(clip, are_stems));
+        outputs.extend(failures);
+    }
+    AdapterStep::done(outputs)
+}
+
+/// A clip that failed, if the provider says why.
+fn failed_clip(clip: &Value, are_stems: bool) -> Option<JobOutput> {
+    let message = text_at(clip, "/metadata/error_message")?;
+    let description = ErrorDescription {
+        code: text_at(clip, "/metadata/error_type"),
+        message: Some(message),
+    };
+    Some(JobOutput {
+        kind: OutputKind::FailedClip {
+            stem: are_stems.then(|| stem(clip)).flatten(),
+            reason: FAILURES.error(description).message,
+        },
+        source: OutputSource::Nothing,
+    })
 }
 
 fn facts(handle: &JobHandle, clip: &Value, are_stems: bool) -> ClipFacts {

@@ -378,12 +378,13 @@ fn finished_clips_are_delivered_even_when_others_failed() {
          "metadata": {"tags": "pop", "prompt": "la", "stem_type_id": 91.0, "stem_type_group_name": "Vocals"}},
         {"id": "b", "status": "complete", "audio_url": "https://cdn.example/b.mp3", "title": "Song - Instrumental", "metadata": {}},
         {"id": "c", "status": "error", "metadata": {"error_type": "generation_failed"}},
+        {"id": "e", "status": "error", "metadata": {"error_type": "generation_failed", "error_message": "no bass here", "stem_type_group_name": "Bass"}},
         {"id": "d", "status": "complete", "audio_url": "", "metadata": {"stem_type_group_name": "Bass"}}
     ]);
     let AdapterStep::Done { outputs } = poll(200, &task("SUCCESS", &clips)).unwrap() else {
         panic!("not done");
     };
-    assert_eq!(outputs.len(), 2);
+    assert_eq!(outputs.len(), 3);
     let OutputKind::Clip(first) = &outputs[0].kind else {
         panic!("no clip")
     };
@@ -405,6 +406,11 @@ fn finished_clips_are_delivered_even_when_others_failed() {
         panic!("no clip")
     };
     assert_eq!(second.stem, Some(StemTarget::Without(StemGroup::Vocals)));
+    let failed = OutputKind::FailedClip {
+        stem: Some(StemTarget::Only(StemGroup::Bass)),
+        reason: "no bass here".into(),
+    };
+    assert_eq!(outputs[2].kind, failed);
 }
 
 #[test]
