@@ -58,9 +58,12 @@ impl fmt::Display for TaskState {
     }
 }
 
-/// Expected size of a stem: FLAC of 24 bits, stereo, 44.1 kHz.
+/// Expected size of a clip's two covers: as large as they are measured for noise, the picture that
+/// compresses worst.
+const COVER_BYTES: u64 = 1_500_000;
+/// Expected size of a stem's recording: FLAC of 24 bits, stereo, 44.1 kHz.
 const STEM_BYTES_PER_SECOND: u64 = 150_000;
-/// Expected size of a song: FLAC of four minutes.
+/// Expected size of a song's recording: FLAC of four minutes.
 const SONG_BYTES: u64 = 30_000_000;
 
 /// Everything that a worker needs to do the task. Stored as JSON; a changed shape gets a new
@@ -95,11 +98,12 @@ impl TaskPayload {
                 pixels.saturating_mul(job.milliseconds) / 1000
             }
             Self::StemsV1(job) => {
+                let sound = job.milliseconds.saturating_mul(STEM_BYTES_PER_SECOND) / 1000;
                 let stems = job.outputs.len() as u64;
-                stems.saturating_mul(job.milliseconds) * STEM_BYTES_PER_SECOND / 1000
+                stems.saturating_mul(sound.saturating_add(COVER_BYTES))
             }
             // Only the provider knows how long a song will be.
-            Self::SongV1(job) => job.outputs.len() as u64 * SONG_BYTES,
+            Self::SongV1(job) => job.outputs.len() as u64 * (SONG_BYTES + COVER_BYTES),
         }
     }
 

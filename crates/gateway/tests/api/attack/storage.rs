@@ -141,6 +141,41 @@ async fn simultaneous_orders_share_the_room_on_postgres() {
     check_simultaneous_orders(true).await;
 }
 
+/// A short stem is mostly covers.
+#[tokio::test]
+async fn clips_need_room_for_their_covers() {
+    /// Two stems of a second, each with its covers.
+    const SEPARATION_BYTES: u64 = 2 * (150_000 + 1_500_000);
+    let mut gateway = start("storage_limit = \"6MB\"", false).await;
+    let owner = gateway.caller("singer", NewKey::default()).await;
+    let clip = upload(&owner, "Night Song", sound::wav(1, 1)).await;
+    let (stored, _) = account(&owner).await;
+    assert!(stored < 6_000_000 - SEPARATION_BYTES, "{stored}");
+    let separation = |title: &str| {
+        json!({"task": "gen_stem", "continue_clip_id": clip["id"], "stem_task": "two",
+               "title": title})
+    };
+    let mut taken = Vec::new();
+    for title in ["one", "two"] {
+        let record = owner.post(SUBMIT, &separation(title)).await.ok();
+        taken.push(record["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(account(&owner).await, (stored, 2 * SEPARATION_BYTES));
+    let refused = owner.post(SUBMIT, &separation("three")).await;
+    refused.refused(413, "storage_full");
+    gateway.start_workers().await;
+    for task in &taken {
+        assert_eq!(finished(&owner, task).await["status"], "succeeded");
+    }
+    let (delivered, expected) = account(&owner).await;
+    assert_eq!(expected, 0);
+    assert!(
+        delivered <= stored + 2 * SEPARATION_BYTES,
+        "{delivered} of {stored}"
+    );
+    gateway.stop().await;
+}
+
 /// A cancelled order no longer counts.
 #[tokio::test]
 async fn a_cancellation_makes_room() {
