@@ -10,10 +10,11 @@ import { taskTitle } from "./tasks.js";
 export function ApprovalButtons({ task, onDone }) {
   const action = useAction();
   const decide = (decision) => (send) => send("POST", `/v1/tasks/${task.id}/${decision}`).finally(onDone);
+  const label = `Approve ${taskTitle(task)}`;
   return html`
     <span>
       <span class="row">
-        <${ActionButton} action=${action} kind="small" label=${`Approve ${taskTitle(task)}`} request=${decide("approve")}>
+        <${ActionButton} action=${action} kind="small" label=${label} request=${decide("approve")}>
           Approve
         <//>
         <${ActionButton}

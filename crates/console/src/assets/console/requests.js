@@ -185,6 +185,10 @@ function Owner({ of: { account, key }, isWide }) {
   `;
 }
 
+function TaskLink({ id }) {
+  return html`<a class="mono fine" href=${`/console/tasks/${id}`}>${shortId(id)}</a>`;
+}
+
 function requestCells(entry, isWide) {
   return [
     html`<${RelativeTime} time=${entry.time} />`,
@@ -219,7 +223,7 @@ function requestCells(entry, isWide) {
     html`<${Owner} of=${entry} isWide=${isWide} />`,
     html`
       <span>
-        ${entry.task ? html`<a class="mono fine" href=${`/console/tasks/${entry.task}`}>${shortId(entry.task)}</a>` : "–"}
+        ${entry.task ? html`<${TaskLink} id=${entry.task} />` : "–"}
         ${
           entry.model &&
           html`
