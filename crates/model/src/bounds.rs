@@ -350,7 +350,7 @@ pub const DOWNLOADS: Bound = Bound {
     total: Count(96),
     per_account: Count(64),
     per_provider: Count(32),
-    turns: "the account that holds least, then its provider of which it holds least; among equals the one served longest ago",
+    turns: "the account that holds least, then its provider of which it holds least; among equals the one served longest ago; a quarter of all, and of each provider's, is only for accounts that hold none of it",
     exhausted: "waits; a download slower than 1 MiB in 2 minutes ends",
     sources: &["core/limits/mod.rs"],
     ..UNSHARED

@@ -10,7 +10,9 @@
 //! too.
 //!
 //! A resource may also be divided by provider. Within an account, a freed amount then goes to the
-//! request at the provider of which the account holds least.
+//! request at the provider of which the account holds least. A quarter of all, and of each provider's
+//! share, is kept for accounts that hold none of it: whoever holds the rest for long does not make
+//! them wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use locks::lock;
 use tokio::sync::oneshot;
 
-use mediagate_model::bounds::Bound;
+use mediagate_model::bounds::{Amount, Bound};
 use mediagate_model::ids::AccountId;
 
 /// The queue. Cheap to clone.
@@ -42,6 +44,9 @@ struct FairQueueState {
 struct QueueShares {
     account: u64,
     provider: u64,
+    /// Whether a quarter of all, and of each provider's share, is only for accounts that hold none
+    /// of it.
+    has_reserve: bool,
     /// Whether an account may exceed its share: with one request that is larger, and with all of
     /// its requests while no other account holds or waits for anything.
     is_lent: bool,
@@ -82,6 +87,7 @@ impl FairShareQueue {
             QueueShares {
                 account: per_account.clamp(1, total),
                 provider: total,
+                has_reserve: false,
                 is_lent: false,
             },
         )
@@ -95,6 +101,7 @@ impl FairShareQueue {
             QueueShares {
                 account: per_account.clamp(1, total),
                 provider: total,
+                has_reserve: false,
                 is_lent: true,
             },
         )
@@ -108,6 +115,7 @@ impl FairShareQueue {
             QueueShares {
                 account: bound.per_account.get().min(total),
                 provider: bound.per_provider.get().min(total),
+                has_reserve: bound.per_provider != Amount::Unlimited,
                 is_lent: false,
             },
         )
@@ -236,7 +244,13 @@ impl FairQueueState {
         // An account or a provider that already holds its maximum is not a candidate, and blocks
         // nobody else.
         let candidates = self.accounts.iter().filter_map(|(id, account)| {
-            let index = account.next(self.shares, is_alone, &self.providers)?;
+            let used = self.capacity - self.free;
+            let index = account.next(
+                self.shares,
+                is_alone,
+                (self.capacity, used),
+                &self.providers,
+            )?;
             let first = account.waiting.front().map(|request| request.number);
             Some(((account.held, account.served, first), *id, index))
         });
@@ -280,13 +294,20 @@ impl AccountQueue {
         &self,
         shares: QueueShares,
         is_alone: bool,
+        (capacity, used): (u64, u64),
         providers: &HashMap<Arc<str>, u64>,
     ) -> Option<usize> {
+        // How much of `most` may be in use with the next request of an account that holds this much.
+        let open =
+            |most: u64, held: u64| most - most / 4 * u64::from(shares.has_reserve && held > 0);
         let fits = |request: &QueueRequest| {
             let is_lent = shares.is_lent && (is_alone || self.held == 0);
-            let of_provider = held_for(providers, request.provider.as_ref());
+            let provider = request.provider.as_ref();
+            let of_provider = held_for(providers, provider);
+            let own_of_provider = held_for(&self.held_for, provider);
             (is_lent || self.held + request.amount <= shares.account)
-                && of_provider + request.amount <= shares.provider
+                && (!shares.has_reserve || used + request.amount <= open(capacity, self.held))
+                && of_provider + request.amount <= open(shares.provider, own_of_provider)
         };
         let requests = self.waiting.iter().enumerate();
         // The first of equal ones, which came first.
@@ -329,7 +350,7 @@ impl Drop for QueuePermit {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use mediagate_model::bounds::{self, Amount};
+    use mediagate_model::bounds;
 
     use super::*;
 
@@ -529,6 +550,27 @@ mod tests {
         drop(waiting);
         let state = queue.state();
         assert_eq!((state.free, state.providers.len()), (4, 0));
+    }
+
+    #[tokio::test]
+    async fn a_quarter_is_kept_for_accounts_that_hold_none() {
+        let queue = FairShareQueue::for_bound(&bounds::DOWNLOADS);
+        let [a, b, c] = [AccountId::new(), AccountId::new(), AccountId::new()];
+        let slot = |account, provider| queue.wait_at(account, provider).now_or_never();
+        let take_all = |account, provider| -> Vec<QueuePermit> {
+            std::iter::from_fn(|| slot(account, provider)).collect()
+        };
+        let first = take_all(a, "slow");
+        assert_eq!(first.len(), 24);
+        let newcomer = slot(b, "slow").expect("a slot of the provider is left");
+        assert!(slot(b, "slow").is_none(), "it holds one now");
+        let second = take_all(a, "also slow");
+        let third = take_all(b, "slow too");
+        assert_eq!((second.len(), third.len()), (24, 23), "72 of 96");
+        assert!(slot(a, "good").is_none() && slot(b, "good").is_none());
+        let other = slot(c, "good").expect("a slot of all is left");
+        drop((first, newcomer, second, third, other));
+        assert_eq!(queue.state().free, 96);
     }
 
     #[tokio::test]
