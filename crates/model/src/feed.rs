@@ -63,7 +63,7 @@ pub struct RouteStatus {
     /// The state of the breaker in the process where the route is least available.
     pub breaker: String,
     pub paused_at: Option<Timestamp>,
-    /// When the provider first refused the key, if it still does.
+    /// When the provider first refused the key or the model, if it still does.
     pub refused_at: Option<Timestamp>,
     pub error: Option<RouteError>,
 }

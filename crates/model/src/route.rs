@@ -14,9 +14,18 @@ pub struct StoredRouteState {
     pub paused_at: Option<Timestamp>,
     /// When an operator last asked to retry it.
     pub retry_requested_at: Option<Timestamp>,
-    /// When the provider first refused the key, or the account behind it, if it still does.
+    /// When the provider first refused the key, the account behind it, or the model, if it still
+    /// does.
     pub refused_at: Option<Timestamp>,
     pub error: Option<RouteError>,
+}
+
+impl StoredRouteState {
+    /// Whether the provider refuses the model and not the key.
+    pub fn is_model_refused(&self) -> bool {
+        let error = self.error.as_ref();
+        self.refused_at.is_some() && error.is_some_and(|error| error.class == "rejected")
+    }
 }
 
 /// The last error of a route.

@@ -202,6 +202,34 @@ impl ProviderError {
         self
     }
 
+    /// Whether the provider has no such model, or has retired it: it rejects every order for it. Its
+    /// code says so, or else the beginning of its message, which no order can shape.
+    pub fn rejects_model(&self) -> bool {
+        const CODES: [&str; 8] = [
+            "model_not_found",
+            "model_not_available",
+            "model_not_supported",
+            "model_deprecated",
+            "invalid_model",
+            "unknown_model",
+            "unsupported_model",
+            "no_such_model",
+        ];
+        const ENDS: [&str; 4] = [
+            "does not exist",
+            "not found",
+            "is no longer available",
+            "was retired",
+        ];
+        let code = self.code.as_deref().unwrap_or_default();
+        let message = self.message.to_lowercase();
+        let mut names = ["model ", "the model ", "this model "].into_iter();
+        let is_about_model = names.any(|name| message.starts_with(name));
+        self.class == ErrorClass::Rejected
+            && (CODES.iter().any(|known| code.eq_ignore_ascii_case(known))
+                || (is_about_model && ENDS.iter().any(|end| message.contains(end))))
+    }
+
     /// Whether this error of a poll ends the job.
     pub fn ends_job(&self) -> bool {
         self.class.ends_job() && self.basis != Some(ErrorBasis::Answer)
@@ -215,5 +243,37 @@ impl ProviderError {
     /// The answer is not what the protocol says: it is unknown what happened.
     pub fn unreadable(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::Unclear, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejected_model_is_told_from_a_rejected_order() {
+        let rejects_model = |class, code: &str, message: &str| {
+            let error = ProviderError::new(class, message).with_code(code);
+            error.rejects_model()
+        };
+        let rejected = ErrorClass::Rejected;
+        assert!(rejects_model(rejected, "model_not_found", "No."));
+        assert!(rejects_model(rejected, "Invalid_Model", "No."));
+        assert!(rejects_model(
+            rejected,
+            "",
+            "The model sora-2 does not exist"
+        ));
+        assert!(!rejects_model(
+            rejected,
+            "invalid_size",
+            "The model takes no such size."
+        ));
+        assert!(!rejects_model(
+            rejected,
+            "",
+            "The prompt names a file that does not exist."
+        ));
+        assert!(!rejects_model(ErrorClass::Failed, "model_not_found", "No."));
     }
 }

@@ -101,18 +101,18 @@ pub fn set_retry_requested(
     Ok(())
 }
 
-/// Records the error with which a provider did not accept an order; `refuses_key` if it refused the
-/// key. The time of the first such refusal is kept.
+/// Records the error with which a provider did not accept an order; `refuses_all` if it refused the
+/// key or the model. The time of the first such refusal is kept.
 pub fn set_error(
     conn: &mut Conn<'_>,
     key: &RouteKey,
     error: &RouteError,
-    refuses_key: bool,
+    refuses_all: bool,
 ) -> Result<(), StoreError> {
     insert!(conn, "route_notes" {
         "provider": key.0,
         "model": key.1,
-        "refused_at": refuses_key.then_some(error.at),
+        "refused_at": refuses_all.then_some(error.at),
         "error_class": error.class,
         "error_message": error.message,
         "error_at": error.at,
@@ -121,7 +121,7 @@ pub fn set_error(
     Ok(())
 }
 
-/// Records that the provider accepted an order and so no longer refuses the key.
+/// Records that the provider accepted an order and so no longer refuses the key or the model.
 pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
     sql!(
         "UPDATE route_notes SET refused_at = NULL WHERE provider = :provider AND model = :model",

@@ -15,6 +15,7 @@ use crate::domain::route_states::{self, CombinedRouteState, PeerRouteStates};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::price::PASS_THROUGH_MODEL;
 use mediagate_model::route::{
     COUNT_PERIOD, COUNT_PERIODS, RouteError, RouteRecord, StoredRouteState,
 };
@@ -250,14 +251,17 @@ pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     write_error(app, route, error, refuses_key).await;
 }
 
-/// Records an error of one order, which says nothing about the next one: the provider refused its
-/// content, its job failed, or its outcome is unclear.
+/// Records an error of one order. It says nothing about the next one if the provider refused its
+/// content, its job failed, or its outcome is unclear; but if the provider has no such model, it
+/// refuses the next one too.
 pub async fn record_order_error(app: &App, route: &Route, error: &ProviderError) {
-    write_error(app, route, error, false).await;
+    // Where callers name the provider's model, another name may work.
+    let refuses_model = route.model != PASS_THROUGH_MODEL && error.rejects_model();
+    write_error(app, route, error, refuses_model).await;
 }
 
 /// Stores the last error of a route. Written at once; a failed write is only logged.
-async fn write_error(app: &App, route: &Route, error: &ProviderError, refuses_key: bool) {
+async fn write_error(app: &App, route: &Route, error: &ProviderError, refuses_all: bool) {
     let (key, now) = (key(route), app.clock.now());
     let route_error = RouteError {
         class: error.class.name().to_owned(),
@@ -267,7 +271,7 @@ async fn write_error(app: &App, route: &Route, error: &ProviderError, refuses_ke
     // In memory first: it applies to the next order even while the database is unavailable.
     app.models.upstream.with_stored_state(route, |stored| {
         stored.error = Some(route_error.clone());
-        if refuses_key && stored.refused_at.is_none() {
+        if refuses_all && stored.refused_at.is_none() {
             stored.refused_at = Some(now);
         }
     });
@@ -276,7 +280,7 @@ async fn write_error(app: &App, route: &Route, error: &ProviderError, refuses_ke
             conn,
             &key,
             &route_error,
-            refuses_key,
+            refuses_all,
         )?)
     });
     if let Err(error) = write.await {
@@ -284,7 +288,7 @@ async fn write_error(app: &App, route: &Route, error: &ProviderError, refuses_ke
     }
 }
 
-/// Records that a provider accepted an order through this route, and so the key too.
+/// Records that a provider accepted an order through this route, and so the key and the model too.
 pub async fn record_acceptance(app: &App, route: &Route) {
     // Nearly always nothing was refused before, so an accepted order costs no write here.
     if app

@@ -119,6 +119,9 @@ fn state(summary: &RouteSummary, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
     match (summary.stored.paused_at, summary.stored.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
+        (None, Some(at)) if summary.stored.is_model_refused() => {
+            format!("model rejected {}", since(at))
+        }
         (None, Some(at)) => format!("key rejected {}", since(at)),
         (None, None) => breaker(&summary.combined, servers),
     }

@@ -6,7 +6,7 @@ import { call, follow } from "./api.js";
 import { PendingOrders } from "./approval.js";
 import { AuditTarget } from "./audit.js";
 import { BarChart } from "./chart.js";
-import { affectedProcesses, isClosed, stateText } from "./providers.js";
+import { affectedProcesses, isClosed, refusedPart, stateText } from "./providers.js";
 import {
   Dialog,
   EmptyState,
@@ -192,7 +192,7 @@ function HourChart({ hours }) {
 
 const problemText = (route) =>
   route.key_refused_at
-    ? "the provider rejects the key"
+    ? `the provider rejects the ${refusedPart(route)}`
     : route.paused_at
       ? "paused by an operator"
       : `${stateText(route.breaker.state)}${affectedProcesses(route)}`;

@@ -110,8 +110,8 @@ function RouteCard({ route, reload }) {
         route.key_refused_at &&
         html`
           <p class="notice bad">
-            <strong>The provider rejects the key</strong> since <${RelativeTime} time=${route.key_refused_at} />. This
-            message stays until the provider accepts an order.
+            <strong>The provider rejects the ${refusedPart(route)}</strong> since${" "}
+            <${RelativeTime} time=${route.key_refused_at} />. This message stays until the provider accepts an order.
           </p>
         `
       }
@@ -182,7 +182,12 @@ export function affectedProcesses(route) {
   return route.available && count ? ` in ${count} ${count === 1 ? "process" : "processes"}; others use the route` : "";
 }
 
+/** What the provider rejects, if `key_refused_at` is set. */
+export const refusedPart = (route) => (route.last_error?.class === "rejected" ? "model" : "key");
+
 function RouteState({ route }) {
+  if (route.key_refused_at && refusedPart(route) === "model")
+    return html`<${StatusBadge} status="waiting" label="model rejected" />`;
   if (route.key_refused_at) return html`<${StatusBadge} status="failed" label="key rejected" />`;
   if (route.paused_at) return html`<${StatusBadge} status="cancelled" label="paused" />`;
   if (!route.available) return html`<${StatusBadge} status="failed" label=${stateText(route.breaker.state)} />`;

@@ -78,6 +78,36 @@ async fn a_refused_key_is_shown_until_an_order_is_accepted() {
 }
 
 #[tokio::test]
+async fn a_rejected_model_is_not_offered_until_an_order_is_accepted() {
+    let acme = simulator().await;
+    let error = json!({"code": "model_not_found", "message": "The model sora-2 does not exist."});
+    let unknown = Fault::Says {
+        status: 404,
+        retry_after: None,
+        body: json!({"error": error}).to_string(),
+    };
+    at_submission(&acme, unknown, 2);
+    let gateway = gateway(&one_provider(&acme)).await;
+    let staff = operator(&gateway).await;
+    for prompt in ["a lake", "a river"] {
+        let refused = gateway.post(CHAT, &chat_order(prompt)).await;
+        refused.refused(422, "provider_rejected");
+    }
+    let state = route(&staff, "acme").await;
+    assert!(state["key_refused_at"].is_string(), "{state}");
+    assert_eq!(state["last_error"]["class"], "rejected");
+    assert_eq!(state["available"], json!(false));
+    assert_eq!(state["breaker"]["state"], "closed");
+    assert_eq!(is_available(&gateway).await, [false, false]);
+    // It is tried all the same.
+    gateway.post(CHAT, &chat_order("a sea")).await.ok();
+    let state = route(&staff, "acme").await;
+    assert_eq!(state["key_refused_at"], Value::Null);
+    assert_eq!(is_available(&gateway).await, [true, true]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn the_last_error_is_shown_whatever_went_wrong() {
     let acme = simulator().await;
     let gateway = gateway(&one_provider(&acme)).await;

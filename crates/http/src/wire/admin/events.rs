@@ -93,7 +93,7 @@ pub struct RouteEventObject {
     /// Time when an operator paused the route. Null if it is not paused.
     #[schema(required = true)]
     pub paused_at: Option<String>,
-    /// Time since which the provider rejects the key. Null if it accepts the key.
+    /// Time since which the provider rejects the key or the model. Null if it accepts both.
     #[schema(required = true)]
     pub key_refused_at: Option<String>,
     /// The last error.

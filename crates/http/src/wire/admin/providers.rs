@@ -29,7 +29,8 @@ pub struct RouteStanding {
     /// Time when an operator paused the route. Null if it is not paused.
     #[schema(required = true)]
     pub paused_at: Option<String>,
-    /// Time since which the provider rejects the key. Null once the provider accepts a task.
+    /// Time since which the provider rejects the key, or the model: `last_error` says which. Null
+    /// once the provider accepts a task.
     #[schema(required = true)]
     pub key_refused_at: Option<String>,
     /// The last error of an order or a job, in the provider's words.
