@@ -933,10 +933,8 @@ async fn files_expire_and_are_removed(db: Fixture) {
         .await;
     for file in &files[..2] {
         let id = file.id;
-        assert_eq!(
-            db.read(move |conn| assets::by_id(conn, id)).await.as_ref(),
-            Some(file)
-        );
+        let read = db.read(move |conn| assets::by_id(conn, id)).await;
+        assert_eq!(read.as_ref(), Some(file));
     }
     let owned = async |id, owner| {
         let file = db.read(move |conn| assets::by_owner(conn, id, owner)).await;
@@ -993,8 +991,7 @@ async fn files_expire_and_are_removed(db: Fixture) {
     db.write(move |conn| assets::mark_deleted(conn, first))
         .await;
     assert_eq!(deletable(1000).await, []);
-    let unknown = AssetId::new();
-    let ids = [unknown, first, permanent];
+    let ids = [AssetId::new(), first, permanent];
     let existing = db.read(move |conn| assets::existing_ids(conn, &ids)).await;
     assert_eq!(existing.len(), 2);
     assert!(existing.contains(&first) && existing.contains(&permanent));
