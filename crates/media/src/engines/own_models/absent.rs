@@ -15,7 +15,7 @@ pub(super) struct OnnxModels {
 }
 
 /// The graphs of a model: there are none.
-pub(super) enum OnnxGraphs {}
+pub enum OnnxGraphs {}
 
 #[expect(
     clippy::unused_self,
@@ -68,7 +68,7 @@ impl OnnxModels {
 
 impl OnnxGraphs {
     /// A separator for a recording of this shape.
-    pub(super) fn separator(
+    pub fn separator(
         &self,
         _shape: ClipShape,
         _stems: &[Stem],
