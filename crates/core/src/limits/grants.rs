@@ -74,10 +74,12 @@ impl RateGrants {
             }
             let grant = self.request_grant(key, rpm).await?;
             state.replace(grant, Instant::now());
-        }
-        if !state.has_unused(Instant::now()) {
-            let wait = state.wait(Instant::now()).unwrap_or_default();
-            return Some((RateState::new(rpm, 0), Err(wait)));
+            // A grant pays for the request that asked for it, even if this process was paused since
+            // and the rest of the grant has lapsed.
+            if state.unused == 0 {
+                let wait = state.wait(Instant::now()).unwrap_or_default();
+                return Some((RateState::new(rpm, 0), Err(wait)));
+            }
         }
         state.unused -= 1;
         let remaining = state.unused.saturating_add(state.remaining);
