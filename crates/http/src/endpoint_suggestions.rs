@@ -99,7 +99,7 @@ impl EndpointPaths {
         if requested.is_empty() || requested.len() > MAX_LENGTHS.0 || path.len() > MAX_LENGTHS.1 {
             return None;
         }
-        if let Some(advice) = other_service(&requested) {
+        if let Some(advice) = other_service_advice(path) {
             return Some(advice.to_owned());
         }
         let (template, methods) = self
@@ -170,7 +170,8 @@ fn fits(part: &str, segment: &str) -> bool {
 }
 
 /// What to use in place of another service's endpoint, whatever stands before its `/v1`.
-fn other_service(requested: &[&str]) -> Option<&'static str> {
+pub(super) fn other_service_advice(path: &str) -> Option<&'static str> {
+    let requested: Vec<&str> = segments(path).collect();
     let version = requested.iter().rposition(|segment| *segment == "v1")?;
     let requested = requested.get(version..)?;
     let found = OTHER_SERVICES.iter().find(|(pattern, _)| {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::endpoint_suggestions::EndpointPaths;
+use crate::endpoint_suggestions::{EndpointPaths, other_service_advice};
 use crate::wire::error::{ErrorBody, ErrorObject};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -196,9 +196,12 @@ pub(super) fn route_not_found(
 }
 
 /// The error for a method that an endpoint does not have; the router adds `Allow`.
-pub(super) async fn method_not_allowed(method: Method) -> ErrorResponse {
+pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> ErrorResponse {
+    // Other services have endpoints at the addresses of our resources.
+    let advice = other_service_advice(uri.path());
+    let advice = advice.map_or_else(String::new, |advice| format!(" {advice}"));
     let message = format!(
-        "This endpoint does not support {method}. The Allow header lists the supported methods."
+        "This endpoint does not support {method}. The Allow header lists the supported methods.{advice}"
     );
     Error::plain(ErrorCode::MethodNotAllowed, message).into()
 }

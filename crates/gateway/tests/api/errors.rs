@@ -65,7 +65,8 @@ async fn unknown_paths_and_methods() {
     // Some clients do not encode the slash in a model's name.
     let with_slash = gateway.get("/v1/models/acme/film-1").await;
     with_slash.refused(404, "model_not_found");
-    let other = gateway.get("/v1/videos/generations").await;
+    let other = gateway.post("/v1/videos/generations", &json!({})).await;
+    other.refused(405, "method_not_allowed");
     assert!(other.message().contains("Use POST /v1/videos"), "{other:?}");
     assert!(
         !gateway

@@ -123,4 +123,7 @@ INSERT INTO requests (id, at, request_id, method, route, status, code, account_i
 SELECT '3' || substr(id, 2), created_at, 'r' || id, 'POST', '/v1/videos', CASE state WHEN 'failed' THEN 422 ELSE 200 END,
        CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END, account_id, key_id, model, id, 5 FROM tasks;
 
+INSERT INTO moderation_sums (hour, account_id, key_id, end_user, model, outcome, category, verdicts)
+SELECT hour, account_id, key_id, provider || outcome, model, 'allow', '', 1 FROM hourly_sums;
+
 INSERT INTO workers (name, held_until, models) VALUES ('w1', 1800000000000000, '[]'), ('w2', 1800000000000000, '[]');

@@ -104,7 +104,7 @@ async fn old_rows_survive_every_later_step_on_postgres() {
 }
 
 /// The tables with options that only one of the databases supports.
-const TREES: [&str; 3] = ["requests", "task_events", "task_words"];
+const TREES: [&str; 4] = ["moderation_sums", "requests", "task_events", "task_words"];
 const UNLOGGED: [&str; 3] = ["rate_grants", "replicas", "turns"];
 
 #[test]
