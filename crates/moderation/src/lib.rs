@@ -3,7 +3,7 @@
 //!
 //! [`terms`] finds words and patterns in a text. [`openai`] and [`webhook`] build the requests to a
 //! service and read its responses. This crate does no I/O, and knows neither tasks nor accounts.
-//! Begin with [`Finding`].
+//! Begin with [`PolicyFinding`].
 
 pub mod openai;
 pub mod terms;
@@ -16,7 +16,7 @@ const MAX_REASON: usize = 300;
 
 /// What a check objects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct PolicyFinding {
     /// The kind of content, in the words of the check.
     pub category: String,
     /// Further words of the check.
@@ -25,7 +25,7 @@ pub struct Finding {
     pub input: Option<String>,
 }
 
-impl Finding {
+impl PolicyFinding {
     /// A finding of this category. A service's category is cut, and has no control characters.
     pub fn new(category: &str) -> Self {
         let category = printable(category, MAX_CATEGORY);
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn a_category_is_short_and_printable() {
-        assert_eq!(Finding::new(" a\u{1b}[31m\n").category, "a[31m");
-        assert_eq!(Finding::new("\n ").category, UNNAMED);
+        assert_eq!(PolicyFinding::new(" a\u{1b}[31m\n").category, "a[31m");
+        assert_eq!(PolicyFinding::new("\n ").category, UNNAMED);
         let long = "x".repeat(2 * MAX_CATEGORY);
-        assert_eq!(Finding::new(&long).category.len(), MAX_CATEGORY);
+        assert_eq!(PolicyFinding::new(&long).category.len(), MAX_CATEGORY);
     }
 }

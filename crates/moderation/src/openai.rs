@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Finding, UnreadableResponse};
+use crate::{PolicyFinding, UnreadableResponse};
 
 /// The model that reads texts and pictures.
 pub const DEFAULT_MODEL: &str = "omni-moderation-latest";
@@ -39,7 +39,7 @@ struct InputResult {
 
 impl InputResult {
     /// The category with the highest score among those that apply.
-    fn finding(&self) -> Option<Finding> {
+    fn finding(&self) -> Option<PolicyFinding> {
         if !self.flagged {
             return None;
         }
@@ -51,14 +51,14 @@ impl InputResult {
         };
         let strongest =
             applying.max_by(|(a, _), (b, _)| score(a.as_str()).total_cmp(&score(b.as_str())));
-        Some(Finding::new(
+        Some(PolicyFinding::new(
             strongest.map_or("flagged", |(name, _)| name.as_str()),
         ))
     }
 }
 
 /// What the service objects to; `None` if it objects to nothing.
-pub fn read(body: &[u8]) -> Result<Option<Finding>, UnreadableResponse> {
+pub fn read(body: &[u8]) -> Result<Option<PolicyFinding>, UnreadableResponse> {
     let response: ModerationResponse =
         serde_json::from_slice(body).map_err(|error| UnreadableResponse(error.to_string()))?;
     if response.results.is_empty() {

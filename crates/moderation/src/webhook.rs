@@ -7,7 +7,7 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Finding, MAX_REASON, UnreadableResponse, printable};
+use crate::{MAX_REASON, PolicyFinding, UnreadableResponse, printable};
 
 /// What secrets of Standard Webhooks begin with.
 const PREFIX: &str = "whsec_";
@@ -82,7 +82,7 @@ struct WebhookVerdict {
 }
 
 /// What the receiver objects to; `None` if it allows the order.
-pub fn read(body: &[u8]) -> Result<Option<Finding>, UnreadableResponse> {
+pub fn read(body: &[u8]) -> Result<Option<PolicyFinding>, UnreadableResponse> {
     let verdict: WebhookVerdict =
         serde_json::from_slice(body).map_err(|error| UnreadableResponse(error.to_string()))?;
     if verdict.allow {
@@ -94,10 +94,10 @@ pub fn read(body: &[u8]) -> Result<Option<Finding>, UnreadableResponse> {
         _ => None,
     };
     let reason = verdict.reason.map(|reason| printable(&reason, MAX_REASON));
-    Ok(Some(Finding {
+    Ok(Some(PolicyFinding {
         reason: reason.filter(|reason| !reason.is_empty()),
         input,
-        ..Finding::new(verdict.category.as_deref().unwrap_or_default())
+        ..PolicyFinding::new(verdict.category.as_deref().unwrap_or_default())
     }))
 }
 

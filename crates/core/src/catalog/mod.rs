@@ -3,6 +3,7 @@
 pub mod config_lints;
 mod list_prices;
 mod model_limits;
+mod model_suggestions;
 pub mod price_warnings;
 pub mod unverified_models;
 
@@ -133,23 +134,6 @@ impl Catalog {
     pub fn by_name(&self, name: &str) -> Option<&Model> {
         self.with_id(name)
             .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
-    }
-
-    /// What to tell a caller who names a model that does not exist.
-    pub fn no_model_message(&self, name: &str) -> String {
-        /// Longest name for which a similar one is searched, and number of letters that may be
-        /// wrong.
-        const MAX_LENGTHS: (usize, usize) = (60, 3);
-        let ids = self.models.iter().map(|model| model.id.as_str());
-        let distances = ids.map(|id| (strsim::levenshtein(id, &name.to_lowercase()), id));
-        let is_short = name.len() <= MAX_LENGTHS.0;
-        let similar = distances.filter(|(distance, _)| is_short && *distance <= MAX_LENGTHS.1);
-        match similar.min() {
-            Some((_, id)) => format!(
-                "There is no model {name:?}. Did you mean {id:?}? See /v1/models for all models."
-            ),
-            None => format!("There is no model {name:?}. See /v1/models for all models."),
-        }
     }
 
     /// The name that is meant when a request of this kind names no model.

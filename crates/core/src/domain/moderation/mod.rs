@@ -5,7 +5,7 @@ mod inputs;
 mod services;
 mod verdicts;
 
-use moderation::Finding;
+use moderation::PolicyFinding;
 
 use crate::app::App;
 use crate::caches::RefusedContent;
@@ -45,7 +45,7 @@ enum CheckOutcome {
     Allow,
     /// The check objects to the field `param`.
     Refuse {
-        finding: Finding,
+        finding: PolicyFinding,
         param: String,
     },
     /// There is no verdict.
@@ -190,7 +190,7 @@ async fn judge(
             let search = move || {
                 texts.into_iter().find_map(|(param, text)| {
                     let category = list.find(&text)?;
-                    Some((param, Finding::new(category)))
+                    Some((param, PolicyFinding::new(category)))
                 })
             };
             let found = app.compute(search).await?;
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn a_refusal_names_field_and_category() {
         let outcome = CheckOutcome::Refuse {
-            finding: Finding {
+            finding: PolicyFinding {
                 reason: Some("Ask the desk.".to_owned()),
-                ..Finding::new("minors")
+                ..PolicyFinding::new("minors")
             },
             param: "prompt".to_owned(),
         };

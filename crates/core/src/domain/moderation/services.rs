@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use moderation::webhook::ModerationQuestion;
-use moderation::{Finding, openai, webhook};
+use moderation::{PolicyFinding, openai, webhook};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
@@ -59,7 +59,7 @@ async fn ask_about(
     account: AccountId,
     service: &OpenAiService<'_>,
     input: &OrderInput,
-) -> Result<Result<Option<Finding>, ServiceFault>, Error> {
+) -> Result<Result<Option<PolicyFinding>, ServiceFault>, Error> {
     let memory = memory_of(std::iter::once(input));
     let _turn = app.limits.moderation.wait(account, memory).await;
     let body = match &input.content {
