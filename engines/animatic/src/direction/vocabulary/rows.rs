@@ -18,7 +18,7 @@ pub(super) struct VocabularyRow {
     /// Empty for phrases that only look like scenery, such as "depth of field".
     pub(super) meanings: &'static [Meaning],
     pub(super) context: PhraseContext,
-    /// For each of [`LANGUAGES`], separated by `|`.
+    /// In the six languages, separated by `|` within one.
     pub(super) phrases: [&'static str; 6],
 }
 
