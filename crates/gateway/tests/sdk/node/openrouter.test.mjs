@@ -57,18 +57,6 @@ async function film(client, options) {
 
 test("a film is ordered, polled and downloaded", () => onePaid(() => film(sdk())));
 
-test("the SDK's own retry joins an order whose answer was lost", () =>
-  onePaid(async () => {
-    const relay = await Relay.start(gateway, isOrder);
-    try {
-      const made = await film(sdk(relay));
-      assert.equal(relay.losses, 1);
-      return made;
-    } finally {
-      relay.stop();
-    }
-  }));
-
 test("with a key an answer may be lost at any time", () =>
   onePaid(async () => {
     const relay = await Relay.start(gateway, isOrder, { isAnswerRead: true });
@@ -156,17 +144,6 @@ async function generated({ url } = gateway, options = {}) {
 }
 
 test("the AI SDK makes a film", () => onePaid(() => generated()));
-
-test("the AI SDK's own retry joins an order whose answer was lost", () =>
-  onePaid(async () => {
-    const relay = await Relay.start(gateway, isOrder);
-    try {
-      return await generated(relay);
-    } finally {
-      assert.equal(relay.losses, 1);
-      relay.stop();
-    }
-  }));
 
 // When a poll fails, the AI SDK orders the film again. Only a key tells the gateway that it is the same one.
 test("with a key the AI SDK may lose a poll", () =>
