@@ -2,7 +2,9 @@
 //! writes them in batches: no request waits for its entry.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use locks::lock;
 
 use mediagate_model::bounds::LOGGED_REQUESTS;
 use mediagate_model::ids::AccountId;
@@ -28,7 +30,7 @@ struct WaitingEntries {
 impl RequestLog {
     /// Adds an entry. Returns false if there is no room for it.
     pub fn push(&self, entry: RequestEntry) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting();
         if waiting.entries.len() as u64 >= LOGGED_REQUESTS.total.get() {
             return false;
         }
@@ -46,7 +48,7 @@ impl RequestLog {
         if share <= 0.0 {
             return false;
         }
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting();
         waiting.earned += share;
         if waiting.earned < 1.0 {
             return false;
@@ -57,12 +59,12 @@ impl RequestLog {
 
     /// At most `limit` of the oldest entries. They stay until they are removed.
     pub fn oldest(&self, limit: usize) -> Vec<RequestEntry> {
-        self.lock().entries.iter().take(limit).cloned().collect()
+        self.waiting().entries.iter().take(limit).cloned().collect()
     }
 
     /// Removes this number of the oldest entries. Only for the one that holds `writing`.
     pub fn remove_oldest(&self, count: usize) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting();
         for _ in 0..count {
             let Some(entry) = waiting.entries.pop_front() else {
                 return;
@@ -76,8 +78,8 @@ impl RequestLog {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, WaitingEntries> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, WaitingEntries> {
+        lock(&self.waiting)
     }
 }
 
