@@ -27,18 +27,17 @@ const MAX_BYTES: usize = 4 << 20;
 /// Total length of the compressed bodies that are kept.
 const CACHE_BYTES: u64 = 8 << 20;
 
-/// Adds the compression to routes. They share the bodies that are kept.
-pub(super) fn compressed(routes: Router<App>) -> Router<App> {
-    let bodies = Arc::new(CompressedBodies::new());
-    routes.route_layer(from_fn_with_state(bodies, compress))
+/// Adds the compression to routes.
+pub(super) fn compressed(routes: Router<App>, bodies: &Arc<CompressedBodies>) -> Router<App> {
+    routes.route_layer(from_fn_with_state(bodies.clone(), compress))
 }
 
 /// Compressed bodies by the hash of the body. The pages name the address under which they were
 /// requested, so there can be several of each.
-struct CompressedBodies(Cache<[u8; 32], Bytes>);
+pub(super) struct CompressedBodies(Cache<[u8; 32], Bytes>);
 
 impl CompressedBodies {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let cache = Cache::builder()
             .max_capacity(CACHE_BYTES)
             .weigher(|_, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX));

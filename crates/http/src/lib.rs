@@ -63,6 +63,7 @@ use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::compression::CompressedBodies;
 use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
 use crate::endpoint_suggestions::EndpointPaths;
@@ -78,11 +79,13 @@ pub fn router(app: &App) -> Router {
     let parameterless = ParameterlessOperations::new(&document).with_open(web::DOCUMENT_PATH);
     let parameterless = Arc::new(parameterless);
     let served = ServedDocument::new();
+    // Shared, so that their size has one bound.
+    let bodies = Arc::new(CompressedBodies::new());
     let router = router
         .route("/v1/models/{owner}/{name}", get(models::get_with_slash))
-        .merge(web::document(served.clone()))
+        .merge(web::document(served.clone(), &bodies))
         .route_layer(from_fn_with_state(parameterless, query::refuse_any))
-        .merge(web::router(served))
+        .merge(web::router(served, &bodies))
         .fallback(
             async move |method: Method,
                         uri: Uri,

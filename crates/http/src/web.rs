@@ -1,5 +1,7 @@
 //! Routes of the web pages; their markup is in the crate `mediagate-console`.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -8,7 +10,7 @@ use axum::routing::get;
 use serde::Deserialize;
 
 use crate::auth::count_address;
-use crate::compression;
+use crate::compression::{CompressedBodies, compressed};
 use crate::context::PublicRequest;
 use crate::docs::ServedDocument;
 use crate::error::{self, ErrorResponse, WrittenError};
@@ -34,16 +36,16 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 
 pub(super) const DOCUMENT_PATH: &str = "/openapi.json";
 
 /// The API document.
-pub(super) fn document(served: ServedDocument) -> Router<App> {
+pub(super) fn document(served: ServedDocument, bodies: &Arc<CompressedBodies>) -> Router<App> {
     let json = async move |State(app): State<App>| {
         let headers = [(header::CONTENT_TYPE, "application/json")];
         (headers, served.json(&app.config))
     };
-    compression::compressed(Router::new().route(DOCUMENT_PATH, get(json)))
+    compressed(Router::new().route(DOCUMENT_PATH, get(json)), bodies)
 }
 
 /// The pages, one of which shows the API document, and their files.
-pub(super) fn router(served: ServedDocument) -> Router<App> {
+pub(super) fn router(served: ServedDocument, bodies: &Arc<CompressedBodies>) -> Router<App> {
     let reference = async move |request: PublicRequest, State(app): State<App>| {
         page(served.page(&app.config, &site(&request.links, &app)))
     };
@@ -63,7 +65,7 @@ pub(super) fn router(served: ServedDocument) -> Router<App> {
             "/favicon.ico",
             get(async |uri| asset(Path("favicon.svg".into()), uri).await),
         );
-    compression::compressed(pages)
+    compressed(pages, bodies)
 }
 
 async fn home(request: PublicRequest, State(app): State<App>) -> Response {
